@@ -2,8 +2,8 @@
 
 A tool call is a ``tool_call`` and the ``tool_call_update`` messages that change it. A compaction is a
 ``compaction_update`` where the client takes those, else a tool call of kind ``think``. The protocol has no
-word for a compaction that did nothing or was undone: for every client these are completed tool calls. Pure,
-except that the output of running tools and the compactions in progress are collected here.
+word for a compaction that did nothing, was undone or expanded: for every client these are completed calls.
+Pure, except that the output of running tools and the compactions in progress are collected here.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _SHOWN_CHARS: Final = 16_000
 """How much of a running tool's output is shown: its end."""
 
 _COMPACTION_TITLE: Final = "Compact conversation"
+_EXPANSION_TITLE: Final = "Show turns behind a summary again"
 _META_VERSION: Final = 1
 
 
@@ -115,7 +116,8 @@ class CompactionUpdates:
             self._running.add(compaction_id)
         else:
             self._running.discard(compaction_id)
-        if self._takes_updates and (was_running or status not in ("noop", "undone")):
+        is_known = status not in ("noop", "undone") and data["trigger"] != "expand"
+        if self._takes_updates and (was_running or is_known):
             return compaction_update(data)
         return compaction_call(data, is_new=not was_running)
 
@@ -152,10 +154,11 @@ def compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
         shown = "\n\n".join(outcome_texts(data))
     call_status = {"in_progress": "in_progress", "failed": "failed", "cancelled": "failed"}
     is_undone = status == "undone"
+    title = _EXPANSION_TITLE if data["trigger"] == "expand" else _COMPACTION_TITLE
     return {
         "sessionUpdate": "tool_call" if is_new else "tool_call_update",
         "toolCallId": f"{'undo' if is_undone else 'compaction'}-{data['compactionId']}",
-        "title": f"{_COMPACTION_TITLE}: undone" if is_undone else _COMPACTION_TITLE,
+        "title": f"{title}: undone" if is_undone else title,
         "kind": "think",
         "status": call_status.get(status, "completed"),
         "content": [text_content(shown)] if shown else [],
@@ -174,7 +177,7 @@ def outcome_texts(data: Mapping[str, Any]) -> tuple[str, ...]:
 def _compaction_meta(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the marker that other agents use for compactions, and the whole record."""
     marker: dict[str, Any] = {"version": _META_VERSION}
-    marker["trigger"] = "manual" if data["trigger"] in ("manual", "undo") else "automatic"
+    marker["trigger"] = "manual" if data["trigger"] in ("manual", "undo", "expand") else "automatic"
     names = ("preTokens", "postTokens", "durationMs", "error")
     marker |= {name: data[name] for name in names if data.get(name) is not None}
     return {"contextCompaction": marker, "sidecar": data}

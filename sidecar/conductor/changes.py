@@ -19,6 +19,7 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
+from sidecar.conductor.expanding import Expander, ExpandRequest
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
@@ -59,6 +60,7 @@ class Changes:
         history: HistoryWriter,
         events: SessionEvents,
         compactor: Compactor,
+        expander: Expander,
         files: SessionFiles,
         gauge: ContextGauge,
         clock_ms: Callable[[], int],
@@ -68,6 +70,7 @@ class Changes:
         self._history = history
         self._events = events
         self._compactor = compactor
+        self._expander = expander
         self._files = files
         self._gauge = gauge
         self._clock_ms = clock_ms
@@ -78,6 +81,12 @@ class Changes:
         done = await self._compactor.run(compaction_id, request.engine or "", request, "manual")
         if done.status == "completed":
             await self._store_size(compacted=True)
+        return done
+
+    async def expand(self, request: ExpandRequest) -> Compaction:
+        """Bring originals behind a summary back into view; raises as :meth:`Expander.expand`."""
+        done = await self._expander.expand(request)
+        await self._store_size()
         return done
 
     async def undo(self, compaction_id: str | None, *, force: bool) -> UndoneCompaction:

@@ -17,6 +17,7 @@ from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.content import COMMANDS, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss_reports import LossReports
@@ -83,6 +84,7 @@ class Commands:
             "compact": self.compact,
             "preview": self.preview,
             "uncompact": self.uncompact,
+            "expand": self.expand,
             "loss": self.loss,
             "pins": self.pins,
             "pin": self.pin,
@@ -127,8 +129,31 @@ class Commands:
     async def uncompact(self, _rest: str) -> str:
         """Undo the newest compaction."""
         undone = await self._changes.undo(None, force=False)
-        size = f"{undone.compaction.post_count} turns, about {undone.compaction.post_tokens or 0:,} tokens"
-        return f"The compaction is undone: {size}.{describe_edited(undone.edited_files)}"
+        done, what = undone.compaction, "compaction"
+        if done.trigger == "expand":
+            what = "expansion"
+        size = f"{done.post_count} turns, about {done.post_tokens or 0:,} tokens"
+        return f"The {what} is undone: {size}.{describe_edited(undone.edited_files)}"
+
+    async def expand(self, rest: str) -> str:
+        """Bring turns behind a summary back: all, some nodes, or a range; *rest* may name the compaction."""
+        done = await self._changes.expand(self.parse_expansion(rest.split()))
+        if done.trigger != "expand":
+            text = f"The notes are gone; the model sees all {done.post_count} turns again."
+            return f"{text} /compact makes new ones."
+        n_back = (done.info or {}).get("expandedCount", 0)
+        tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
+        return f"{n_back} turns are back in view: {tokens}. /uncompact takes it back."
+
+    def parse_expansion(self, words: Sequence[str]) -> ExpandRequest:
+        """Return the request of the arguments of ``/expand``."""
+        known = {done.compaction_id for done in self._compactions.all}
+        compaction_id = words[0] if words and words[0] in known else None
+        nodes = words[1:] if compaction_id is not None else words
+        if len(nodes) == 1 and ".." in nodes[0]:
+            first, _, last = nodes[0].partition("..")
+            return ExpandRequest(compaction_id=compaction_id, first=first or None, last=last or None)
+        return ExpandRequest(compaction_id=compaction_id, node_ids=tuple(nodes))
 
     async def loss(self, rest: str) -> str:
         """List the facts that the newest compaction did not keep; *rest* is a kind, or empty for all."""

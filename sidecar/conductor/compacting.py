@@ -182,7 +182,7 @@ class Compactor:
             await self._history.move_head(target.before_head)
             await self._history.append(*later)
             undone = undo(target, gate, len(restored), self._history.head)
-            await self._keep(undone)
+            await self.keep(undone)
         self._events.emit(undone)
         return undone
 
@@ -195,7 +195,7 @@ class Compactor:
         earlier = standing[1] if standing[1:] else None
         gate = self._planner.check_fits(target, history, force=force, standing=earlier)
         undone = undo(target, gate, len(history), history.head)
-        await self._keep(undone)
+        await self.keep(undone)
         self._events.emit(undone)
         return undone
 
@@ -211,7 +211,7 @@ class Compactor:
             n_entries = len(self._history.current)
             done = replace(self._backstop, after_head=self._history.head, post_count=n_entries)
             self._backstop = None
-            await self._keep(done)
+            await self.keep(done)
             self._events.emit(done)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger, given: EngineInput) -> Compaction:
@@ -263,10 +263,11 @@ class Compactor:
             done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
-            await self._keep(done)
+            await self.keep(done)
         return done
 
-    async def _keep(self, done: Compaction) -> None:
+    async def keep(self, done: Compaction) -> None:
+        """Store the record *done*."""
         self._log.add(done)
         await self._history.append_records(to_record("compaction", done))
 

@@ -22,8 +22,11 @@ from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction
 
-Trigger: TypeAlias = Literal["manual", "auto", "overflow"]
-"""Why a compaction is made: a client asked, the gate was over, or the provider refused the size."""
+Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
+"""Why a compaction is made: a client asked, the gate was over, or the provider refused the size.
+
+``expand`` is the opposite of one, which is recorded alike: originals came back into view.
+"""
 
 
 def describe_plan(plan: Plan, found: CompactionPlan, history: History) -> Plan:

@@ -103,6 +103,7 @@ class ContextUsage:
 class Compaction:
     """One compaction, from its start to its end. Tokens are counted by the engine.
 
+    With the *trigger* ``expand`` it is the opposite: originals behind a summary came back into view.
     *loss* counts the facts of the folded part; it is absent where counting them would have made a turn wait,
     and ``sidecar/compact/read`` lists them in any case. *info* holds the numbers of tokens and turns before
     and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries.
@@ -111,7 +112,7 @@ class Compaction:
     kind: ClassVar[str] = "compaction"
     compaction_id: str
     engine: str
-    trigger: Literal["manual", "auto", "overflow", "undo"]
+    trigger: Literal["manual", "auto", "overflow", "undo", "expand"]
     status: CompactionStatus
     pre_tokens: int
     pre_count: int

@@ -158,3 +158,21 @@ class WouldExceedWindowError(SidecarError):
             f"the conversation would have about {tokens} tokens after the undo, and the limit is {limit}"
         )
         super().__init__(message, hint="pass force: true to undo it anyway", sid=sid, **details)
+
+
+class ExpansionTooLargeError(SidecarError):
+    """The originals behind a summary would not fit."""
+
+    kind: ClassVar[str] = "wouldExceedWindow"
+
+    def __init__(
+        self, sid: str, tokens: int, limit: int, *, n_chosen: int, n_fitting: int, first: str | None
+    ) -> None:
+        message = (
+            f"with these {n_chosen:,} entries the conversation would have about {tokens:,} tokens, "
+            f"and the limit is {limit:,}"
+        )
+        hint = "none of them fits; compact first, or pin a passage"
+        if n_fitting:
+            hint = f"the newest {n_fitting:,} of them fit: expand from {first}"
+        super().__init__(message, hint=hint, sid=sid)

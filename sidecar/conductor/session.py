@@ -16,11 +16,12 @@ from typing import Any, TypeVar, Unpack
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import HeadChange, UndoneCompaction
 from sidecar.conductor.content import COMMANDS, Content
-from sidecar.conductor.contract import Plan, SessionSnapshot
+from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, InfoChanged, Notice, QueueChanged
+from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.history import JournalPort
 from sidecar.conductor.ports import SessionHost, StoreReport
 from sidecar.conductor.prompts import SubmitOptions
@@ -267,6 +268,10 @@ class Session:
     ) -> Awaitable[UndoneCompaction]:
         """Take a compaction back, the newest for None. Only between turns."""
         return self._change(lambda: self.changes.undo(compaction_id, force=force), expect_head)
+
+    def expand(self, request: ExpandRequest, *, expect_head: str | None) -> Awaitable[Compaction]:
+        """Bring originals behind a summary back into view. Only between turns."""
+        return self._change(lambda: self.changes.expand(request), expect_head)
 
     def rewind(self, to_node: str | None, *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Let the conversation end at a node, or before everything for None. Only between turns."""

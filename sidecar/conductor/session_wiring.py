@@ -21,6 +21,7 @@ from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
 from sidecar.conductor.events import Notice, PlanChanged
+from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter, JournalPort
@@ -233,7 +234,8 @@ def wire_session(
         events=events,
         notices=notices,
     )
-    changes = Changes(meta, history, events, compactor, files, gauge, deps.clock_ms, tools.effects)
+    expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
+    changes = Changes(meta, history, events, compactor, expander, files, gauge, deps.clock_ms, tools.effects)
     pins = Pins(
         meta,
         history,

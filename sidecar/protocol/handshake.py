@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:fcf7e662c6ada72037a1b7070022c287ac2f57deeaff4c97c3363f36c97d5f16"
+SCHEMA_HASH: Final = "sha256:59cc879fda3ab9a7f2b96700eeeed9e880f3a155ee00f2f1a0d5268c6248396b"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -65,6 +65,7 @@ METHOD_NAMES: Final = (
     "sidecar/compact/start",
     "sidecar/compact/cancel",
     "sidecar/compact/undo",
+    "sidecar/compact/expand",
     "sidecar/compact/list",
     "sidecar/compact/read",
 )

@@ -198,6 +198,14 @@ _COMPACT: Final = (
         errors=("compactionNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
+        "sidecar/compact/expand",
+        m.CompactExpandParams,
+        m.CompactExpandResult,
+        "session",
+        "Let the model see the turns behind a summary again, all of them or some.",
+        errors=("compactionNotFound", "nodeNotFound", "wouldExceedWindow", "invalidState", *MOVES),
+    ),
+    Method(
         "sidecar/compact/list",
         m.SidParams,
         m.CompactListResult,

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "sidecar.compact": "sidecar/compact/start",
     "sidecar.compactPreview": "sidecar/compact/preview",
     "sidecar.uncompact": "sidecar/compact/undo",
+    "sidecar.expand": "sidecar/compact/expand",
     "sidecar.context": "sidecar/context/usage",
     "sidecar.drop": "sidecar/context/drop",
     "sidecar.pins": "sidecar/pin/list",

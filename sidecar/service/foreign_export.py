@@ -94,6 +94,8 @@ def list_parts(
     parts: list[ExportPart] = []
     for item in timeline:
         if isinstance(item, Compaction):
+            if item.trigger == "expand":
+                continue
             before = [part.entry for part in parts if isinstance(part, ExportedMessage)]
             places = [n for n, entry in enumerate(before) if entry.node_id == item.kept_from]
             kept = tuple(before[places[-1] :]) if places else ()

@@ -103,6 +103,7 @@ class _Calls:
     compact_start = _Method("sidecar/compact/start", m.CompactStartParams, m.CompactStartResult)
     compact_cancel = _Method("sidecar/compact/cancel", m.CompactCancelParams, m.CancelResult)
     compact_undo = _Method("sidecar/compact/undo", m.CompactUndoParams, m.CompactUndoResult)
+    compact_expand = _Method("sidecar/compact/expand", m.CompactExpandParams, m.CompactExpandResult)
     compact_list = _Method("sidecar/compact/list", m.SidParams, m.CompactListResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 

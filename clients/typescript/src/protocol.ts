@@ -76,6 +76,25 @@ export interface CompactCompareResult {
   plans: Plan[];
 }
 
+/** The turns behind a summary that the model is to see again, as they were said. `compactionId` names the summary, the one that stands by default. Without nodes all turns come back; `nodeIds` or a range `fromNode` to `toNode` choose some, tool calls with their results. */
+export interface CompactExpandParams {
+  sid: string;
+  compactionId?: string;
+  nodeIds?: string[];
+  fromNode?: string;
+  toNode?: string;
+  expectHead?: string;
+}
+
+/** The new head, and the number of turns and of tokens that are back. `sidecar/compact/undo` with `compactionId` takes the expansion back. */
+export interface CompactExpandResult {
+  compactionId: string;
+  head: string | null;
+  expanded: number;
+  tokens: number;
+  seq: number;
+}
+
 /** Every compaction of the session, oldest first. */
 export interface CompactListResult {
   compactions: Compaction[];
@@ -147,11 +166,11 @@ export interface CompactUndoResult {
   editedFiles: string[];
 }
 
-/** One compaction, from its start to its end. Tokens are counted by the engine. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
+/** One compaction, from its start to its end. Tokens are counted by the engine. With the `trigger` `expand` it is the opposite: originals behind a summary came back into view. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
 export interface Compaction {
   compactionId: string;
   engine: string;
-  trigger: "manual" | "auto" | "overflow" | "undo";
+  trigger: "manual" | "auto" | "overflow" | "undo" | "expand";
   status: "in_progress" | "completed" | "noop" | "failed" | "cancelled" | "undone";
   preTokens: number;
   preCount: number;
@@ -1212,6 +1231,7 @@ export interface Methods {
   "sidecar/compact/start": { params: CompactStartParams; result: CompactStartResult };
   "sidecar/compact/cancel": { params: CompactCancelParams; result: CancelResult };
   "sidecar/compact/undo": { params: CompactUndoParams; result: CompactUndoResult };
+  "sidecar/compact/expand": { params: CompactExpandParams; result: CompactExpandResult };
   "sidecar/compact/list": { params: SidParams; result: CompactListResult };
   "sidecar/compact/read": { params: CompactReadParams; result: CompactReadResult };
 }

@@ -117,6 +117,37 @@ class CompactUndoResult:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactExpandParams:
+    """The turns behind a summary that the model is to see again, as they were said.
+
+    *compaction_id* names the summary, the one that stands by default. Without nodes all turns come back;
+    *node_ids* or a range *from_node* to *to_node* choose some, tool calls with their results.
+    """
+
+    sid: str
+    compaction_id: str | None = None
+    _: KW_ONLY
+    node_ids: tuple[str, ...] = ()
+    from_node: str | None = None
+    to_node: str | None = None
+    expect_head: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactExpandResult:
+    """The new head, and the number of turns and of tokens that are back.
+
+    ``sidecar/compact/undo`` with *compaction_id* takes the expansion back.
+    """
+
+    compaction_id: str
+    head: str | None
+    expanded: int
+    tokens: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompactListResult:
     """Every compaction of the session, oldest first."""
 

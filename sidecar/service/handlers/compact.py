@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sidecar.conductor.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Compaction, Plan
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.protocol import messages as m
 from sidecar.service.handlers.session import take_page
@@ -79,6 +80,28 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
     return answer()
 
 
+def expand(connection: Connection, params: m.CompactExpandParams) -> Awaitable[m.CompactExpandResult]:
+    """Bring turns behind a summary back into view."""
+    session = connection.hub.session(params.sid)
+    request = ExpandRequest(
+        compaction_id=params.compaction_id,
+        node_ids=params.node_ids,
+        first=params.from_node,
+        last=params.to_node,
+    )
+    expanding = session.expand(request, expect_head=params.expect_head)
+
+    async def answer() -> m.CompactExpandResult:
+        done = await expanding
+        n_back = (done.info or {}).get("expandedCount", done.dropped_count)
+        tokens = max(0, (done.post_tokens or 0) - done.pre_tokens)
+        return m.CompactExpandResult(
+            done.compaction_id, session.history.head, n_back, tokens, session.log.seq
+        )
+
+    return answer()
+
+
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
     session = connection.hub.session(params.sid)
@@ -121,6 +144,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/compact/start": start,
     "sidecar/compact/cancel": cancel,
     "sidecar/compact/undo": undo,
+    "sidecar/compact/expand": expand,
     "sidecar/compact/list": list_compactions,
     "sidecar/compact/read": read,
 }
