@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.conversation import Entry, FileRead
-from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import Access
 from sidecar.workspace.contract import FileView, WorkspacePort
 
@@ -114,13 +114,14 @@ Contract: raises SidecarError when it cannot be confined; then it must not run a
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """The result of a call; *output* is text for the model, already bounded."""
+    """The result of a call; *output* is text for the model, already bounded, and *images* stand behind it."""
 
     output: Any
     is_error: bool = False
     title: str | None = None
     locations: tuple[Location, ...] = ()
     diffs: tuple[Diff, ...] = ()
+    images: tuple[ImageBlock, ...] = ()
 
 
 class ReadsPort(Protocol):
@@ -155,6 +156,7 @@ class ToolContext:
         show_rules: returns the rules for a file that the model has not seen yet, to be shown by a call's
             result.
         reads_only: whether no call may change anything, as the user has chosen.
+        sees_images: whether the model of the session sees images.
         list_folded: returns the entries that the model does not see any more, oldest first.
     """
 
@@ -174,6 +176,7 @@ class ToolContext:
     confine: Confine | None = None
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
     reads_only: bool = False
+    sees_images: bool = False
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
 
 

@@ -1,54 +1,168 @@
 """The read tool: a file as numbered lines, unsaved buffer first, and a record that the model has seen it.
 
-Never changes a file; a part of a file is always marked as such.
+Images are shown to models that see, documents and notebooks by page and cell. Never changes a file; a part of
+a file is always marked as such.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import READS_FILE
+from sidecar.capabilities.file_formats import (
+    Pages,
+    is_pdf,
+    load_image,
+    look_at_image,
+    read_notebook,
+    read_pdf,
+)
 from sidecar.capabilities.output import NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable, view_file
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
-from sidecar.workspace.contract import FileAccessError
-from sidecar.workspace.handles import hold_file
+from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.files import open_regular
 from sidecar.workspace.line_index import LineText
 
 _DEFAULT_LIMIT = 2000
 _MARKER_CHARS = 120
 _UNSAVED = "[unsaved buffer]"
-_IMAGE_MARKS = ((b"\x89PNG\r\n", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"))
+_CHUNK_BYTES = 1 << 20
+_LINE_BYTES = 8192
+"""Of a line in a file that is too large to be held, so many bytes are looked at."""
 
 
 class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the read tool."""
 
     path: Annotated[str, msgspec.Meta(description="The file: absolute, or relative to the working folder.")]
-    offset: Annotated[int, msgspec.Meta(ge=1, description="The first line to read, from 1.")] = 1
-    limit: Annotated[int, msgspec.Meta(ge=1, description="How many lines to read at most.")] = _DEFAULT_LIMIT
+    offset: Annotated[int, msgspec.Meta(ge=1, description="The first line, page or cell, from 1.")] = 1
+    limit: Annotated[int, msgspec.Meta(ge=1, description="How many of them to read at most.")] = (
+        _DEFAULT_LIMIT
+    )
+    raw: Annotated[bool, msgspec.Meta(description="Show a notebook as its text, to edit it.")] = False
 
 
 async def read_file(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
-    """Answer with a page of the file as numbered lines, and record those lines as read."""
+    """Answer with the file in the form that fits it."""
     path = await resolve_readable(context, arguments.path, "read")
     name = display_path(path, context.cwd)
+    if path.suffix.lower() == ".pdf" and await asyncio.to_thread(is_pdf, path):
+        pages = await asyncio.to_thread(
+            read_pdf,
+            path,
+            first=arguments.offset,
+            limit=arguments.limit,
+            cap_chars=context.max_output_chars,
+            is_cancelled=lambda: cancel.cancelled,
+        )
+        return show_pages(name, path, "page", pages, context.max_output_chars)
     try:
         view = await view_file(context, path)
     except FileAccessError as error:
-        image = None
-        if error.problem in ("binary", "tooLarge"):
-            image = await asyncio.to_thread(describe_image, path)
-        if image is None:
+        if error.problem not in ("binary", "tooLarge"):
             raise
-        return ToolReply(f"[{name} is {image}]", locations=(Location(path),))
+        other = await asyncio.to_thread(read_other, arguments, path, name, context, cancel)
+        if other is None:
+            raise
+        return other
+    if path.suffix.lower() == ".ipynb" and not arguments.raw and view.text:
+        cells = await asyncio.to_thread(
+            read_notebook, view.text, first=arguments.offset, limit=arguments.limit
+        )
+        return show_pages(name, path, "cell", cells, context.max_output_chars)
+    return await read_lines(arguments, view, name, context)
+
+
+def read_other(
+    arguments: ReadArguments, path: Path, name: str, context: ToolContext, cancel: CancelToken
+) -> ToolReply | None:
+    """Return the reply for a file that is no text, or too large to be held; None for an unknown format."""
+    place = (Location(path),)
+    image = look_at_image(path)
+    if image is not None:
+        shown = load_image(path, image) if context.sees_images else "this model sees no images"
+        if isinstance(shown, str):
+            reason = f"; {shown}" if context.sees_images else ""
+            return ToolReply(f"[{name} is {image.describe()}{reason}]", locations=place)
+        return ToolReply(f"[{name} is {image.describe()}, shown below]", locations=place, images=(shown,))
+    with open_regular(path, follow_links=False) as file:
+        n_bytes = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        if b"\0" in file.read(_LINE_BYTES):
+            return None
+        file.seek(0)
+        if not seek_line(file, arguments.offset, lambda: cancel.cancelled):
+            return error_reply(f"read: {name} has no line {arguments.offset}", "read with a smaller offset")
+        lines = (line for line, _ in zip(stream_lines(file), range(arguments.limit), strict=False))
+        cap_chars = context.max_output_chars - 2 * _MARKER_CHARS
+        page = number_lines(lines, first=arguments.offset, cap_chars=cap_chars)
+    last = arguments.offset - 1 + page.n_lines
+    note = f"[lines {arguments.offset}-{last} of a file of {n_bytes} bytes, too large to be edited here"
+    return ToolReply(f"{page.text}\n{note}; read with offset={last + 1} for more]", locations=place)
+
+
+def seek_line(file: BinaryIO, first: int, is_cancelled: Callable[[], bool]) -> bool:
+    """Move *file* from its beginning to line *first*, from 1; return whether there is such a line."""
+    n_left = first - 1
+    while n_left:
+        chunk = file.read(_CHUNK_BYTES)
+        if not chunk or is_cancelled():
+            return False
+        n_ends = chunk.count(b"\n")
+        if n_ends < n_left:
+            n_left -= n_ends
+            continue
+        end = -1
+        for _ in range(n_left):
+            end = chunk.find(b"\n", end + 1)
+        file.seek(end + 1 - len(chunk), io.SEEK_CUR)
+        n_left = 0
+    return bool(file.peek(1)) if isinstance(file, io.BufferedReader) else True
+
+
+def stream_lines(file: BinaryIO) -> Iterator[str]:
+    """Yield the lines of *file* from where it stands, without their ends; long ones are cut in sight."""
+    while line := file.readline(_LINE_BYTES):
+        n_more = 0
+        end = line
+        while not end.endswith(b"\n") and (end := file.readline(_CHUNK_BYTES)):
+            n_more += len(end)
+        text = line.decode("utf-8", "replace").rstrip("\r\n")
+        yield f"{text} [cut: {n_more} more bytes]" if n_more else text
+
+
+def show_pages(name: str, path: Path, unit: str, pages: Pages, cap_chars: int) -> ToolReply:
+    """Return the reply with pages or cells, each under its number, as many as fit."""
+    if not pages.texts:
+        problem = f"read: {name} has no {unit} {pages.first}, it has {pages.n_all}"
+        return error_reply(problem, "read with a smaller offset")
+    parts: list[str] = []
+    left = cap_chars - _MARKER_CHARS
+    for number, text in enumerate(pages.texts, pages.first):
+        part = f"[{unit} {number}]\n{text or '[no text]'}"
+        if len(part) > left and parts:
+            break
+        parts.append(part if len(part) <= left else f"{part[:left]} [cut: {len(text)} characters]")
+        left -= len(part) + 1
+    last = pages.first - 1 + len(parts)
+    if last < pages.n_all:
+        parts.append(
+            f"[cut: {unit}s {pages.first}-{last} of {pages.n_all}; read with offset={last + 1} for more]"
+        )
+    return ToolReply("\n".join(parts), locations=(Location(path),))
+
+
+async def read_lines(arguments: ReadArguments, view: FileView, name: str, context: ToolContext) -> ToolReply:
+    """Answer with a page of the file as numbered lines, and record those lines as read."""
 
     def number_page() -> tuple[NumberedLines, int]:
         text = LineText(view.text)
@@ -78,23 +192,12 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
 
 
-def describe_image(path: Path) -> str | None:
-    """Return the format and size of the image *path* in words; None for anything else."""
-    with hold_file(path) as (name, folder):
-        descriptor = os.open(name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), dir_fd=folder)
-    with open(descriptor, "rb") as file:
-        head, n_bytes = file.read(12), os.fstat(descriptor).st_size
-    kind = next((name for mark, name in _IMAGE_MARKS if head.startswith(mark)), None)
-    if kind is None or (kind == "webp" and head[8:] != b"WEBP"):
-        return None
-    return f"an image ({kind}) of {n_bytes} bytes, not text"
-
-
 READ = TypedTool(
     name="read",
     description=(
-        "Read a text file. Lines come numbered; what the user has not saved yet is shown as it stands in the "
-        "editor. Long files are cut with a marker that says how to read on. Read a file before changing it."
+        "Read a file: text as numbered lines, as it stands in the editor where the user has not saved it "
+        "yet, PDF documents by page, notebooks by cell, images where the model sees them. Long files are cut "
+        "with a marker that says how to read on. Read a file before changing it."
     ),
     kind="read",
     effects=READS_FILE,

@@ -175,7 +175,7 @@ class SessionToolBox:
                 rules = "" if show_rules is None else await show_rules(path, call.id)
                 # For the model alone: a client shows the output of the tool.
                 output = f"{output}\n\n{rules}" if rules else output
-        return ToolOutcome(call.id, output, reply.is_error)
+        return ToolOutcome(call.id, output, reply.is_error, reply.images)
 
     async def _run_to_the_end(
         self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken

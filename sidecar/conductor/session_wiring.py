@@ -343,6 +343,8 @@ def _make_tools(
             terminal=host.terminal(meta.info.sid),
             confine=deps.confine,
             show_rules=rules.show,
+            sees_images=(card := deps.models.card(meta.info.model)) is not None
+            and "image" in card.modalities,
             reads_only=permissions.policy.mode == "plan",
             list_folded=list_folded,
         )

@@ -314,8 +314,8 @@ class ModelRegistry:
     def add_scripted(self, named: Any) -> None:
         """Add the scripted models of ``initializationOptions.sidecar.models``: objects by model id.
 
-        Each is ``{"scripted": [steps], "contextWindow"?: tokens, "maxOutputTokens"?: tokens}``.
-        Raises InvalidInput, which names the wrong one.
+        Each is ``{"scripted": [steps], "contextWindow"?: tokens, "maxOutputTokens"?: tokens, "images"?: sees
+        them}``. Raises InvalidInput, which names the wrong one.
         """
         if not isinstance(named, Mapping):
             raise InvalidInput("models must be an object of models by id")
@@ -334,7 +334,7 @@ class ModelRegistry:
                 f"{model_id} (scripted)",
                 context_window=_tokens(model_id, spec, "contextWindow", _WINDOW_TOKENS),
                 max_output_tokens=_tokens(model_id, spec, "maxOutputTokens", _OUTPUT_TOKENS),
-                modalities=("text",),
+                modalities=("text", "image") if spec.get("images") is True else ("text",),
                 reasoning=False,
                 cost=CostSheet(0.0, 0.0),
             )

@@ -10,9 +10,11 @@ import errno
 import hashlib
 import os
 import stat
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.encodings import decode_text
@@ -84,19 +86,29 @@ def read_bytes(path: Path, limit_bytes: int, *, follow_links: bool = True) -> by
         FileAccessError: ``notFound``, ``isDirectory``, ``tooLarge``, ``changedSinceRead`` for a path that has
             become a link, or ``unreadable`` for anything else.
     """
+    with open_regular(path, limit_bytes, follow_links=follow_links) as file:
+        raw = file.read(limit_bytes + 1)
+    _refuse_large(path, len(raw), limit_bytes)
+    return raw
+
+
+@contextmanager
+def open_regular(
+    path: Path, limit_bytes: int | None = None, *, follow_links: bool = True
+) -> Iterator[BinaryIO]:
+    """Open the regular file *path* to read its bytes; see :func:`read_bytes`, also for its errors."""
     try:
         with nullcontext((path, None)) if follow_links else hold_file(path) as (name, folder):
             status = os.stat(name, dir_fd=folder, follow_symlinks=follow_links)
             _refuse_special(path, status.st_mode)
-            _refuse_large(path, status.st_size, limit_bytes)
+            if limit_bytes is not None:
+                _refuse_large(path, status.st_size, limit_bytes)
             flags = _OPEN_FLAGS if follow_links else _OPEN_FLAGS | _NO_FOLLOW
             descriptor = os.open(name, flags, dir_fd=folder)
         with open(descriptor, "rb", closefd=True) as file:
             # Checked again on the opened file: the name may stand for another one by now.
             _refuse_special(path, os.fstat(descriptor).st_mode)
-            raw = file.read(limit_bytes + 1)
-        _refuse_large(path, len(raw), limit_bytes)
-        return raw
+            yield file
     except (FileNotFoundError, NotADirectoryError) as error:
         message = f"cannot read {path}: there is no such file"
         raise FileAccessError("notFound", message, hint="check the spelling") from error

@@ -35,6 +35,7 @@ class Desk:
     workspace: Workspace
     answer: bool = True
     max_output_chars: int = 30_000
+    sees_images: bool = False
     asked: list[PermissionQuestion] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     has_progress: asyncio.Event = field(default_factory=asyncio.Event)
@@ -79,6 +80,7 @@ class Desk:
             child_started=self._child_started,
             max_output_chars=self.max_output_chars,
             confine=self.confine,
+            sees_images=self.sees_images,
         )
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any] | None = None, **more: Any) -> ToolReply:

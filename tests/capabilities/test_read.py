@@ -11,7 +11,7 @@ import pytest
 
 from sidecar.capabilities.contract import Location
 from sidecar.capabilities.edit import EDIT
-from sidecar.capabilities.read import READ, describe_image
+from sidecar.capabilities.read import READ
 from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import ClientFileSource
 
@@ -181,10 +181,3 @@ def test_titles_forgive_bad_arguments() -> None:
         "Read a.py",
         "Read",
     ]
-
-
-def test_an_image_is_known_by_its_first_bytes(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"GIF89a")
-    (tmp_path / "b").write_bytes(b"RIFF\0\0\0\0WAVE")
-    assert describe_image(tmp_path / "a") == "an image (gif) of 6 bytes, not text"
-    assert describe_image(tmp_path / "b") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from sidecar_client import Session, SidecarClient, allow
 
 pytestmark = pytest.mark.e2e
 
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 DONE = [{"text": "done"}]
 
 
@@ -33,7 +37,7 @@ async def open_session(project: Path) -> AsyncIterator[Any]:
     clients: list[SidecarClient] = []
 
     async def start(*calls: Any, model: str = "fake-1") -> Session:
-        options = {"models": {model: {"scripted": list(calls)}}}
+        options = {"models": {model: {"scripted": list(calls), "images": True}}}
         client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
         clients.append(client)
         return await client.start_session(project, model=model)
@@ -59,6 +63,28 @@ async def test_several_edits_land_in_one_call(project: Path, open_session: Any) 
     _, edited = await run_tools(session, "edit a.py")
     assert "edited a.py by 2 edits (old_text was found but for indentation" in edited
     assert (project / "a.py").read_text() == "def g():\n\treturn 'two'\n"
+
+
+async def test_an_image_is_shown_and_stays_behind_the_result_of_its_call(
+    project: Path, open_session: Any
+) -> None:
+    (project / "a.png").write_bytes(PIXEL)
+    (project / "b.txt").write_text("text\n")
+    calls = [*call("read", path="a.png"), *call("read", path="b.txt")]
+    long = [{"text": "a long answer " * 1500}]
+    session = await open_session(calls, DONE, long, long, [{"text": "# Goal\nnothing"}], DONE)
+    outputs = await run_tools(session, "look at a.png")
+    assert set(outputs) == {
+        f"[a.png is an image (png) of {len(PIXEL)} bytes, not text, shown below]",
+        "     1\ttext",
+    }
+    nodes = (await session.client.session_read(session.sid)).nodes
+    (results,) = [node for node in nodes if node.role == "tool"]
+    assert [block["kind"] for block in results.blocks] == ["tool_result", "tool_result", "image"]
+    for prompt in ("go on", "and on"):
+        await session.run(prompt)
+    assert (await session.compact()).status == "completed"
+    assert (await session.run("and now?")).text == "done"
 
 
 async def test_a_gpt_patches_and_another_model_has_no_such_tool(project: Path, open_session: Any) -> None:

@@ -20,6 +20,7 @@ from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
     ErrorEmission,
+    ImageBlock,
     Reply,
     StopEmission,
     StopReason,
@@ -209,7 +210,8 @@ def on_tool_settled(config: AgentConfig, state: RunSnapshot, signal: ToolSettled
     if tool.stage == "done":
         return Transition(state)
     outcome = replace(signal.result, id=tool.id)
-    answered = _add_result(state, tool, ToolResultBlock(tool.id, outcome.output, outcome.is_error))
+    result = ToolResultBlock(tool.id, outcome.output, outcome.is_error)
+    answered = _add_result(state, tool, result, outcome.images)
     finished = PublishEffect(ToolFinishedEvent(tool.id, tool.name, outcome))
     if any(each.stage != "done" for each in answered.pending):
         return Transition(answered, (finished, PublishEffect(SnapshotEvent(answered))))
@@ -218,15 +220,18 @@ def on_tool_settled(config: AgentConfig, state: RunSnapshot, signal: ToolSettled
     return Transition(following.state, (finished, *following.effects))
 
 
-def _add_result(state: RunSnapshot, tool: PendingTool, result: ToolResultBlock) -> RunSnapshot:
-    """Return *state* with *tool* done and its result in the round's tool turn."""
+def _add_result(
+    state: RunSnapshot, tool: PendingTool, result: ToolResultBlock, images: tuple[ImageBlock, ...]
+) -> RunSnapshot:
+    """Return *state* with *tool* done and its result in the round's tool turn, images behind all results."""
     messages = RunMessages.of(state.messages)
     earlier = messages.open.blocks if isinstance(messages.open, ToolTurn) else ()
+    blocks = tuple(sorted((*earlier, result, *images), key=lambda block: isinstance(block, ImageBlock)))
     pending = (replace(each, stage="done") if each is tool else each for each in state.pending)
     return replace(
         state,
         phase="dispatching",
-        messages=messages.with_open(ToolTurn((*earlier, result))),
+        messages=messages.with_open(ToolTurn(blocks)),
         pending=tuple(pending),
     )
 

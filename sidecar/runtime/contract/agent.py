@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.llmgateway.contract import ThinkingLevel, ToolDescriptor
+from sidecar.llmgateway.contract import ImageBlock, ThinkingLevel, ToolDescriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,12 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The outcome of the call *id*; *output* is any JSON value, usually text."""
+    """The outcome of the call *id*; *output* is any JSON value, usually text, and *images* belong to it."""
 
     id: str
     output: Any
     is_error: bool
+    images: tuple[ImageBlock, ...] = ()
 
 
 class ToolRunner(Protocol):
