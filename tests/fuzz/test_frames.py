@@ -26,19 +26,21 @@ SEEDS = range(int(FIRST_SEED), int(LAST_SEED or FIRST_SEED) + 1)
 """``FUZZ_SEED`` is one seed, or the first and the last: ``1-20``."""
 
 BATCH = 250
-N_WARM_BATCHES = 100_000 // BATCH
-MOST_GROWN_BYTES = 8_000_000
+PART = min(10_000, N_FRAMES // len(SEEDS) // 2)
+"""Frames for one session; a new one comes after it, so that no conversation grows with the frames."""
+
+N_WARM_FRAMES = min(N_FRAMES // 2, 100_000)
+MOST_GROWN_BYTES = 4_000_000
 """Growth after the first hundred thousand frames. The files that an editor has opened and the newest part of
 the log are kept; frames are not."""
 
-TURN_BYTES = 6_000
-"""What each turn of the session holds, of which there are some thousand among a million frames."""
 
-
-def weigh(target: Target, sid: str) -> int:
-    """Return the memory of the daemon without the conversation of the session, in bytes."""
-    n_turns = len(target.ask("sidecar/session/tree", {"sid": sid})["nodes"])
-    return int(target.status()["rssBytes"]) - n_turns * TURN_BYTES
+def weigh(target: Target) -> int:
+    """Return the memory of the daemon in bytes, once all its sessions are deleted."""
+    while sessions := target.ask("sidecar/session/list", {"archived": True})["sessions"]:
+        for each in sessions:
+            target.ask("sidecar/session/delete", {"sid": each["sid"]})
+    return int(target.status()["rssBytes"])
 
 
 @pytest.mark.parametrize("face", ["lsp", "acp"])
@@ -48,20 +50,21 @@ def test_each_id_is_answered_once_and_memory_stays_flat_for_any_input(
     target = start(face)
     sid = target.session()
     expected: Counter[int | str | None] = Counter()
-    n_batches = warm = 0
+    n_sent, weights = 0, list[int]()
     for seed in SEEDS:
         rng = random.Random(f"{seed} {face}")
-        bodies = fuzz.bodies(fuzz.gathered(face, sid), rng, N_FRAMES // len(SEEDS))
-        while some := tuple(islice(bodies, BATCH)):
-            lines = [body.replace(b"\n", b" ") if face == "acp" else body for body in some]
-            expected.update(answer for body in lines for answer in fuzz.answers_to(face, body))
-            target.send(b"".join(target.frame(body, rng) for body in lines))
-            target.wait_until(lambda: target.answered.total() >= expected.total())
-            n_batches += 1
-            if n_batches == min(N_FRAMES // BATCH // 2, N_WARM_BATCHES):
-                warm = weigh(target, sid)
+        for _ in range(N_FRAMES // len(SEEDS) // PART):
+            bodies = fuzz.bodies(fuzz.gathered(face, sid), rng, PART)
+            while some := tuple(islice(bodies, BATCH)):
+                lines = [body.replace(b"\n", b" ") if face == "acp" else body for body in some]
+                expected.update(answer for body in lines for answer in fuzz.answers_to(face, body))
+                target.send(b"".join(target.frame(body, rng) for body in lines))
+                target.wait_until(lambda: target.answered.total() >= expected.total())
+            n_sent += PART
+            weights += [weigh(target)] if n_sent >= N_WARM_FRAMES else []
+            sid = target.another_session()
     assert target.status()["queues"]["in"] == 1
-    assert weigh(target, sid) - warm <= MOST_GROWN_BYTES
+    assert weights[-1] - weights[0] <= MOST_GROWN_BYTES, weights
     assert target.end() == 0
     assert target.answered == expected
     assert (target.defects, target.complaints) == ([], b"")
