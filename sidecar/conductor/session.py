@@ -20,7 +20,7 @@ from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
-from sidecar.conductor.events import CommandsChanged, InfoChanged, Notice, QueueChanged
+from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, QueueChanged
 from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.history import JournalPort
 from sidecar.conductor.ports import SessionHost, StoreReport
@@ -193,8 +193,13 @@ class Session:
         self._watches.append(dispose)
         return dispose
 
+    def introduction(self) -> tuple[Event, ...]:
+        """Return the commands and the usage for one more client alone; such events have the number 0."""
+        payloads = (CommandsChanged(COMMANDS), self.gauge.usage())
+        return tuple(Event(self.sid, 0, 0, payload) for payload in payloads)
+
     def introduce(self) -> None:
-        """Emit the commands and the usage for a client that begins to follow, and once a restored queue."""
+        """Emit the commands, the usage and a restored queue of a session that was made or loaded."""
         self._events.emit(CommandsChanged(COMMANDS))
         self._events.emit(self.gauge.usage())
         n_restored, self._n_restored = self._n_restored, 0

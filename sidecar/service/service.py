@@ -22,7 +22,7 @@ from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
-from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.messages import (
     FsChangedNotification,
@@ -158,6 +158,11 @@ class Connection:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.log, after_seq)
+
+    def introduce(self, session: Session) -> None:
+        """Send this client alone the commands and the usage of a session that others follow already."""
+        for event in session.introduction():
+            self.sink.notify("sidecar/event", event_to_wire(event))
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of session *sid*."""

@@ -73,6 +73,7 @@ class Outbox:
         self._on_room = on_room
         self._loop = asyncio.get_running_loop()
         self._queue: deque[bytes | _Mark] = deque()
+        self._queued_states: set[bytes] = set()
         self._queued_bytes = 0
         self._written_bytes = 0
         self._epoch = 0
@@ -96,9 +97,11 @@ class Outbox:
 
     def put(self, body: bytes) -> None:
         """Queue one message."""
+        self._put_framed(self._frame(body))
+
+    def _put_framed(self, framed: bytes) -> None:
         if self._is_closed:
             return
-        framed = self._frame(body)
         self._queue.append(framed)
         self._queued_bytes += len(framed)
         self._is_full = self._is_full or self.unsent_bytes >= HIGH_WATER_BYTES
@@ -107,8 +110,10 @@ class Outbox:
 
     def put_state(self, body: bytes) -> None:
         """Queue one message about a state, unless the queue is full and holds the same message already."""
-        if not (self.is_full and self._frame(body) in self._queue):
-            self.put(body)
+        framed = self._frame(body)
+        if not (self.is_full and framed in self._queued_states):
+            self._queued_states.add(framed)
+            self._put_framed(framed)
 
     def put_if_room(self, body: bytes) -> None:
         """Queue one message that may be dropped when the queue is full."""
@@ -166,6 +171,7 @@ class Outbox:
         for sid in tuple(self._logs):
             self.unfollow(sid)
         self._queue.clear()
+        self._queued_states.clear()
         self._queued_bytes = self._written_bytes = 0
         self._is_full = False
         self._unschedule()
@@ -217,6 +223,7 @@ class Outbox:
             head = self._queue[0]
             if not isinstance(head, _Mark):
                 self._queue.popleft()
+                self._queued_states.discard(head)
                 self._queued_bytes -= len(head)
                 size += len(head)
                 yield head

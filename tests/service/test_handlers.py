@@ -76,6 +76,20 @@ async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
     assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
 
 
+@pytest.mark.parametrize("method", ["attach", "session/load"])
+async def test_one_more_client_is_introduced_without_an_event_for_the_others(
+    make_desk: Any, method: str
+) -> None:
+    desk = make_desk([[Say("one")]])
+    first, second = desk.client(), desk.client()
+    sid = await desk.talk(first, "1")
+    seq = desk.daemon.service.hub.session(sid).log.seq
+    assert (await second.call(method, sid=sid))["seq"] == seq
+    assert desk.daemon.service.hub.session(sid).log.seq == seq
+    own = [(each["kind"], each["seq"]) for each in second.sink.notifications("sidecar/event")]
+    assert own == [("commandsChanged", 0), ("usage", 0)]
+
+
 async def test_a_fork_is_a_session_of_its_own(make_desk: Any) -> None:
     desk = make_desk([[Say("one")], [Say("two")]])
     client = desk.client()

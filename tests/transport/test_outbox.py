@@ -205,6 +205,19 @@ async def test_a_full_queue_holds_a_state_once_and_drops_optional_messages() -> 
     assert box.sent[1:] == ["changed"]
 
 
+async def test_a_state_that_was_sent_is_queued_again() -> None:
+    box = Box()
+    for _ in range(2):
+        box.stream.stall()
+        box.outbox.put(b'"' + b"x" * HIGH_WATER_BYTES + b'"')
+        box.outbox.put_state(b'"changed"')
+        box.outbox.put_state(b'"other"')
+        box.outbox.put_state(b'"changed"')
+        box.stream.read_on()
+        await box.outbox.drain()
+    assert [sent for sent in box.sent if len(sent) < 100] == ["changed", "other"] * 2
+
+
 async def test_a_delta_waits_for_more_of_its_message_and_nothing_else_waits() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=3600))

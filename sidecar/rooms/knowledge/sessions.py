@@ -179,8 +179,7 @@ class SessionsIndex:
 
         def index_all_again() -> None:
             # The index was broken or outdated, and is empty now.
-            self._write_record({})
-            self.start()
+            self._run(partial(self._catch_up, is_empty=True))
 
         self.source = SessionsSource(database, scope="all", on_lost=index_all_again)
 
@@ -208,13 +207,11 @@ class SessionsIndex:
         await self.wait_until_idle()
         await self.source.close()
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, *, is_empty: bool = False) -> None:
+        if is_empty:
+            await asyncio.to_thread(self._write_record, {})
         stored = await self._archive.sessions(self._folder)
-        try:
-            found = json.loads(self._record.read_text("utf-8")) if self._record is not None else {}
-        except (OSError, ValueError):  # No record yet, or a broken one: everything is indexed again.
-            found = {}
-        indexed_at: dict[str, int] = found if isinstance(found, dict) else {}
+        indexed_at = await asyncio.to_thread(read_record, self._record)
         for session_id in indexed_at.keys() - stored.keys():
             await self.source.clear(session_id)
             del indexed_at[session_id]
@@ -222,7 +219,7 @@ class SessionsIndex:
             if indexed_at.get(session_id) != changed_at:
                 await self._add(await self._archive.events(session_id))
                 indexed_at[session_id] = changed_at
-                self._write_record(indexed_at)
+                await asyncio.to_thread(self._write_record, dict(indexed_at))
 
     async def _add(self, events: Sequence[RoomEvent]) -> None:
         await self.source.add(
@@ -252,3 +249,12 @@ class SessionsIndex:
             make_private_folder(self._record.parent)
             self._record.touch(mode=0o600)
             self._record.write_text(json.dumps(indexed_at), "utf-8")
+
+
+def read_record(path: Path | None) -> dict[str, int]:
+    """Return when each session was indexed; nothing without a record or with a broken one."""
+    try:
+        found = json.loads(path.read_text("utf-8")) if path is not None else {}
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -74,7 +74,7 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer:
         # A client that follows already may ask again for events that it has lost.
         connection.sink.unfollow(session.sid)
         connection.follow(session, after, controls=controls)
-        session.introduce()
+        connection.introduce(session)
 
     return Answer(result, follow)
 

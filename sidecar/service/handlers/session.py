@@ -90,6 +90,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     )
 
     def follow() -> None:
+        is_followed = bool(connection.hub.audience.listeners(session.sid))
         if isinstance(replay, Mapping) and "fromSeq" in replay:
             known = replay["fromSeq"]
             if known > seq:
@@ -100,7 +101,10 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
             for event in past_events(session, replay):
                 connection.sink.notify("sidecar/event", event)
             connection.follow(session, seq)
-        session.introduce()
+        if is_followed:
+            connection.introduce(session)
+        else:
+            session.introduce()
 
     return Answer(result, follow)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -258,6 +259,26 @@ async def test_notes_that_cannot_be_read_cost_a_reading(bench: Bench) -> None:
     async with bench.past() as past:
         assert bench.archive.read == ["s1", "s1"]
         assert await find(past, "port") == [("s1", "user.0")]
+
+
+async def test_the_record_is_read_and_written_beside_the_event_loop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk must not hold up the clients."""
+    loop, threads = threading.get_ident(), set[int]()
+    for name in ("read_text", "write_text"):
+        real = getattr(Path, name)
+
+        def spy(path: Path, *args: Any, real: Any = real) -> Any:
+            threads.add(threading.get_ident())
+            return real(path, *args)
+
+        monkeypatch.setattr(Path, name, spy)
+    bench.put("s1", 1, "the port is 7341")
+    async with bench.past():
+        pass
+    assert threads
+    assert loop not in threads
 
 
 async def test_a_store_that_fails_is_told_and_read_again_by_the_next_start(bench: Bench) -> None:
