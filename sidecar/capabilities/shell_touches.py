@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from posixpath import isabs, join, normpath
+from posixpath import join, normpath
 from typing import Final, Literal, TypeAlias
 
 from sidecar.conversation import LineRange
@@ -62,6 +62,7 @@ _WITH_VALUE: Final[Mapping[str, str]] = {
 }
 """The one-letter options of a program that take the next word as their value."""
 
+_ABSOLUTE: Final = re.compile(r"[\\/]|[A-Za-z]:[\\/]")
 _SED_LINES: Final = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
 _COUNT: Final = re.compile(r"-(?:n|-lines=)?(\+?\d{1,9})")
 
@@ -106,7 +107,7 @@ def touches_of_shell(command: str, folder: str = "") -> tuple[Touch, ...]:
 
 def in_folder(folder: str, path: str) -> str:
     """Return *path* as it is named from outside of *folder*; an absolute one as it is."""
-    return path if not folder or not path or isabs(path) else normpath(join(folder, path))
+    return path if not folder or not path or _ABSOLUTE.match(path) else normpath(join(folder, path))
 
 
 def words_of_command(command: SimpleCommand) -> list[str]:

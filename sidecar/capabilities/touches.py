@@ -97,7 +97,11 @@ def kind_of_call(values: Mapping[str, Any], effects: ToolEffects) -> EffectKind:
         return "reads" if command == "view" else "writes" if command == "create" else "edits"
     if effects.kind != "anything":
         return effects.kind
-    if command or any(isinstance(values.get(name), list) for name in _COMMANDS) or "cmd:" in str(values):
+    if (
+        command
+        or any(isinstance(values.get(name), list) for name in _COMMANDS)
+        or any(map(_CALLED.search, _texts(values)))
+    ):
         return "runs"
     if _text(values, _PATTERNS):
         return "searches"

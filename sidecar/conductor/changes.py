@@ -6,6 +6,7 @@ branch.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -20,6 +21,7 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.expanding import Expander, ExpandRequest
+from sidecar.conductor.file_use import rank_by_use
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
@@ -130,6 +132,11 @@ class Changes:
     async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Return the restoration of :meth:`rehydrate`, which never goes beyond the engine's limit."""
         wanting = await self._files.find_wanted(uris)
+        if uris is None:
+            history, uri_of = self._history.current, self._files.uri_of
+            uses = await asyncio.to_thread(rank_by_use, history, {}, len(history), self._effects(), uri_of)
+            place = {uri_of(use.path): number for number, use in enumerate(uses)}
+            wanting = tuple(sorted(wanting, key=lambda each: place.get(each[1].uri, len(place))))
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
         usage = self._gauge.usage()
         if usage.window:

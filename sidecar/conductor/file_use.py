@@ -135,11 +135,14 @@ def rank_by_use(
             elif isinstance(block, ToolCallBlock):
                 uses.n_calls += 1
                 result, holder = results.pop(block.id, (None, entry))
-                if result is None or result.is_error:
-                    continue
                 declared = effects.get(block.name) or effects_of_name(block.name)
+                is_command = declared is not None and declared.kind == "runs"
+                if result is None or (result.is_error and not is_command):
+                    continue
                 body = result.output if isinstance(result.output, str) else compact_json(result.output)
                 for touch in touches_of_block(block, body, holder, declared):
+                    if result.is_error and touch.kind in ("move", "remove"):
+                        continue  # a command that fails may have done this or stopped before it
                     is_known = declared is not None and declared.kind == "reads"
                     uses.add(touch, shown.get(block.id) if is_kept else None, is_known=is_known)
     return uses.rank()

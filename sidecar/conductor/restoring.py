@@ -13,7 +13,7 @@ from sidecar.capabilities.shell_touches import Touch
 from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.engines.contract import FreshFile, FreshFiles
-from sidecar.conductor.file_choice import MAX_FILES, choose_lines
+from sidecar.conductor.file_choice import FILE_SHARE, MAX_FILES, choose_lines
 from sidecar.conductor.file_use import FileUse
 from sidecar.conversation import Entry, FileRead, merge_ranges
 from sidecar.window_budget import FileRange
@@ -47,7 +47,7 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
     A file that was read in parts comes back in those parts. A file that does not fit comes back in part.
 
     Args:
-        reads: the files, newest first, each under the path that the model knows.
+        reads: the files, the most wanted first, each under the path that the model knows.
         look: reads files as they are now.
         budget_tokens: tokens that all of it may take.
     """
@@ -56,7 +56,8 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
         for path, read in reads
     ]
     fresh = await look([use.path for use in uses])
-    found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=budget_tokens)
+    most_each = budget_tokens // max(1, min(FILE_SHARE, len(uses)))
+    found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=most_each)
     return Restoration(
         entries=tuple(restored_entry(each, fresh[each.file.path]) for each in found.ranges),
         files=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),

@@ -74,6 +74,10 @@ def test_a_command_runs_in_its_folder() -> None:
     check("cat a.py /etc/hosts", ("read", "src/a.py", ()), ("read", "/etc/hosts", ()), folder="src")
 
 
+def test_a_path_with_a_drive_is_absolute() -> None:
+    check("cat C:/x/a.py", ("read", "C:/x/a.py", ()), folder="src")
+
+
 def test_a_long_line_costs_little() -> None:
     """Many files of one line are no sign of use, and a very long line is not read."""
     assert len(touches_of_shell("cat " + " ".join(f"{n}.py" for n in range(500)))) == MAX_FILES

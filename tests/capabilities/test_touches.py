@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.capabilities.effects import ToolEffects, effects_of_name
 from sidecar.capabilities.touches import numbered_lines, touches_of_call
@@ -128,3 +130,36 @@ def test_a_call_without_files_touches_none(arguments: Any) -> None:
 
 def test_a_text_without_numbers_has_no_numbered_lines() -> None:
     assert numbered_lines("one: 1\n2: two\nthree\nfour\nfive\nsix\nseven") == {}
+
+
+NAMES = st.sampled_from(
+    [
+        "path",
+        "paths",
+        "files",
+        "command",
+        "commands",
+        "cmd",
+        "offset",
+        "limit",
+        "view_range",
+        "edits",
+        "content",
+    ]
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["cat a", "view", PATCH, 'cmd:"x"']),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(NAMES | st.text(max_size=3), each, max_size=5),
+    max_leaves=8,
+)
+
+
+@given(arguments=JSON, result=st.text(), name=st.sampled_from(["read", "edit", "write", "bash", "grep", "x"]))
+def test_no_arguments_fail(arguments: Any, result: str, name: str) -> None:
+    """A model writes what it likes, and a server may take anything."""
+    for touch in touches_of_call(arguments, result, effects_of_name(name)):
+        assert touch.path

@@ -247,6 +247,22 @@ async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage:
     assert [file.uri for file in (await session.rehydrate([uri, uri], None)).files] == [uri]
 
 
+async def test_changed_files_come_back_by_use(make_stage: Any) -> None:
+    """The most used one stands last, nearest to the work; where the budget is short it comes alone."""
+    reads = [[Call("read", {"path": name})] for name in ("a.py", "a.py", "b.py")]
+    stage = await make_stage([*reads, [Say("done")]], tools=[READ])
+    session = await stage.session()
+    for name in ("a.py", "b.py"):
+        stage.workspace.put(stage.folder / name, "old = 1\n")
+    await stage.ask(session, "read them")
+    for name in ("a.py", "b.py"):
+        stage.workspace.put(stage.folder / name, "new = 2\n")
+    both = await session.changes.restoration(None, None)
+    assert [file.uri[-4:] for file in both.files] == ["b.py", "a.py"]
+    one = await session.changes.restoration(None, 130)
+    assert [file.uri[-4:] for file in one.files] == ["a.py"]
+
+
 async def test_a_file_that_is_gone_is_told_and_not_restored(make_stage: Any) -> None:
     stage, session, _ = await a_session_that_read(make_stage, "x = 1\n")
     stage.workspace.put(stage.folder / "a.py", None)

@@ -107,3 +107,9 @@ def test_what_the_model_still_sees_is_noted() -> None:
     shown = {each.path: [body for _, body in each.shown] for each in rank(turns, first_kept=0)}
     assert shown == {"a.py": ["1\tx"], "b.py": ["ok"]}
     assert [each.shown for each in rank(turns)] == [[], []]
+
+
+def test_a_command_that_failed_has_read_its_files_but_removed_nothing_for_certain() -> None:
+    """Its last part may have failed; a file that is not there does not come back anyway."""
+    failed = use("bash", command="cat a.py && make && rm b.py", is_error=True)
+    assert names([*use("read", path="b.py"), *failed]) == ["a.py", "b.py"]
