@@ -82,6 +82,10 @@ _NAME = re.compile(
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
     r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b"
 )
+_TELLING = re.compile(r"[/`@_\d]|[a-z0-9][A-Z]")
+"""What every name holds at least one of: a clause without any is passed over, which most prose is."""
+
+_CLAUSE_END = re.compile(r" (?<=[.,;!?] )")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
 _BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
 _CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -188,8 +192,15 @@ def _sentences(prose: str, is_wanted: Callable[[str], bool], limit: int) -> Iter
 
 
 def _names(prose: str, index: int) -> Iterator[Fact]:
+    """Yield the names in *prose*; none goes on over a line nor, but between backquotes, over a clause."""
     seen = set[str]()
-    for found in _NAME.finditer(prose):
+    clauses = (
+        clause
+        for line in prose.split("\n")
+        for clause in ((line,) if "`" in line else _CLAUSE_END.split(line))
+        if _TELLING.search(clause)
+    )
+    for found in (found for clause in clauses for found in _NAME.finditer(clause)):
         name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
         if name and name not in seen:
             seen.add(name)

@@ -26,6 +26,13 @@ _NAMED = re.compile(
 )
 """What a tool calls an error by name; enough by itself, where a failure is known, to tell the line."""
 
+_NAMED_BY = (
+    *("rror", "xception", "anic", "fatal", "FAIL", "CONFLICT", "Segmentation", "Aborted", "HTTP"),
+    *("status", "response", "make"),
+)
+_ERROR_NUMBER = re.compile(r"E[A-Z]{4,14}\b: ")
+"""Every line with a name of an error holds one of these, and finding them costs a tenth of the names."""
+
 _UNASKED = re.compile(
     r"^\s{0,12}(?:E {1,6})?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: .*|$)"
     r"|^(?:.{0,120}: )?(?:fatal )?error(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6})?: .*|^fatal: .*|^panic: .*"
@@ -61,9 +68,16 @@ def error_line(body: str) -> str:
     "KeyError: 'port'"
     """
     lines = [line for line in body.splitlines() if line.strip() and not _NOISE.match(line.strip())]
-    named = [found.group() for line in lines if (found := _NAMED.search(line))]
+    may_be_named = (
+        line
+        for line in lines
+        if any(part in line for part in _NAMED_BY) or ("E" in line and _ERROR_NUMBER.search(line))
+    )
+    named = [found.group() for line in may_be_named if (found := _NAMED.search(line))]
     panics = (
-        f"{line.strip()} {after.strip()}" for line, after in pairwise(lines) if _CALLS_AFTER.search(line)
+        f"{line.strip()} {after.strip()}"
+        for line, after in pairwise(lines)
+        if ("panic" in line or "npm " in line) and _CALLS_AFTER.search(line)
     )
     hints = (line for line in lines if _HINT.search(line.lower()))
     is_trace = "Traceback" in body

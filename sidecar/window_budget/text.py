@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# The lookbehind keeps a long run of blanks from being tried at each of its characters.
-_TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 _DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 
@@ -38,7 +36,10 @@ def tidy(text: str) -> str:
     >>> tidy("hello  \\r\\nworld \\n")
     'hello\\nworld'
     """
-    return _TRAILING_BLANKS.sub("", text.replace("\r\n", "\n")).strip()
+    text = text.replace("\r\n", "\n")
+    if " \n" in text or "\t\n" in text:
+        text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
+    return text.strip()
 
 
 def one_line(text: str, limit: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from math import log
@@ -183,3 +184,49 @@ def test_a_list_seen_for_the_first_time_is_linear(
         return {size: best(lambda messages=messages: action(messages), 5) for size, messages in lists.items()}  # type: ignore[misc]  # bound at once
 
     assert slope(report(benchmark, measure)) <= 1.1
+
+
+PROSE = (
+    "The parser keeps a stack of open brackets, and each time it meets a closing one it takes the last. "
+    "So an error shows where the block began; reading lines in small parts keeps the memory flat. "
+)
+LOG = "2026-11-{0} 10:07:0{0} INFO worker.pool finished step {0}{0} of the import in {0} ms\n"
+LINES = "".join(LOG.format(n % 9 + 1) for n in range(200))[:9000]
+SHELL = AssistantMessage((TextBlock("I run it."), ToolCallBlock("c", "bash", {"command": "make all"})))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([AssistantMessage((TextBlock(PROSE * 50),))], id="an answer"),
+        pytest.param([SHELL, ToolResultMessage("c", "bash", (TextBlock(LINES),))], id="a command"),
+        pytest.param(
+            [SHELL, ToolResultMessage("c", "bash", (TextBlock(LINES + "error: no"),), is_error=True)],
+            id="a command that failed",
+        ),
+        pytest.param(
+            [
+                *turn(1),
+                UserMessage(PROSE),
+                AssistantMessage((TextBlock(PROSE * 8),)),
+                *(SHELL, ToolResultMessage("c", "bash", (TextBlock(LINES[:8000]),))),
+            ],
+            id="a turn",
+        ),
+    ],
+)
+def test_folding_ten_kilobytes_costs_a_few_searches(
+    benchmark: BenchmarkFixture, messages: list[Message]
+) -> None:
+    """Facts and text of what is new: a millisecond at most, four times what splitting it into words takes."""
+
+    def measure() -> dict[int, float]:
+        split = re.compile(r"\w+").findall
+        return {1: best(lambda: split(LINES + PROSE * 5), 40), 2: best(lambda: fold(messages), 40)}
+
+    def fold(messages: list[Message]) -> None:
+        Transcript.of(messages).read_on()
+
+    found = report(benchmark, measure)
+    print(f"{found[2] / found[1]:.1f}x of splitting it into words")
+    assert found[2] <= 4 * found[1]
