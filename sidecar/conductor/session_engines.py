@@ -9,13 +9,12 @@ from typing import Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.engines.contract import CompactionRequest, SessionEngine
-from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
-from sidecar.conversation import Index
+from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import ModelCard
 
-_LEAST_RATIO: Final = 0.5
+_LEAST_RATIO: Final = 0.45
 """The least share of the window at which prices make a compaction due."""
 _MOST_RATIO: Final = 0.75
 """The share of the window at which a compaction is due without regard to prices."""
@@ -58,13 +57,13 @@ def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
 class PriceTrigger:
     """Makes the trigger of one session's compactions follow the prices of its model.
 
-    *card* returns the model's card as it is now, and *is_prefix_cached* says whether the call that asks for a
-    summary reads the conversation from the provider's cache.
+    *history* and *card* return the conversation and the model's card as they are now. *is_prefix_cached* says
+    whether the call that asks for a summary reads the conversation from the provider's cache.
     """
 
     def __init__(
         self,
-        history: HistoryWriter,
+        history: Callable[[], History],
         compactions: CompactionLog,
         card: Callable[[], ModelCard | None],
         *,
@@ -90,7 +89,7 @@ class PriceTrigger:
                 (each.post_tokens for each in done if each.post_tokens), int(window * _SIZE_AFTER)
             ),
             summary_tokens=int(window * _SUMMARY_SHARE),
-            n_calls=self._n_calls.of(self._history.current),
+            n_calls=self._n_calls.of(self._history()),
             is_prefix_cached=self._is_prefix_cached,
         )
         return None if size is None or size >= window * _MOST_RATIO else max(_LEAST_RATIO, size / window)

@@ -178,7 +178,7 @@ def wire_session(
     head = RequestHead(roots[0], rules, tools, lambda: describe_pins(meta.pins()) if meta.info.pins else "")
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
-        history,
+        lambda: history.current,
         compactions,
         lambda: deps.models.card(meta.info.model),
         is_prefix_cached=deps.compaction.same_prefix,

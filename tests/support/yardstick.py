@@ -12,6 +12,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from statistics import mean
 
 import planting
@@ -19,6 +21,7 @@ import second_reads
 from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.compaction_records import CompactionLog, begin
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
     CompactionResult,
@@ -27,13 +30,18 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
 )
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.session_engines import PriceTrigger
 from sidecar.conversation import Entry, History
 from sidecar.conversation.search import search_entries
-from sidecar.llmgateway.contract import ToolTurn, Turn
+from sidecar.llmgateway.contract import AssistantTurn, CostSheet, ToolTurn, Turn
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 
+CACHED_SHARE, OUTPUT_PRICE = 0.1, 5.0
+"""The price of a token from the cache, and of one that a model writes, where another one costs 1."""
+HEAD_TOKENS = 1_500
+"""The size of the system prompt and the tools, which every cache knows."""
 AUTO, FORCED = CompactionRequest(force=False), CompactionRequest(force=True)
 
 
@@ -84,12 +92,13 @@ class Session:
                 await self.compact(AUTO)
             self.history = self.history.extended([entry_of(turn)])
 
-    async def compact(self, request: CompactionRequest) -> None:
+    async def compact(self, request: CompactionRequest) -> CompactionResult:
         deps = EngineDeps(self.model, no_files, CancelToken(), 10.0)
         done = await self.engine.compact(self.given, request, deps)
         assert isinstance(done, CompactionResult), done
         self.n_compactions += 1
         self.history = committed(self.history, done)
+        return done
 
     def kept(self, facts: Iterable[tuple[str, str]]) -> dict[str, float]:
         """Return the share of *facts* by kind that the next request says word for word, and of ``all``."""
@@ -160,6 +169,79 @@ async def after_many(
     return found
 
 
+@dataclass
+class CacheCost:
+    """The price of the requests of a session, in tokens that no cache knows.
+
+    A token that the provider has in its cache costs a tenth of another one. It has the longest beginning that
+    a request shares with the one before.
+    """
+
+    total: float = 0.0
+    sent: Sequence[Entry] = ()
+
+    def send(self, entries: Sequence[Entry]) -> None:
+        """Count one request."""
+        pairs = zip(self.sent, entries, strict=False)
+        n_cached = sum(1 for _ in takewhile(lambda both: both[0].turn == both[1].turn, pairs))
+        tokens = [len(text_of(entry)) / 4 for entry in entries]
+        self.total += CACHED_SHARE * (HEAD_TOKENS + sum(tokens[:n_cached])) + sum(tokens[n_cached:])
+        self.sent = tuple(entries)
+
+
+@dataclass(frozen=True)
+class CacheMeasure:
+    """The cost of a session for the cache, as shares of that of the raw history.
+
+    Attributes:
+        requests: of all requests.
+        with_summaries: with the calls for summaries, behind the conversation, as well.
+        kept: the share of the facts so far that stand in view right behind the last compaction.
+        n_facts: the number of those facts.
+    """
+
+    requests: float
+    with_summaries: float
+    kept: float
+    n_facts: int
+
+
+async def cache_cost(seed: int, *, by_price: bool, n_rounds: int = 80, window: int = 60_000) -> CacheMeasure:
+    """Play a conversation of about 150,000 tokens, and return its cost for the provider's cache.
+
+    Args:
+        seed: of the conversation.
+        by_price: whether the prices of the model decide when it is compacted, or the window alone.
+        n_rounds: its prompts.
+        window: of the model.
+    """
+    planted = planting.plant(seed, "English", n_rounds)
+    session, raw, ours = Session(window, SUMMARISERS["none"]()), CacheCost(), CacheCost()
+    log, whole, told = CompactionLog("s1"), list[Entry](), list[tuple[str, str]]()
+    priced = replace(card(window), cost=CostSheet(3.0, 15.0, 3.0 * CACHED_SHARE))
+    prices = PriceTrigger(lambda: session.history, log, lambda: priced, is_prefix_cached=True)
+    summaries, kept, n_facts = 0.0, 0.0, 0
+    for turns, facts in zip(planted.rounds, planted.facts, strict=True):
+        for turn in turns:
+            if isinstance(turn, AssistantTurn):
+                ratio = prices.ratio() if by_price else None
+                request = replace(AUTO, policy={} if ratio is None else {"triggerRatio": ratio})
+                gate = session.engine.gate(session.given, request)
+                if gate.over:
+                    begun = begin(str(len(whole)), "windowBudget", "auto", given=session.given, pre_tokens=0)
+                    done = await session.compact(request)
+                    log.add(replace(begun, post_tokens=done.post_tokens))
+                    summaries += CACHED_SHARE * gate.tokens + OUTPUT_PRICE * len(done.summary) / 4
+                    kept, n_facts = session.kept(told)["all"], len(told)
+                raw.send(whole)
+                ours.send(tuple(session.history))
+            whole.append(entry_of(turn))
+            session.history = session.history.extended([entry_of(turn)])
+        told += facts
+    requests = ours.total / raw.total
+    return CacheMeasure(requests, requests + summaries / raw.total, kept, n_facts)
+
+
 def spread(values: Sequence[float]) -> str:
     """Return the mean of *values*, and the least in brackets."""
     return f"{mean(values):.2f} ({min(values):.2f})"
@@ -192,6 +274,19 @@ async def main() -> None:
         for n_compactions, shares in found.items():
             text = f"first facts sent or recalled: {shares['recalled']:.2f}"
             print(row(f"{summariser}, after {n_compactions}", [shares]), text, flush=True)
+    print("\nThe cost for a provider's cache, window 60,000; the raw history is 1.00\n")
+    for by_price in (False, True):
+        measures = [await cache_cost(seed, by_price=by_price) for seed in range(3)]
+        requests, summaries = (
+            mean(getattr(each, name) for each in measures) for name in ("requests", "with_summaries")
+        )
+        kept, facts = mean(each.kept for each in measures), mean(each.n_facts for each in measures)
+        print(
+            f"trigger by {'price' if by_price else 'window':<8}{requests:.2f}, "
+            f"with the calls for summaries {summaries:.2f}; "
+            f"in view after the last compaction {kept:.2f} of {facts:.0f} facts",
+            flush=True,
+        )
     print()
     print(*second_reads.report(), sep="\n")
 
