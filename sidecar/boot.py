@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
@@ -18,6 +19,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
+from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.deps import CompactionSettings, SessionDeps
@@ -125,6 +127,7 @@ def build(
         compaction=CompactionSettings(
             prepare=compaction.prepare, same_prefix=compaction.same_prefix, by_price=compaction.by_price
         ),
+        surroundings=lambda roots: describe_surroundings(roots, date.today()),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
     )
     tracer = Tracer(home / "traces", _clock_ms)

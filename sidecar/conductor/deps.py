@@ -5,9 +5,10 @@ Values only; ``boot`` names the concrete implementations.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sidecar.capabilities.contract import Confine, ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
@@ -36,6 +37,11 @@ class CompactionSettings:
     by_price: bool = False
 
 
+async def list_folders(roots: Sequence[Path]) -> str:
+    """Return the folders of a session, one a line."""
+    return "\n".join(f"- folder: {root}" for root in roots)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionDeps:
     """The dependencies of every session of a hub; a suffix names the unit of a time.
@@ -50,6 +56,7 @@ class SessionDeps:
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
         compaction: the user's settings of compactions.
+        surroundings: describes the machine and the folders of a session to a model.
     """
 
     models: Models
@@ -70,6 +77,7 @@ class SessionDeps:
     model_idle_timeout_s: float = 300.0
     knowledge_timeout_s: float = 5.0
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]] = list_folders
     max_output_chars: int = 30_000
 
 

@@ -6,10 +6,10 @@ Knows conversations and channels, and nothing of histories or engines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from pathlib import Path, PurePath
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 
+from sidecar.conductor.brief import write_brief
 from sidecar.conductor.context import Overhead, overhead_of
 from sidecar.conductor.contract import RuleFileUsage
 from sidecar.conductor.engines.contract import View
@@ -24,31 +24,6 @@ from sidecar.llmgateway.contract import (
     emissions_of,
     gateway_error,
 )
-
-_BRIEF: Final = """\
-You are a coding agent beside an editor. You work below the folder {cwd} with the tools you are given.
-
-- Look before you answer: read the files and search; cite places as path:line.
-- A read shows a file as it is now, unsaved changes included. When a file changed since you read \
-it, read it again before you edit it.
-- Edit in small steps. Changing files and running commands asks the user first; a refusal is an answer.
-- An old part of the conversation may be condensed into a digest. What it says still holds; read files \
-again rather than guess what they held."""
-
-
-def system_prompt(cwd: PurePath, rules: str, pins: str = "") -> str:
-    """Return the system prompt for a session in *cwd*.
-
-    Args:
-        cwd: the session's folder.
-        rules: the text of the rule files, or empty.
-        pins: the passages that the user pinned, or empty.
-
-    >>> system_prompt(PurePath("/project"), "").splitlines()[0][-20:]
-    'tools you are given.'
-    """
-    told = f"Rules follow. Where two of them disagree, the later one counts.\n\n{rules}" if rules else ""
-    return "\n\n".join(filter(None, (_BRIEF.format(cwd=cwd), told, pins)))
 
 
 def call_when_ready(
@@ -96,9 +71,16 @@ class RequestHead:
     """The part of every request that is not conversation: the system prompt with the rules, and the tools."""
 
     def __init__(
-        self, cwd: Path, rules: RuleFiles, tools: SessionTools, pins: Callable[[], str] = str
+        self,
+        look: Callable[[], Coroutine[Any, Any, str]],
+        rules: RuleFiles,
+        tools: SessionTools,
+        pins: Callable[[], str] = str,
     ) -> None:
-        self._cwd = cwd
+        """*look* describes the surroundings; it is called once, and must not raise."""
+        self._look = look
+        self._surroundings = ""
+        self._looking: asyncio.Task[str] | None = None
         self._pins = pins
         self._rules = rules
         self._tools = tools
@@ -111,14 +93,26 @@ class RequestHead:
             view: the entries that the request shows; None for the whole history.
         """
         if view is None or view.is_whole:
-            return system_prompt(self._cwd, self._rules.text(), self._pins())
+            return write_brief(self._surroundings, self._rules.text(), self._pins())
         shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
         rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
-        return system_prompt(self._cwd, rules, self._pins())
+        return write_brief(self._surroundings, rules, self._pins())
 
-    async def refresh_rules(self) -> None:
-        """Read the rules of the user and of the project as they are now."""
+    async def open(self) -> None:
+        """Read the rules, and begin to look at the surroundings, which takes longer."""
+        self._looking = asyncio.create_task(self._look())
         await self._rules.refresh()
+
+    async def refresh(self) -> None:
+        """Wait for the surroundings, and read the rules of the user and of the project as they are now."""
+        if self._looking is not None:
+            self._surroundings, self._looking = await self._looking, None
+        await self._rules.refresh()
+
+    def close(self) -> None:
+        """Look no longer."""
+        if self._looking is not None:
+            self._looking.cancel()
 
     def rules(self) -> tuple[RuleFileUsage, ...]:
         """Return the rule files with their sizes."""

@@ -99,7 +99,7 @@ class Session:
             report: the defects that the store found in the session's file.
         """
         self.notices.add_report(report)
-        await self._head.refresh_rules()
+        await self._head.open()
         await self.history.load()
         self.compactions.load([record for record in records if record.get("type") == "compaction"])
         self.prompts.restore(records)
@@ -122,6 +122,7 @@ class Session:
             await self._queue.wait_idle()
             await self.prompts.stored.store()
         finally:
+            self._head.close()
             await self._preparer.aclose()
             await self.servers.aclose()
         self._events.flush()

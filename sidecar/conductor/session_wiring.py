@@ -175,7 +175,12 @@ def wire_session(
         child_started=deps.child_started,
     )
     servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
-    head = RequestHead(roots[0], rules, tools, lambda: describe_pins(meta.pins()) if meta.info.pins else "")
+    head = RequestHead(
+        lambda: deps.surroundings(roots),
+        rules,
+        tools,
+        lambda: describe_pins(meta.pins()) if meta.info.pins else "",
+    )
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
         lambda: history.current,

@@ -88,7 +88,7 @@ class PromptAnswerer:
 
     async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
         """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
-        await self._head.refresh_rules()
+        await self._head.refresh()
         self._inputs.entering = prompt
         try:
             engine, request = self._engines.own_name, self._engines.automatic()

@@ -306,7 +306,7 @@ async def test_what_a_failure_quotes_is_in_no_log(
     monkeypatch.setattr(WindowBudgetEngine, "compact", quote)
     done = await compact(session)
     assert (done.status, done.error) == ("failed", "the engine failed (ValueError)")
-    monkeypatch.setattr(RequestHead, "refresh_rules", quote)
+    monkeypatch.setattr(RequestHead, "refresh", quote)
     assert (await stage.ask(session, "go on")).fault is not None
     assert "ValueError" in caplog.text
     assert LONG[:40] not in caplog.text

@@ -184,7 +184,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
 async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], window=1_000_000)
     await compact(session)
-    stage.smaller_window(2_000)
+    stage.smaller_window(500)
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"

@@ -359,7 +359,7 @@ BREAKS: list[Any] = [
     pytest.param(ContextGauge, "usage", id="usage cannot be weighed"),
     pytest.param(SessionMeta, "store", id="the session's record cannot be made"),
     pytest.param(OneTimeNotices, "emit_pending", id="a notice cannot be given"),
-    pytest.param(RequestHead, "refresh_rules", id="the rules cannot be read"),
+    pytest.param(RequestHead, "refresh", id="the rules cannot be read"),
 ]
 
 

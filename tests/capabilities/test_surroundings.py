@@ -1,0 +1,76 @@
+"""The lines about the machine and the folder that a model is told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from sidecar.capabilities.surroundings import describe_surroundings
+
+TODAY = date(2026, 3, 14)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell script")
+async def test_the_folder_the_date_and_the_tools_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "setup.py").touch()
+    tool = tmp_path / "bin" / "python3"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho Python 3.14.9\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=os.pathsep)
+    lines = (await describe_surroundings([tmp_path, tmp_path / "more"], TODAY)).splitlines()
+    assert lines[:2] == [f"- folder: {tmp_path}", f"- further folder: {tmp_path / 'more'}"]
+    assert lines[2] == "- date: 2026-03-14"
+    assert "- shell: bash" in lines or "- shell: sh" in lines
+    assert lines[-1] == "- python3: Python 3.14.9"
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+async def test_the_branch_and_the_state_of_a_repository_are_told(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    (tmp_path / "a.py").write_text("a")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-m", "first")
+    assert "- git: branch main; clean when the session began" in await describe_surroundings(
+        [tmp_path], TODAY
+    )
+    (tmp_path / "a.py").write_text("b")
+    (tmp_path / "new.py").touch()
+    told = await describe_surroundings([tmp_path], TODAY)
+    assert "- git: branch main; 1 files changed, 1 not tracked when the session began" in told
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.name == "nt" or shutil.which("git") is None, reason="needs git and a shell script")
+async def test_no_program_of_a_strangers_repository_is_run(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+    script = tmp_path / "monitor"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    script.chmod(0o700)
+    git(tmp_path, "config", "core.fsmonitor", str(script))
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "python3").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    told = await describe_surroundings([tmp_path], TODAY)
+    assert "git" not in told
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a folder without permissions")
+async def test_a_folder_that_is_gone_is_described_all_the_same(tmp_path: Path) -> None:
+    told = await describe_surroundings([tmp_path / "gone"], TODAY)
+    assert told.startswith(f"- folder: {tmp_path / 'gone'}")
