@@ -21,7 +21,7 @@ from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss_reports import LossReports
-from sidecar.conductor.loss_values import Loss, describe_loss, fact_line
+from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
 from sidecar.conductor.pins import Pins
 from sidecar.conductor.session_engines import SessionEngines
@@ -119,7 +119,8 @@ class Commands:
         if done.status != "completed":
             return describe_result(done)
         loss = done.loss or self._losses.count(done, await self._losses.read(done))
-        return f"{describe_result(done)}\n{describe_let_go(loss)}"
+        listed = " /loss lists them." if loss.let_go else ""
+        return f"{describe_result(done)}\n{describe_let_go(loss)}{listed}"
 
     async def preview(self, rest: str) -> str:
         """Describe the effect of a compaction with the engine *rest*."""
@@ -271,11 +272,11 @@ def describe_let_go(loss: Loss) -> str:
     >>> from sidecar.conductor.loss_values import KindLoss
     >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("name", 9, 0, 2),))))
     Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
-    Let go: 2 of the kind name. /loss lists them.
+    Let go: 2 names.
     """
-    kinds = ", ".join(f"{each.let_go} of the kind {each.kind}" for each in loss.kinds if each.let_go)
+    kinds = ", ".join(count_kind(each.kind, each.let_go) for each in loss.kinds if each.let_go)
     counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
-    return f"{counts}\nLet go: {kinds}. /loss lists them." if kinds else counts
+    return f"{counts}\nLet go: {kinds}." if kinds else counts
 
 
 def describe_edited(uris: Sequence[str]) -> str:
@@ -302,6 +303,8 @@ def describe_plan(plan: Plan) -> str:
     ]
     if after.low < after.high:
         lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
+    if (loss := plan.loss) is not None:
+        lines.append(f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go)}")
     lines += [
         f"- {file.uri} would be restored{', as it is now' if file.stale else ''}: {file.tokens:,} tokens"
         for file in plan.rehydrate

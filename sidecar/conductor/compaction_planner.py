@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
@@ -14,12 +15,16 @@ from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
     CompactionPlan,
     CompactionRequest,
+    CompactionResult,
+    EngineDeps,
     EngineInput,
     FreshFile,
+    SummaryFailedError,
     View,
 )
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.loss_values import Loss
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget.text import cut_middle
@@ -53,10 +58,20 @@ class CompactionPlanner:
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session; *request* names its engine."""
         plan, engine = await self.plan(request), request.engine or ""
-        refusal = self._refusal(engine)
-        return (
-            plan if refusal is None else Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
-        )
+        if (refusal := self._refusal(engine)) is not None:
+            return Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
+        return plan if plan.noop is not None else replace(plan, loss=await self.foresee_loss(request))
+
+    async def foresee_loss(self, request: CompactionRequest) -> Loss | None:
+        """Return the loss of a compaction without a model, None for an engine that needs one."""
+        engine = request.engine or ""
+        given = self.engine_input(engine)
+        deps = EngineDeps(None, self._deps.fresh, CancelToken(), self._deps.deadline_s)
+        try:
+            done = await self._deps.engine(engine).compact(given, request, deps)
+        except SummaryFailedError:
+            return None
+        return (await self._deps.with_loss(given, done)).loss if isinstance(done, CompactionResult) else None
 
     async def plan(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in a session of the engine that *request* names.

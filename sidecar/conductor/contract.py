@@ -210,7 +210,10 @@ class NoOp:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a compaction, made without a model call."""
+    """The plan of a compaction, made without a model call.
+
+    *loss* is that of a summary by local rules; it is absent for engines that need a model.
+    """
 
     plan_id: str
     expect_head: str | None
@@ -224,6 +227,7 @@ class Plan:
     projected: Projected | None = None
     noop: NoOp | None = None
     prompt: str | None = None
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True)

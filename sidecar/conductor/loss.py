@@ -12,7 +12,8 @@ where the newest outcome stands. A fact is
 For example, a digest with the line ``pytest -q [exit 1]`` keeps that command, a model's summary that only
 says ``pytest -q`` shortens it.
 
-A text is looked up at the places that its rarest word has in the view. So the cost is one pass over the
+A text is looked up at the places that its rarest word has in the view, and not at all where its most telling
+word has none. So the cost is one pass over the
 view and one over the facts, however often either repeats itself. The facts of an entry are found once, and
 remembered by its node. Nothing here reads a file, awaits or calls a model; it is meant for a thread.
 """
@@ -22,7 +23,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, get_args
 
@@ -57,17 +58,39 @@ _NAMES: Final[Mapping[FactKind, FactName]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeldFact:
-    """A fact and the node that holds it; two facts of one *kind* with one *key* are the same."""
+    """A fact and the node that holds it; two facts of one *kind* with one *key* are the same.
+
+    *anchors* are the most telling words of its forms: a text without any of them holds no form of it.
+    *name* is the same for two facts that are the same.
+    """
 
     kind: FactKind
     key: str
     text: str
     node_id: str
+    anchors: tuple[str, ...] = field(init=False)
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the anchors."""
+        forms = (whole_words(self.text), *shorter_forms(self))
+        anchors = (max(_WORD.findall(form), key=rank_word, default="") for form in forms)
+        object.__setattr__(self, "anchors", tuple(dict.fromkeys(anchors)))
+        object.__setattr__(self, "name", f"{self.kind.name}\n{self.key}")
 
     @property
     def fact_id(self) -> str:
         """The name of the fact, the same in every report."""
-        return blake2b(f"{self.kind.name}\n{self.key}".encode(errors="replace"), digest_size=5).hexdigest()
+        return blake2b(self.name.encode(errors="replace"), digest_size=5).hexdigest()
+
+
+def rank_word(word: str) -> tuple[bool, int]:
+    """Return how telling *word* is: one that is no plain word before others, then the longer one.
+
+    >>> max(["sidecar", "parser_3", "py"], key=rank_word)
+    'parser_3'
+    """
+    return not word.isalpha(), len(word)
 
 
 class TextLookup:
@@ -83,6 +106,10 @@ class TextLookup:
         self._places: dict[str, list[int]] = {}
         for word in _WORD.finditer(self._text):
             self._places.setdefault(word.group(), []).append(word.start())
+
+    def has_word(self, word: str) -> bool:
+        """Return whether *word* stands in the text; True for an empty one."""
+        return not word or word in self._places
 
     def holds(self, text: str) -> bool:
         """Return whether *text*, its blanks evened out, stands there as whole words."""
@@ -115,12 +142,12 @@ class FactLedger:
             tools: the effects of the tools.
         """
         self.add([entry for entry in folded if entry.node_id not in self._facts], shown, tools)
-        found: dict[tuple[FactKind, str], HeldFact] = {}
+        found: dict[str, HeldFact] = {}
         for entry in folded:
             for fact in self._facts[entry.node_id]:
-                found[fact.kind, fact.key] = fact
+                found[fact.name] = fact
         if not any(todos_of(entry) is not None for entry in shown):
-            found |= {(fact.kind, fact.key): fact for fact in newest_todos(folded)}
+            found |= {fact.name: fact for fact in newest_todos(folded)}
         return list(found.values())
 
     def add(self, entries: Sequence[Entry], shown: Sequence[Entry], tools: CallEffects) -> None:
@@ -173,6 +200,8 @@ def state_of(fact: HeldFact, shown: TextLookup) -> FactState:
     >>> [state_of(fact, TextLookup(text)) for text in ("pytest -q [exit 1]", "ran pytest -q", "pytest -x")]
     ['kept', 'shortened', 'letGo']
     """
+    if not any(map(shown.has_word, fact.anchors)):
+        return "letGo"
     if shown.holds(whole_words(fact.text)):
         return "kept"
     return "shortened" if any(map(shown.holds, shorter_forms(fact))) else "letGo"

@@ -36,7 +36,7 @@ LossReport: TypeAlias = Sequence[tuple[HeldFact, FactState]]
 """Each fact of a compaction's folded part and its state, by kind."""
 
 COUNT_WAIT_S: Final = 0.25
-MAX_COUNTED: Final = 20_000
+MAX_COUNTED: Final = 100_000
 """How long a compaction waits for its counts, and of how many entries it has any."""
 
 

@@ -6,7 +6,7 @@ standard library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -29,6 +29,7 @@ FactState: TypeAlias = Literal["kept", "shortened", "letGo"]
 """Whether the model still sees a fact word for word, in a shorter form, or not at all."""
 
 _LINE_CHARS: Final = 160
+_NOUNS: Final[Mapping[FactName, str]] = {"modified": "changed file", "read": "read file"}
 _PINNED: Final = "The user pinned these passages of the conversation. They hold, word for word:"
 
 
@@ -86,6 +87,16 @@ def describe_loss(kept: int, shortened: int, let_go: int, mended: int = 0) -> st
     counts = f"{kept:,} kept word for word, {shortened:,} shortened, {let_go:,} let go"
     lines = f" {mended} unfounded line{'s' * (mended != 1)} of the summary dropped." if mended else ""
     return f"Facts of the folded part: {counts}.{lines}"
+
+
+def count_kind(kind: FactName, n_facts: int) -> str:
+    """Return a number of facts of one kind in words.
+
+    >>> count_kind("search", 2), count_kind("modified", 1), count_kind("name", 1)
+    ('2 searches', '1 changed file', '1 name')
+    """
+    noun = _NOUNS.get(kind, kind)
+    return f"{n_facts:,} {noun}{('es' if noun == 'search' else 's') * (n_facts != 1)}"
 
 
 def fact_line(fact: ReportedFact) -> str:

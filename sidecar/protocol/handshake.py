@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:59cc879fda3ab9a7f2b96700eeeed9e880f3a155ee00f2f1a0d5268c6248396b"
+SCHEMA_HASH: Final = "sha256:a43982ea5f70bbfaa38a4f5df59a17b76022aa26925be3fa5d96bb0d7cd44d90"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from sidecar.conductor import loss_reports
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.scripted import Say
+from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
@@ -111,3 +112,42 @@ async def test_slash_loss_without_a_compaction_says_so(make_stage: Any) -> None:
     stage = await make_stage([])
     session = await stage.session()
     assert "compaction" in (await stage.ask(session, "/loss")).text
+
+
+async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Raise(RuntimeError("down"))]], repeat=True)
+    session = await stage.session(engine="windowBudget")
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    calls = len(stage.model.calls)
+    plan = await session.preview(CompactionRequest())
+    assert len(stage.model.calls) == calls
+    assert plan.loss is not None
+    assert "Without a model: Facts of the folded part: " in (await stage.ask(session, "/preview")).text
+    done = await session.compact(CompactionRequest()).outcome
+    assert done.summary_source == "localFallback"
+    assert done.loss == plan.loss
+    for engine in ("agentcore", "runtime"):
+        assert (await session.preview(CompactionRequest(engine=engine))).loss is None
+
+
+async def test_a_compaction_that_folded_nothing_has_an_empty_report(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]], repeat=True)
+    session = await stage.session()
+    assert await session.losses.read(replace(NEVER, before_head=None)) == ()
+    assert await session.losses.read(replace(NEVER, status="failed")) == ()
+
+
+NEVER = Compaction(
+    compaction_id="c",
+    engine="runtime",
+    trigger="overflow",
+    status="completed",
+    pre_tokens=1,
+    pre_count=1,
+    dropped_count=0,
+    cut=0,
+    microcompacted=0,
+    before_head=None,
+    undoable=False,
+)

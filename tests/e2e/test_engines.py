@@ -264,3 +264,48 @@ async def test_a_compaction_emits_its_course_in_order(client: SidecarClient, pro
     assert [data["status"] for data in told] == ["in_progress", "completed"]
     assert {data["compactionId"] for data in told} == {done.compaction_id}
     assert set(told[-1]["info"]) >= RECORD
+
+
+@pytest.mark.parametrize("engine", ["agentcore", "windowBudget"])
+async def test_the_loss_is_shown_and_nothing_is_out_of_reach(
+    client: SidecarClient, project: Path, provider: FakeProvider, engine: str
+) -> None:
+    """A fact that a summary let go is listed with its node, pinned, and back; so are the turns themselves."""
+
+    def is_sent(text: str) -> bool:
+        return any(text in _text(message["content"]) for message in provider.sent[-1]["messages"])
+
+    session = await client.start_session(project, model=MODEL, engine=engine)
+    detail = "The gardener prefers tulips that she planted by the seventh gate."
+    for number in range(12):
+        await session.run(f"{detail if number == 3 else ''} Part {number}. " + "Roses and lilies. " * 150)
+    done = await session.compact()
+    assert done.loss is not None
+    read = await client.compact_read(session.sid, done.compaction_id, "facts")
+    facts = read.facts or ()
+    assert read.loss == done.loss
+    assert done.loss.total == len(facts)
+    few = await client.compact_read(session.sid, done.compaction_id, "facts", limit=2)
+    assert (few.facts, few.next_cursor) == (facts[:2], "2")
+    fact = next(each for each in facts if detail in each.text)
+    nodes = (await client.session_read(session.sid, "full")).nodes
+    assert detail in str(next(node for node in nodes if node.id == fact.node_id).blocks)
+    await session.run("Which flowers?")
+    assert is_sent(detail) is (fact.state != "letGo")
+    pin = (await client.pin_add(session.sid, text=detail)).pin
+    by_id = (await client.pin_add(session.sid, fact_id=facts[-1].fact_id)).pin
+    assert by_id.text.startswith(facts[-1].text.removesuffix("…"))
+    assert by_id.node_id == facts[-1].node_id
+    await session.run("Which flowers?")
+    assert is_sent(detail)
+    await session.close()
+    await client.session_load(session.sid)
+    assert (await client.pin_list(session.sid)).pins == (pin, by_id)
+    await client.pin_remove(session.sid, pin.pin_id)
+    expanded = await client.compact_expand(session.sid, done.compaction_id)
+    assert expanded.expanded > 0
+    assert expanded.tokens > 0
+    await session.run("And now?")
+    assert is_sent(detail)
+    await session.undo(expanded.compaction_id)
+    assert "Let go: " in (await session.run("/loss")).text or not done.loss.let_go

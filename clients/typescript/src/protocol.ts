@@ -649,7 +649,7 @@ export interface PinsChanged {
   pins: Pin[];
 }
 
-/** The plan of a compaction, made without a model call. */
+/** The plan of a compaction, made without a model call. `loss` is that of a summary by local rules; it is absent for engines that need a model. */
 export interface Plan {
   planId: string;
   expectHead: string | null;
@@ -663,6 +663,7 @@ export interface Plan {
   projected?: Projected;
   noop?: NoOp;
   prompt?: string;
+  loss?: Loss;
 }
 
 /** The model's todo list, complete. */
