@@ -67,7 +67,7 @@ _SED_LINES: Final = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
 _COUNT: Final = re.compile(r"-(?:n|-lines=)?(\+?\d{1,9})")
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(maxsize=256)
 def touches_of_shell(command: str, folder: str = "") -> tuple[Touch, ...]:
     """Return the files that the command line *command* touches, run in *folder*, in their order.
 

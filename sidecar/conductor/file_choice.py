@@ -82,11 +82,16 @@ class _Source:
             low, high = (middle, high) if self.piece(middle, outline).tokens <= tokens else (low, middle - 1)
         return self.piece(low, outline) if low else None
 
-    def outline(self) -> str:
-        """Return the definitions of the file in a few words, with their lines."""
-        named = [f"{number} {name}" for number, name in outline_of(self.path, self.lines)]
+    def outline_beside(self, piece: FilePiece) -> str:
+        """Return the definitions that *piece* does not show, with their lines; some of too many."""
+        spans = [range(first, first + (count or 0)) for first, count in piece.file.ranges]
+        named = [
+            f"{number} {name}"
+            for number, name in outline_of(self.path, self.lines)
+            if not any(number in span for span in spans)
+        ]
         while sum(map(len, named)) > OUTLINE_CHARS:
-            named = named[: len(named) // 2]
+            named = named[::2] if len(named) > 1 else []
         return "; definitions: " + ", ".join(named) if named else ""
 
 
@@ -123,7 +128,7 @@ def choose_lines(
         room = min(most, piece.tokens + left)
         larger = source.largest_piece(room) or piece
         if larger.file.offset is not None and room >= OUTLINE_FROM_TOKENS:
-            larger = source.largest_piece(room, source.outline()) or larger
+            larger = source.largest_piece(room, source.outline_beside(larger)) or larger
         left -= larger.tokens - piece.tokens
         grown.append(larger)
     return grown

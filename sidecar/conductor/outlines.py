@@ -19,7 +19,7 @@ from itertools import islice, pairwise
 from typing import Any, Final
 
 MAX_LINES: Final = 20_000
-MAX_DEFINITIONS: Final = 200
+MAX_DEFINITIONS: Final = 2_000
 MAX_PARSED_CHARS: Final = 60_000
 MAX_LEVELS: Final = 8
 """A parser takes up to 4 ms for 1,000 characters that are no text of its language."""

@@ -76,7 +76,16 @@ def test_a_file_that_does_not_fit_names_its_definitions() -> None:
     lines = [text for n in range(300) for text in (f"def f{n}(x):", "    return x", "")]
     piece = choose([read("a.py", (1, 900))], lines)
     assert piece is not None
-    assert "899 lines in all; definitions: 1 def f0(x), 4 def f1(x)" in piece.text
+    names = piece.text.rpartition("[899 lines in all; definitions: ")[2].removesuffix("]").split(", ")
+    lines_named = [int(name.split()[0]) for name in names]
+    (_, n_shown), *_ = piece.file.ranges
+    assert n_shown is not None
+    assert n_shown < lines_named[0]
+    assert lines_named[-1] > 850
+    assert all(
+        lines[number - 1] == f"{name.split(maxsplit=1)[1]}:"
+        for number, name in zip(lines_named, names, strict=True)
+    )
 
 
 def test_a_file_with_a_line_that_does_not_fit_is_passed_over() -> None:
