@@ -125,7 +125,10 @@ def build(
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
         compaction=CompactionSettings(
-            prepare=compaction.prepare, same_prefix=compaction.same_prefix, by_price=compaction.by_price
+            prepare=compaction.prepare,
+            same_prefix=compaction.same_prefix,
+            by_price=compaction.by_price,
+            branch_digests=compaction.branch_digests,
         ),
         surroundings=lambda roots: describe_surroundings(roots, date.today()),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),

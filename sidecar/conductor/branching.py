@@ -58,6 +58,8 @@ def before_prompts(history: History, n_prompts: int) -> str | None:
         found = f"there are {len(prompts)} prompts in the conversation, and {n_prompts} were to be taken back"
         raise InvalidInput(found, hint="older ones are on the branches that sidecar/session/tree shows")
     index = prompts[-n_prompts]
+    while index and history[index - 1].kind == "branch":
+        index -= 1  # It came with this prompt.
     return history[index - 1].node_id if index else None
 
 

@@ -10,9 +10,10 @@ imported conversation for instance, are recognised by their first words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import assert_never
+from typing import Final, assert_never
 
 from sidecar.conversation import Entry, EntryKind
 from sidecar.llmgateway.contract import (
@@ -49,6 +50,7 @@ TOOL_TURN = "toolTurn"
 _DIGEST_STAMPS = (DIGEST_HEADER, SUMMARY_HEADING)
 
 _USER_KINDS: Mapping[EntryKind, UserKind] = {"user": "prompt", "summary": "digest", "file": "file"}
+_SHELL: Final = re.compile(r"\$ ([^\n]*)\n(.*)\n\[exit (n/a|-?\d{1,9})\]", re.DOTALL)
 
 
 def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
@@ -147,14 +149,17 @@ def _messages(
 
 def _user_message(turn: UserTurn, kind: EntryKind | None) -> Message:
     """Return a turn under the user's role; its text decides where *kind* is not known, or is a summary."""
-    if kind not in (None, "summary"):
-        return UserMessage(turn.blocks, kind=_USER_KINDS.get(kind))
     text = turn.blocks[0].text if len(turn.blocks) == 1 and isinstance(turn.blocks[0], TextBlock) else ""
+    if kind == "shell" and (found := _SHELL.fullmatch(text)) is not None:
+        command, output, code = found.groups()
+        return BashExecutionMessage(command, output, None if code == "n/a" else int(code))
+    if kind not in (None, "summary", "branch"):
+        return UserMessage(turn.blocks, kind=_USER_KINDS.get(kind))
     if text.startswith(_DIGEST_STAMPS):
         return CompactionSummaryMessage(_strip_header(DIGEST_HEADER, text), tokens_before=0)
     if text.startswith(BRANCH_HEADER):
         return BranchSummaryMessage(_strip_header(BRANCH_HEADER, text), from_id="")
-    return UserMessage(turn.blocks, kind=None if kind is None else _USER_KINDS[kind])
+    return UserMessage(turn.blocks, kind=None if kind is None else _USER_KINDS.get(kind))
 
 
 def _strip_header(header: str, text: str) -> str:

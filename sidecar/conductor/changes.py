@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
 
@@ -25,6 +25,7 @@ from sidecar.conductor.file_use import rank_by_use
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.left_branch import digest_left
 from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
@@ -67,6 +68,8 @@ class Changes:
         gauge: ContextGauge,
         clock_ms: Callable[[], int],
         effects: Callable[[], Mapping[str, ToolEffects]],
+        *,
+        digests_branches: bool,
     ) -> None:
         self._meta = meta
         self._history = history
@@ -77,6 +80,7 @@ class Changes:
         self._gauge = gauge
         self._clock_ms = clock_ms
         self._effects = effects
+        self._digests_branches = digests_branches
 
     async def compact(self, compaction_id: str, request: CompactionRequest) -> Compaction:
         """Compact on request of a client; *request* names its engine."""
@@ -101,7 +105,7 @@ class Changes:
     async def rewind(self, to_node: str | None) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
 
-        Raises NodeNotFound.
+        A digest of the branch that it leaves waits for the next prompt. Raises NodeNotFound.
         """
         history = self._history
         try:
@@ -110,7 +114,13 @@ class Changes:
             raise NodeNotFound(self._meta.info.sid, to_node or "") from None
         kept = frozenset(after.node_ids)
         removed = [entry for entry in history.current if entry.node_id not in kept]
+        left = self._meta.info.left_head or history.head
         await history.move_head(to_node)
+        if self._digests_branches:
+            digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
+            self._meta.amend(
+                lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
+            )
         return await self._publish_move("rewind", removed)
 
     async def drop(self, node_ids: Sequence[str]) -> HeadChange:

@@ -26,6 +26,8 @@ _PARTS = {
     "tool": "tool_results",
     "summary": "summary",
     "file": "files",
+    "branch": "summary",
+    "shell": "user",
 }
 """The part of the window that an entry of each kind belongs to."""
 

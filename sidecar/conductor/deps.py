@@ -30,11 +30,13 @@ class CompactionSettings:
         prepare: whether a summary is written before it is due.
         same_prefix: whether a summary is requested behind the conversation that a provider has in its cache.
         by_price: whether a compaction is due earlier where the prices of the model make it pay.
+        branch_digests: whether the model is told of a branch that a rewind or a fork left.
     """
 
     prepare: bool = False
     same_prefix: bool = False
     by_price: bool = False
+    branch_digests: bool = False
 
 
 async def list_folders(roots: Sequence[Path]) -> str:

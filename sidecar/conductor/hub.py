@@ -24,6 +24,7 @@ from sidecar.conductor.files import existing_folder, existing_folders
 from sidecar.conductor.history import GraphPort
 from sidecar.conductor.imports import describe_import
 from sidecar.conductor.knowledge import check_sources
+from sidecar.conductor.left_branch import digest_left
 from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.queue import check_loaded
 from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
@@ -139,12 +140,13 @@ class Hub:
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
         leaf = wanted.at_node or graph.leaf
         nodes, n_turns = nodes_for_fork(leaf, graph, wanted.sid)
-        now = self._deps.clock_ms()
+        now, tells = self._deps.clock_ms(), self._deps.compaction.branch_digests
         info = replace(
             source.as_fork(self._deps.new_id(), now, n_turns),
             cwd=source.cwd if wanted.cwd is None else existing_folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else existing_folders(wanted.roots),
             title=wanted.title or source.title,
+            left_branch=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
         )
         info.check_folder()
         opened = await self._adopt(info, (), nodes, graph.entries, leaf)

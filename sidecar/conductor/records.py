@@ -96,6 +96,8 @@ class SessionInfo:
         plan: the model's todo list.
         pins: the passages that the model always sees, as ``Pin`` values.
         mcp_servers: the tool servers that clients named, without their secrets.
+        left_branch: the digest of a branch that was left, to enter with the next prompt; empty for none.
+        left_head: the head of that branch, None where it is in another session.
     """
 
     sid: str
@@ -122,6 +124,8 @@ class SessionInfo:
     plan: tuple[Mapping[str, Any], ...] = ()
     pins: tuple[Mapping[str, Any], ...] = ()
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
+    left_branch: str = ""
+    left_head: str | None = None
 
     def check_folder(self) -> None:
         """Raise FolderUnknownError unless the session's folder is known."""
@@ -162,6 +166,7 @@ class SessionInfo:
             updated_at=now_ms,
             parent=self.sid,
             archived=False,
+            left_head=None,
             seq=0,
             seq_is_last=False,
             messages=n_messages,

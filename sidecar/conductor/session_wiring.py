@@ -240,7 +240,18 @@ def wire_session(
         notices=notices,
     )
     expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
-    changes = Changes(meta, history, events, compactor, expander, files, gauge, deps.clock_ms, tools.effects)
+    changes = Changes(
+        meta,
+        history,
+        events,
+        compactor,
+        expander,
+        files,
+        gauge,
+        deps.clock_ms,
+        tools.effects,
+        digests_branches=deps.compaction.branch_digests,
+    )
     pins = Pins(
         meta,
         history,

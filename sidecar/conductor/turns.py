@@ -23,6 +23,7 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.left_branch import branch_entry
 from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.session_agent import SessionAgent
@@ -205,15 +206,21 @@ class TurnRunner:
         return again if again is not None or self._was_stopped() else snapshot
 
     async def _store_prompt(self, job: PromptJob) -> str | None:
-        """Store the prompt before it is answered, the first one together with the session's record."""
-        prompt = Entry(job.turn, "user", author=None if job.author is None else job.author.client_id)
-        if self._history.head is not None:
+        """Store the prompt before it is answered, the first one together with the session's record.
+
+        The digest of a branch that was left stands in front of it.
+        """
+        prompt, left = (
+            Entry(job.turn, "user", author=None if job.author is None else job.author.client_id),
+            self._meta.info.left_branch,
+        )
+        if self._history.head is not None and not left:
             return await self._history.append(prompt)
         title = self._meta.info.title or prompt_title(job.turn.blocks)
-        self._meta.amend(lambda info: replace(info, title=title))
+        self._meta.amend(lambda info: replace(info, title=title, left_branch="", left_head=None))
         async with self._history.transaction():
             await self._meta.store(self._events.seq)
-            return await self._history.append(prompt)
+            return await self._history.append(*([branch_entry(left)] if left else []), prompt)
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 
 from sidecar.llmgateway.contract import AssistantTurn, ToolTurn, Turn
 
-EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file"]
-"""A prompt, an answer, tool results, the summary that a compaction wrote, or a restored file.
+EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file", "branch", "shell"]
+"""A prompt, an answer, tool results, the summary that a compaction wrote, a restored file, the digest of a
+branch that the user left, or a command that the user ran, with its output.
 
 These are the names on the wire as well. A new kind is added here and in the protocol's node values.
 """

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:a43982ea5f70bbfaa38a4f5df59a17b76022aa26925be3fa5d96bb0d7cd44d90"
+SCHEMA_HASH: Final = "sha256:166a9f5e7674ecfc20eeb9efc7d9819e769859f5c89021d75cbd50a1f9ca7519"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -135,7 +135,7 @@ def replay_timeline(
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif graph.entries[part.id].kind != "file":
+        elif graph.entries[part.id].kind not in ("file", "branch"):
             for payload in _payloads(part.turn, part.id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 

@@ -18,6 +18,7 @@ import pytest
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.context import ContextMeter
+from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import CompactionRequest, EngineInput
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -232,7 +233,13 @@ OPERATIONS = ("append", "steer", "compact", "undo", "rewind", "drop", "rehydrate
 async def test_an_index_that_is_advanced_equals_one_that_is_rebuilt(make_stage: Any, seed: int) -> None:
     rng = random.Random(seed)
     script = [an_answer(rng) for _ in range(600)]
-    stage = await make_stage([*script, [Say("enough")]], tools=[READ, WRITE], window=200_000, repeat=True)
+    stage = await make_stage(
+        [*script, [Say("enough")]],
+        tools=[READ, WRITE],
+        window=200_000,
+        repeat=True,
+        compaction=CompactionSettings(branch_digests=True),
+    )
     for name in "abc":
         stage.workspace.put(stage.folder / f"{name}.py", f"{name} = 1\n" * 3)
     player = Player(stage, await stage.session(), rng)

@@ -44,12 +44,14 @@ async def test_a_prompt_behind_a_rewind_goes_on_from_there(make_desk: Any) -> No
     client = desk.client()
     sid = await desk.talk(client, "1", "2")
     nodes = (await client.call("session/read", sid=sid))["nodes"]
+    left = nodes[2:]
     rewound = client.begin("session/rewind", sid=sid, toNode=nodes[1]["id"], expectHead=nodes[3]["id"])
     ran = client.begin("turn/run", sid=sid, input=text("3"))
     assert (await rewound)["head"] == nodes[1]["id"]
     assert (await ran)["text"] == "three"
-    roles = [node["role"] for node in (await client.call("session/read", sid=sid))["nodes"]]
-    assert roles == ["user", "assistant"] * 2
+    nodes = (await client.call("session/tree", sid=sid))["nodes"]
+    on_path = [node["kind"] for node in nodes if node["id"] not in {node["id"] for node in left}]
+    assert on_path == ["user", "assistant", "branch", "user", "assistant"]
 
 
 async def test_requests_behind_a_load_wait_for_it(make_desk: Any) -> None:

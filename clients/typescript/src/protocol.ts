@@ -1110,7 +1110,7 @@ export interface TraceSetResult {
 export interface TreeNode {
   id: string;
   parent: string | null;
-  kind: "user" | "assistant" | "tool" | "summary" | "file";
+  kind: "user" | "assistant" | "tool" | "summary" | "file" | "branch" | "shell";
   tokens: number;
   at: number;
 }

@@ -228,7 +228,7 @@ class TreeNode:
 
     id: str
     parent: str | None
-    kind: Literal["user", "assistant", "tool", "summary", "file"]
+    kind: Literal["user", "assistant", "tool", "summary", "file", "branch", "shell"]
     tokens: int
     at: int
 
