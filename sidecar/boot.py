@@ -5,6 +5,7 @@ Nothing runs here, and everything that a client could decide is left to the clie
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from sidecar._internal.allocator import limit_kept_memory
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
+from sidecar.capabilities.command_output import remove_outputs
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.surroundings import describe_surroundings
@@ -110,7 +112,7 @@ def build(
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats, compaction = ProcessStats(workspace, _clock_ms), models.settings.compaction
-    shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind))
+    shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind), home)
     parts = SessionDeps(
         models=models,
         workspace=workspace,
@@ -141,8 +143,9 @@ def build(
 class SessionShelf:
     """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one."""
 
-    def __init__(self, store: SessionStore) -> None:
+    def __init__(self, store: SessionStore, home: Path) -> None:
         self._store = store
+        self._home = home
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
         """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now.
@@ -189,8 +192,10 @@ class SessionShelf:
         return (await self._store.open(sid)).records
 
     async def delete(self, sid: str) -> bool:
-        """Delete *sid*; False when it is not stored."""
-        return await self._store.delete(sid)
+        """Delete *sid* with the long outputs of its commands; False when it is not stored."""
+        is_deleted = await self._store.delete(sid)
+        await asyncio.to_thread(remove_outputs, self._home, sid)
+        return is_deleted
 
     async def settle(self) -> None:
         """Write the lines of closed sessions that could not be written before."""

@@ -27,6 +27,7 @@ TESTED_IN = {
     "acp.sink": "acp/test_prompts.py",
     "acp.version": "acp/test_handshake.py",
     "boot": "service/conftest.py",
+    "capabilities.command_output": "capabilities/test_bash.py",
     "capabilities.file_changes": "capabilities/test_edit.py",
     "capabilities.mcp.link": "capabilities/mcp/test_real.py",
     "capabilities.paths": "capabilities/test_read.py",

@@ -21,6 +21,8 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
+from sidecar.capabilities.background import DAY_S, commands_of
+from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import (
     PermissionQuestion,
     RunInTerminal,
@@ -29,7 +31,6 @@ from sidecar.capabilities.contract import (
     ToolReply,
 )
 from sidecar.capabilities.effects import RUNS_COMMAND
-from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -46,8 +47,6 @@ _SECRET_NAME = re.compile(
     r"|tokens?|secrets?|password|passwd|passphrase|credentials?)(?![a-z])",
     re.IGNORECASE,
 )
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""The codes by which a command colours its output or moves the cursor."""
 
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +55,9 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
     command: Annotated[str, msgspec.Meta(min_length=1, description="The command line.")]
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=600, description="Seconds it may take.")] = 120
     cwd: Annotated[str, msgspec.Meta(description="The folder to run in.")] = "."
+    background: Annotated[
+        bool, msgspec.Meta(description="Do not wait for its end, such as for a server; see bash_output.")
+    ] = False
 
 
 async def run_command(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
@@ -74,23 +76,23 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
     )
     await require_permission(context, question)
     await asyncio.to_thread(require_resolved, cwd)
+    environment = child_environment(copy_environment())
+    if arguments.background:
+        spec = ChildSpec(argv, cwd, environment, DAY_S)
+        command = commands_of(context).start(spec, arguments.command, context)
+        return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
     if context.terminal is not None:
         shown_to_user = await _run_in_terminal(context.terminal, argv, arguments, cwd, context, cancel)
         if shown_to_user is not None:
             return shown_to_user
-    output = HeadTail(context.max_output_chars - _NOTES_CHARS)
+    output = new_output(context)
     progress = _Progress(context)
 
     def on_output(data: bytes) -> None:
         output.add(data)
         progress.add(data)
 
-    spec = ChildSpec(
-        argv,
-        cwd,
-        child_environment(copy_environment()),
-        arguments.timeout_s,
-    )
+    spec = ChildSpec(argv, cwd, environment, arguments.timeout_s)
     try:
         end = await run_child(
             spec,
@@ -103,7 +105,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         return error_reply(f"bash: cannot run this in {display_path(cwd, context.cwd)}: {reason}")
     finally:
         progress.close()
-    return _reply(output, end, arguments)
+    return await reply_with(output, end, arguments)
 
 
 async def _run_in_terminal(
@@ -131,13 +133,20 @@ async def _run_in_terminal(
     end = await run(command, cancel)
     if end is None:
         return None
-    output = HeadTail(context.max_output_chars - _NOTES_CHARS)
+    output = new_output(context)
     output.add(end.output.encode())
-    return _reply(output, ChildEnd(end.exit_code, end.reason), arguments)
+    return await reply_with(output, ChildEnd(end.exit_code, end.reason), arguments)
 
 
-def _reply(output: HeadTail, end: ChildEnd, arguments: BashArguments) -> ToolReply:
-    text = _ESCAPES.sub("", output.text())
+def new_output(context: ToolContext) -> CommandOutput:
+    """Return the output of a call, empty, with a file where it can have one."""
+    return CommandOutput(context.max_output_chars - _NOTES_CHARS, context.output_folder, context.call_id)
+
+
+async def reply_with(output: CommandOutput, end: ChildEnd, arguments: BashArguments) -> ToolReply:
+    """Return the reply of a command that has ended."""
+    await asyncio.to_thread(output.close)
+    text = output.text()
     variables = copy_environment()
     hidden = sorted(variables.keys() - child_environment(variables).keys())
     named = ", ".join(name for name in hidden if name in arguments.command or name in text)
@@ -224,8 +233,9 @@ class _Progress:
 BASH = TypedTool(
     name="bash",
     description=(
-        "Run a command in a shell and return its output and exit code. It has no standard input, and what it "
-        "starts in the background is ended with it. Variables that look like secrets are not set."
+        "Run a command in a shell and return its output and exit code. It has no standard input, and the "
+        "processes that it leaves running are ended with it: use background=true for those that shall go on. "
+        "Variables that look like secrets are not set."
     ),
     kind="execute",
     effects=RUNS_COMMAND,

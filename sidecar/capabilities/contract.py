@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects, ToolKind
@@ -16,6 +16,9 @@ from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import Access
 from sidecar.workspace.contract import FileView, WorkspacePort
+
+if TYPE_CHECKING:  # it imports this module
+    from sidecar.capabilities.background import BackgroundCommands
 
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -157,6 +160,8 @@ class ToolContext:
             result.
         reads_only: whether no call may change anything, as the user has chosen.
         sees_images: whether the model of the session sees images.
+        output_folder: the folder for the files of long outputs, None for no files.
+        background: the commands that run in the background, None where none can.
         list_folded: returns the entries that the model does not see any more, oldest first.
     """
 
@@ -177,6 +182,8 @@ class ToolContext:
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
     reads_only: bool = False
     sees_images: bool = False
+    output_folder: Path | None = None
+    background: BackgroundCommands | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
 
 

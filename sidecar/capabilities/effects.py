@@ -118,6 +118,7 @@ _SHELLS: Final = (
     *("run_in_terminal", "terminal", "local_shell_call"),
 )
 _THINKERS: Final = ("todo", "todowrite", "todoread", "think", "wait", "update_plan", "websearch", "webfetch")
+_WATCHERS: Final = ("bash_output", "bash_kill", "write_stdin")
 
 _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
     dict.fromkeys(_READERS, READS_FILE)
@@ -126,7 +127,7 @@ _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
     | dict.fromkeys(_EDITORS, EDITS_FILE)
     | dict.fromkeys(("patch", "apply_patch"), PATCHES_FILES)
     | dict.fromkeys(_SHELLS, RUNS_COMMAND)
-    | dict.fromkeys(_THINKERS, NO_EFFECTS)
+    | dict.fromkeys((*_THINKERS, *_WATCHERS), NO_EFFECTS)
 )
 
 

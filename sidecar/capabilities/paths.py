@@ -40,7 +40,8 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
         FileAccessError: *spelled* can name no file.
     """
     resolved = await resolve(context, spelled)
-    if not resolved.inside:
+    is_own = context.output_folder is not None and resolved.path.parent == context.output_folder
+    if not resolved.inside and not is_own:
         path = resolved.path
         question = PermissionQuestion(
             call_id=context.call_id,

@@ -17,6 +17,7 @@ from typing import Any
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.background import BASH_KILL, BASH_OUTPUT
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import (
     Location,
@@ -47,7 +48,7 @@ _UNPARSED = "__unparsed"
 
 def default_tools() -> tuple[Tool, ...]:
     """Return the tools of our own, in the order of the list that a model is given."""
-    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, TODO)
+    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, TODO)
 
 
 class SessionToolBox:
@@ -175,6 +176,9 @@ class SessionToolBox:
                 rules = "" if show_rules is None else await show_rules(path, call.id)
                 # For the model alone: a client shows the output of the tool.
                 output = f"{output}\n\n{rules}" if rules else output
+        background = self._make_context(call.id).background
+        news = "" if background is None or not isinstance(output, str) else background.take_news()
+        output = f"{output}\n\n{news}" if news else output
         return ToolOutcome(call.id, output, reply.is_error, reply.images)
 
     async def _run_to_the_end(

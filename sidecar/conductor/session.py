@@ -71,6 +71,7 @@ class Session:
         self._meta = wired.meta
         self._events = wired.events
         self.notices = wired.notices
+        self._background = wired.background
         self._knowledge = wired.knowledge
         self._head = wired.head
         self._engines = wired.engines
@@ -124,6 +125,7 @@ class Session:
         finally:
             self._head.close()
             await self._preparer.aclose()
+            await self._background.aclose()
             await self.servers.aclose()
         self._events.flush()
         await self._knowledge.aclose()

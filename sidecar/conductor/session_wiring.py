@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
+from sidecar.capabilities.background import BackgroundCommands
+from sidecar.capabilities.command_output import output_folder
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import ServerHost
 from sidecar.capabilities.recall import RECALL
@@ -63,6 +65,7 @@ class WiredSession:
     files: SessionFiles
     knowledge: Knowledge
     tools: SessionTools
+    background: BackgroundCommands
     servers: SessionServers
     head: RequestHead
     engines: SessionEngines
@@ -157,6 +160,7 @@ def wire_session(
         view = planner.view(engines.own_name, engines.automatic())
         return history.current.list_folded(view.entries)
 
+    background = BackgroundCommands()
     tools = _make_tools(
         meta,
         deps,
@@ -167,6 +171,7 @@ def wire_session(
         permissions=permissions,
         host=host,
         list_folded=list_folded,
+        background=background,
     )
     server_host = ServerHost(
         roots[0],
@@ -284,6 +289,7 @@ def wire_session(
         gauge=gauge,
         answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
         run_command=commands.run,
+        take_news=lambda: background.take_news() if background.news else "",
     )
     prompts = Prompts(
         meta,
@@ -304,6 +310,7 @@ def wire_session(
         files=files,
         knowledge=knowledge,
         tools=tools,
+        background=background,
         servers=servers,
         head=head,
         engines=engines,
@@ -332,6 +339,7 @@ def _make_tools(
     permissions: PermissionBroker,
     host: SessionHost,
     list_folded: Callable[[], tuple[Entry, ...]],
+    background: BackgroundCommands,
 ) -> SessionTools:
     """Return the session's tools; each of their calls is given the session's surroundings."""
 
@@ -341,6 +349,9 @@ def _make_tools(
     def set_plan(entries: tuple[PlanEntry, ...]) -> None:
         meta.set_todo(entries)
         events.emit(PlanChanged(meta.plan_items()))
+
+    home = None if meta.info.ephemeral else deps.home
+    outputs = None if home is None else output_folder(home, meta.info.sid)
 
     def make_context(call_id: str) -> ToolContext:
         return ToolContext(
@@ -363,6 +374,8 @@ def _make_tools(
             and "image" in card.modalities,
             reads_only=permissions.policy.mode == "plan",
             list_folded=list_folded,
+            output_folder=outputs,
+            background=background,
         )
 
     return deps.toolbox(make_context, events.on_tool)

@@ -31,7 +31,7 @@ from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import AssistantTurn, GatewayError, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
 from sidecar.runtime.contract import RunSnapshot
 
 _MIN_WINDOW = 4_096
@@ -130,8 +130,9 @@ class TurnRunner:
         gauge: ContextGauge,
         answerer: PromptAnswerer,
         run_command: Callable[[SlashCommand], Awaitable[str]],
+        take_news: Callable[[], str],
     ) -> None:
-        """*run_command* runs a slash command and returns its answer."""
+        """*run_command* answers a slash command; *take_news* returns lines that the model is told."""
         self._meta = meta
         self._models = deps.models
         self._clock_ms = deps.clock_ms
@@ -141,6 +142,7 @@ class TurnRunner:
         self._gauge = gauge
         self._answerer = answerer
         self._run_command = run_command
+        self._take_news = take_news
         self._stop = CancelToken()
         self.is_ending = False
 
@@ -210,8 +212,11 @@ class TurnRunner:
 
         The digest of a branch that was left stands in front of it.
         """
+        news = self._take_news()
+        # Not in the events: a client shows the prompt as it was typed.
+        turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
         prompt, left = (
-            Entry(job.turn, "user", author=None if job.author is None else job.author.client_id),
+            Entry(turn, "user", author=None if job.author is None else job.author.client_id),
             self._meta.info.left_branch,
         )
         if self._history.head is not None and not left:

@@ -13,6 +13,7 @@ import pytest
 
 from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import (
     Confine,
     PermissionDecision,
@@ -36,6 +37,8 @@ class Desk:
     answer: bool = True
     max_output_chars: int = 30_000
     sees_images: bool = False
+    output_folder: Path | None = None
+    background: BackgroundCommands = field(default_factory=BackgroundCommands)
     asked: list[PermissionQuestion] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
     has_progress: asyncio.Event = field(default_factory=asyncio.Event)
@@ -81,6 +84,8 @@ class Desk:
             max_output_chars=self.max_output_chars,
             confine=self.confine,
             sees_images=self.sees_images,
+            output_folder=self.output_folder,
+            background=self.background,
         )
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any] | None = None, **more: Any) -> ToolReply:
@@ -132,6 +137,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     workspace = Workspace(check_delay_s=0)
     desk = Desk(root, workspace)
     yield desk
+    await desk.background.aclose()
     await workspace.close()
     assert desk.children == {}, "a child was never reported as gone"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sidecar.capabilities.bash import BASH, child_environment
 from sidecar.capabilities.contract import PermissionQuestion
+from sidecar.capabilities.read import READ
 from sidecar.permissions.access import CommandAccess
 
 if TYPE_CHECKING:
@@ -160,3 +162,47 @@ async def test_progress_is_whole_characters_and_bounded(desk: Desk) -> None:
 )
 async def test_bad_arguments(desk: Desk, arguments: dict[str, object], expected: str) -> None:
     assert expected in await desk.failure(BASH, **arguments)
+
+
+class TestLongOutput:
+    """Output that is too long for a reply is kept in a file that the reply names."""
+
+    async def test_the_file_has_all_of_it_and_is_read_without_a_question(self, desk: Desk) -> None:
+        desk.max_output_chars = 2000
+        desk.output_folder = desk.root.parent / "state" / "output"
+        output = await desk.output(BASH, command=r"printf '\033[31mred\033[0m\n'; seq 5000")
+        path = desk.output_folder / "c1.txt"
+        note = f"[23906 bytes of output; all of it is in {path}; read a part of that file]\n[exit 0]"
+        assert output.endswith(note)
+        assert len(output) <= 2000
+        assert path.read_text() == "red\n" + "".join(f"{n}\n" for n in range(1, 5001))
+        assert path.stat().st_mode & 0o077 == 0
+        desk.asked.clear()
+        assert await desk.output(READ, path=str(path), offset=5001, limit=1) == "  5001\t5000"
+        assert desk.asked == []
+
+    async def test_short_output_makes_no_file(self, desk: Desk) -> None:
+        desk.output_folder = desk.root / "output"
+        await desk.output(BASH, command="echo hi")
+        assert not desk.output_folder.exists()
+
+    async def test_files_are_bounded_in_size_and_number(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sidecar.capabilities.command_output._MOST_FILE_BYTES", 5000)
+        monkeypatch.setattr("sidecar.capabilities.command_output._MOST_FILES", 3)
+        desk.max_output_chars = 1500
+        desk.output_folder = desk.root.parent / "output"
+        for n in range(5):
+            context = replace(desk.context(), call_id=f"../c{n}")
+            await BASH.run({"command": "seq 5000"}, context, desk.cancel)
+        files = sorted(desk.output_folder.iterdir())
+        assert [file.name for file in files] == ["..%2Fc2.txt", "..%2Fc3.txt", "..%2Fc4.txt"]
+        assert {file.stat().st_size for file in files} == {5000}
+
+    async def test_without_room_for_a_file_both_ends_are_shown(self, desk: Desk) -> None:
+        desk.put("state", "a file where the folder should be")
+        desk.max_output_chars = 1500
+        desk.output_folder = desk.root / "state" / "output"
+        output = await desk.output(BASH, command="seq 5000")
+        assert output.endswith("5000\n[exit 0]")

@@ -26,6 +26,8 @@ ROWS = {
     "edit": ("edit", "edits"),
     "write": ("edit", "writes"),
     "bash": ("execute", "runs"),
+    "bash_output": ("execute", "none"),
+    "bash_kill": ("execute", "none"),
     "todo": ("think", "none"),
     "apply_patch": ("edit", "patches"),
 }

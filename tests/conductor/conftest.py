@@ -113,7 +113,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             new_id=lambda: f"id{next(ids)}",
             **options,
         )
-        shelf = SessionShelf(SessionStore(store or tmp_path / "store", recognise=recognise_kind))
+        shelf = SessionShelf(SessionStore(store or tmp_path / "store", recognise=recognise_kind), tmp_path)
         stage = Stage(Hub(shelf, parts, "windowBudget"), shelf, model, models, workspace, folder, running)
         stages.append(stage)
         return stage

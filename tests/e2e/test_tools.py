@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -96,3 +99,48 @@ async def test_a_gpt_patches_and_another_model_has_no_such_tool(project: Path, o
     _, applied = await run_tools(await open_session(*calls, model="gpt-5.3-codex"), "patch a.py")
     assert "created b.py\ndeleted a.py" in applied
     assert (project / "b.py").read_text() == "two\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_a_background_command_is_told_of_once_and_ends_with_its_session(
+    project: Path, open_session: Any
+) -> None:
+    os.mkfifo(project / "life")
+    session = await open_session(
+        [
+            *call("bash", command="exec 9>life; sleep 1000", background=True),
+            *call("bash", command="true", background=True),
+        ],
+        DONE,
+        call("bash", command="sleep 0.3"),
+        DONE,
+        call("bash_output", id="bg1"),
+        DONE,
+    )
+    reader = os.open(project / "life", os.O_RDONLY | os.O_NONBLOCK)
+    await run_tools(session, "start it")
+    await run_tools(session, "wait")
+    (output,) = await run_tools(session, "look")
+    assert output.startswith("[bg1: running for ")
+    nodes = (await session.client.session_read(session.sid)).nodes
+    told = json.dumps([node.blocks for node in nodes]).count(
+        "the background command bg2 (true) has ended: exit 0"
+    )
+    assert told == 1
+    await session.client.request("sidecar/session/close", {"sid": session.sid})
+    os.set_blocking(reader, True)
+    assert await asyncio.to_thread(os.read, reader, 1) == b""
+    os.close(reader)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_long_output_is_kept_for_the_model_and_goes_with_the_session(
+    project: Path, tmp_path: Path, open_session: Any
+) -> None:
+    session = await open_session(call("bash", command="seq 20000"), DONE)
+    (output,) = await run_tools(session, "count")
+    (file,) = (tmp_path / "home" / "output" / session.sid).iterdir()
+    assert f"all of it is in {file}" in output
+    assert file.read_text().endswith("\n20000\n")
+    await session.client.request("sidecar/session/delete", {"sid": session.sid})
+    assert list((tmp_path / "home" / "output").iterdir()) == []
