@@ -74,10 +74,10 @@ def touches_of_call(arguments: object, result: str, effects: ToolEffects | None)
         path = _text(values, _PATHS)
         own = [Touch(path=path, kind="search")] if re.search(r"\.\w{1,8}$", path) else []
         return tuple(_with_hits(own, result, folder))
-    if kind in ("none", "anything"):
+    kinds: dict[EffectKind, TouchKind] = {"reads": "read", "edits": "edit", "writes": "write"}
+    if kind not in kinds:
         return ()
     paths = list(paths_among(values))
-    kinds: dict[EffectKind, TouchKind] = {"reads": "read", "edits": "edit", "writes": "write"}
     text = {"edits": longest_new_text(values), "writes": _text(values, _WHOLE_TEXTS)}.get(kind, "")
     return tuple(
         Touch(

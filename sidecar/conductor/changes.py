@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Literal
 
 from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
+from sidecar.capabilities.touches import touches_of_call
 from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import entry_tokens
@@ -186,8 +187,15 @@ class Changes:
         for block in all_blocks:
             if isinstance(block, ToolCallBlock) and block.id not in failed:
                 effect = effects.get(block.name) or effects_of_name(block.name) or NO_EFFECTS
-                for path in effect.paths_in(block.input) if effect.may_change else ():
-                    edited[self._files.uri_of(path)] = None
+                changed = [
+                    path
+                    for touch in touches_of_call(block.input, "", effect)
+                    if touch.kind in ("edit", "write", "remove", "move")
+                    for path in (touch.path, touch.target)
+                ]
+                for path in changed or (effect.paths_in(block.input) if effect.may_change else ()):
+                    if path:
+                        edited[self._files.uri_of(path)] = None
         return tuple(edited)
 
     async def _store_size(self, *, compacted: bool = False) -> None:

@@ -158,7 +158,11 @@ JSON = st.recursive(
 )
 
 
-@given(arguments=JSON, result=st.text(), name=st.sampled_from(["read", "edit", "write", "bash", "grep", "x"]))
+@given(
+    arguments=JSON,
+    result=st.text(),
+    name=st.sampled_from(["read", "edit", "write", "bash", "grep", "apply_patch", "todo", "x"]),
+)
 def test_no_arguments_fail(arguments: Any, result: str, name: str) -> None:
     """A model writes what it likes, and a server may take anything."""
     for touch in touches_of_call(arguments, result, effects_of_name(name)):

@@ -100,6 +100,19 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     assert session.files.in_context() == ()
 
 
+async def test_a_rewind_names_the_files_that_commands_changed(make_stage: Any) -> None:
+    command = "sed -i 's/x/y/' a.py && git mv b.py c.py && cat d.py"
+    stage = await make_stage(
+        [[Say("hi")], [Call("shell", {"command": command})], [Say("done")]],
+        tools=[FakeTool("shell", kind="execute")],
+    )
+    session = await stage.session()
+    await stage.ask(session, "hello")
+    await stage.ask(session, "change them")
+    moved = await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    assert moved.edited_files == tuple((stage.folder / f"{name}.py").as_uri() for name in "abc")
+
+
 async def test_a_rewind_names_the_files_that_it_leaves_edited(make_stage: Any) -> None:
     script = [
         [Say("hi")],
