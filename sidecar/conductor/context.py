@@ -13,11 +13,16 @@ from functools import reduce
 
 import msgspec
 
-from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
+from sidecar.conductor.token_estimate import (
+    IMAGE_TOKENS,
+    TURN_TOKENS,
+    estimate_text_tokens,
+    estimate_turn_tokens,
+)
 from sidecar.conversation import Entry, History, Index, UsageAnchor
 from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Turn, Usage
-from sidecar.window_budget import UserMessage, estimate_message_tokens
+from sidecar.runtime.memory import CHARS_PER_TOKEN, IMAGE_CHARS, turn_chars
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
 _PARTS = {
@@ -46,22 +51,31 @@ class Overhead:
 
 
 def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
-    """Weigh the system prompt and the tool schemas as the engine would weigh a message of that text."""
+    """Weigh the system prompt and the tool schemas, each as a message of its text."""
     schemas = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in tools]).decode()
     return Overhead(text_tokens(system), text_tokens(schemas) if tools else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weight of some entries: by part and in all, and the newest anchor among them."""
+    """The weight of some entries: by part and in all, and the newest anchor among them.
+
+    *quarters* is a quarter of their characters; an engine with a plain estimate counts about as many tokens.
+    """
 
     by: UsageBy = _NOTHING
     tokens: int = 0
     anchor: UsageAnchor | None = None
+    quarters: int = 0
 
     def plus(self, other: Weights) -> Weights:
         """Return both together; the anchor of *other* is the newer one."""
-        return Weights(_add(self.by, other.by), self.tokens + other.tokens, other.anchor or self.anchor)
+        return Weights(
+            _add(self.by, other.by),
+            self.tokens + other.tokens,
+            other.anchor or self.anchor,
+            self.quarters + other.quarters,
+        )
 
     def occupancy(self, overhead: Overhead) -> int:
         """Return the tokens of a request with these entries, best known."""
@@ -70,10 +84,11 @@ class Weights:
         return self.anchor.reported_tokens + self.tokens - self.anchor.estimated_tokens
 
     def surplus(self, overhead: Overhead) -> int:
-        """Return how much more than the estimate the provider counted last, 0 where it counted no more."""
+        """Return how much more than a quarter of the characters the provider counted last, 0 for no more."""
         if self.anchor is None:
             return 0
-        return max(0, self.anchor.reported_tokens - self.anchor.estimated_tokens - overhead.total)
+        quarters = self.anchor.estimated_tokens * self.quarters // max(1, self.tokens)
+        return max(0, self.anchor.reported_tokens - quarters - overhead.total)
 
 
 class ContextMeter:
@@ -168,20 +183,21 @@ class ContextMeter:
 
 def entry_tokens(entry: Entry) -> int:
     """Return the tokens of one entry."""
-    return sum(map(estimate_message_tokens, entries_to_messages((entry,))))
+    return estimate_turn_tokens(entry.turn)
 
 
 def weigh_entry(entry: Entry) -> Weights:
     """Weigh one entry. Images and thinking are parts of their own."""
     tokens = entry_tokens(entry)
-    images = tuple(block for block in entry.turn.blocks if isinstance(block, ImageBlock))
+    n_images = sum(isinstance(block, ImageBlock) for block in entry.turn.blocks)
     thinking = (block.text for block in entry.turn.blocks if isinstance(block, ThinkingBlock))
     parts = {
-        "images": estimate_message_tokens(UserMessage(images, 0)) if images else 0,
-        "thinking": min(tokens, sum(map(text_tokens, thinking))),
+        "images": IMAGE_TOKENS * n_images,
+        "thinking": sum(map(estimate_text_tokens, thinking)),
     }
     parts[_PARTS[entry.kind]] = tokens - sum(parts.values())
-    return Weights(replace(_NOTHING, **parts), tokens, entry.anchor)
+    quarters = turn_chars(entry.turn, IMAGE_CHARS) // CHARS_PER_TOKEN
+    return Weights(replace(_NOTHING, **parts), tokens, entry.anchor, quarters)
 
 
 def _add(left: UsageBy, right: UsageBy) -> UsageBy:
@@ -190,7 +206,7 @@ def _add(left: UsageBy, right: UsageBy) -> UsageBy:
 
 def text_tokens(text: str) -> int:
     """Return the tokens of a message of *text*, 0 for none."""
-    return estimate_message_tokens(UserMessage(text, 0)) if text else 0
+    return estimate_text_tokens(text) + TURN_TOKENS if text else 0
 
 
 def cost_of(card: ModelCard | None, used: TokenCounts) -> float | None:

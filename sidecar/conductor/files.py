@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engines.contract import FreshFile
 from sidecar.conductor.errors import FolderNotFound
 from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.token_estimate import estimate_block_tokens
 from sidecar.conversation import (
     Entry,
     FileRead,
@@ -25,7 +25,7 @@ from sidecar.conversation import (
     merge_ranges,
     merge_reads,
 )
-from sidecar.window_budget import ToolResultMessage, estimate_message_tokens
+from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
 
 _MAX_ROOTS = 100
@@ -215,11 +215,10 @@ def as_read(
 
 def _tokens_of_read(entry: Entry, call_id: str) -> int:
     """Return the tokens of one tool result of *entry*, or of all of it for a restored file."""
-    messages = entries_to_messages((entry,))
     return sum(
-        estimate_message_tokens(message)
-        for message in messages
-        if not call_id or (isinstance(message, ToolResultMessage) and message.tool_call_id == call_id)
+        estimate_block_tokens(block)
+        for block in entry.turn.blocks
+        if not call_id or (isinstance(block, ToolResultBlock) and block.call_id == call_id)
     )
 
 

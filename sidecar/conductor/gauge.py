@@ -69,8 +69,7 @@ class EngineInputs:
             beside += max(finds, weights.surplus(overhead))
         else:
             beside += finds
-            if weights.anchor is not None:
-                known = weights.occupancy(overhead) + entering
+            known = weights.occupancy(overhead) + entering
         return EngineInput(
             history=history,
             card=card,

@@ -14,6 +14,7 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
 from sidecar.conductor.session import Session
+from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.llmgateway.contract import (
     Conversation,
     StopEmission,
@@ -184,7 +185,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
 async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], window=1_000_000)
     await compact(session)
-    stage.smaller_window(500)
+    stage.smaller_window(400)
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
@@ -504,7 +505,7 @@ async def test_a_prompt_larger_than_the_window_is_sent_in_part(make_stage: Any, 
     done = await stage.ask(session, "Sum these up: " + "abc def " * 10_000)
     assert (done.fault, done.text) == (None, "done")
     sent = stage.model.calls[-1].conversation.turns
-    assert sum(len(str(turn)) for turn in sent) < 4 * 8_000
+    assert sum(map(estimate_turn_tokens, sent)) <= 8_000
     assert "Sum these up: abc" in str(sent[-1])
     notices = [event.data for event in session.log.after(0) if event.kind == "notice"]
     records = [event.data for event in session.log.after(0) if event.kind == "compaction"]

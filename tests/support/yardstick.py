@@ -14,11 +14,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from operator import itemgetter
 from statistics import mean
 
 import planting
 import second_reads
 from histories import committed, entry_of
+from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.compaction_records import CompactionLog, begin
@@ -31,6 +33,7 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.session_engines import PriceTrigger
+from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conversation import Entry, History
 from sidecar.conversation.search import search_entries
 from sidecar.llmgateway.contract import AssistantTurn, CostSheet, ToolTurn, Turn
@@ -258,7 +261,10 @@ def row(name: str, found: Sequence[Mapping[str, float]], n_tokens: Sequence[int]
 async def main() -> None:
     """Print the table."""
     head = f"{'':<22}" + "".join(f"{kind:>13}" for kind in (*planting.KINDS, "all")) + f"{'tokens':>9}"
-    print("One compaction, window 200,000: the share of planted facts kept, mean (least) of four seeds\n")
+    errors = {name: estimate_text_tokens(text) / TOKENS[name] - 1 for name, text in TEXTS.items()}
+    print(f"Tokens of one text by the meter, against o200k: mean error {mean(map(abs, errors.values())):.1%}")
+    print(", ".join(f"{name} {error:+.0%}" for name, error in sorted(errors.items(), key=itemgetter(1))))
+    print("\nOne compaction, window 200,000: the share of planted facts kept, mean (least) of four seeds\n")
     print(head)
     for summariser in SUMMARISERS:
         runs = [await after_one(seed, "English", summariser) for seed in range(4)]

@@ -112,7 +112,7 @@ class EngineInput:
         card: the card of the session's model, None for an unknown one.
         overhead_tokens: the tokens of a request beside the history: the system prompt, the tool schemas and
             the prompt that is about to enter.
-        context_tokens: the size of the next request by the provider's figures, 0 for unknown.
+        context_tokens: the size of the next request as the session's meter knows it best, 0 for unknown.
         standing: the engine's newest record that its view rests on.
         summarizer_card: the card of the model that writes summaries, None for unknown.
         participants: the clients of the session, for engines that name speakers.

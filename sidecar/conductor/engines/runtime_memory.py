@@ -138,6 +138,10 @@ class RuntimeEngine(CommittingEngine):
             card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
         elif not self.gate(given, request).over:
             return _UNDER
+        else:
+            # What takes more than it is weighed here leaves less room, by the units of this engine.
+            more = max(1.0, given.context_tokens / max(1, tokens + given.overhead_tokens))
+            card = replace(card, context_window=int(card.context_window / more))
         found = plan_live_cut(
             given.history.turns,
             card,

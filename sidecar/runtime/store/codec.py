@@ -142,12 +142,15 @@ class _StoredRead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class _StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An entry without its turn, as it is stored."""
+    """An entry without its turn, as it is stored.
+
+    Earlier versions stored an ``anchor``, which is not read: its estimate is that of another meter.
+    """
 
     kind: EntryKind
     reads: tuple[_StoredRead, ...] = ()
     origin: tuple[str, ...] = ()
-    anchor: tuple[int, int] | None = None
+    size: tuple[int, int] | None = None
 
 
 def entry_record(entry: Entry) -> dict[str, Any]:
@@ -164,8 +167,8 @@ def entry_record(entry: Entry) -> dict[str, Any]:
         )
         for read in entry.reads
     )
-    anchor = None if entry.anchor is None else (entry.anchor.reported_tokens, entry.anchor.estimated_tokens)
-    built: dict[str, Any] = msgspec.to_builtins(_StoredEntry(entry.kind, reads, entry.origin, anchor))
+    size = None if entry.anchor is None else (entry.anchor.reported_tokens, entry.anchor.estimated_tokens)
+    built: dict[str, Any] = msgspec.to_builtins(_StoredEntry(entry.kind, reads, entry.origin, size))
     return built
 
 
@@ -186,7 +189,7 @@ def entry_from_record(record: Mapping[str, Any], node: SessionNode, recognise: R
         stored.kind,
         reads=tuple(FileRead(**msgspec.structs.asdict(read)) for read in stored.reads),
         origin=stored.origin,
-        anchor=None if stored.anchor is None else UsageAnchor(*stored.anchor),
+        anchor=None if stored.size is None else UsageAnchor(*stored.size),
         node_id=node.id,
     )
 

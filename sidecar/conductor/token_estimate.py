@@ -1,0 +1,173 @@
+"""The token estimate of the host: how many tokens a text takes, without a tokenizer.
+
+A quarter of the characters is a fair estimate of English prose. One message is 15 % off, though, and
+hashes, base64 and most languages take up to three times as many tokens. Prose, code, JSON, logs and each
+script need weights of their own. A text is not assigned to one of these classes, as it may hold several.
+The estimate is a sum in which the content finds its weights by itself:
+
+    tokens = sum over the bytes of the text's UTF-8 of  BYTE_WEIGHTS[byte]
+           + sum over a few patterns of  weight * how often the pattern occurs
+
+Bytes tell letters, digits, punctuation and scripts apart. The patterns correct the sum in two ways. A
+tokenizer joins long words, runs of digits, blanks and dashes into one token. It cannot join the letters and
+digits that alternate in a hash. Most patterns are counted in the *shape* of the text, in which every small
+letter is ``a``, every capital ``A``, every digit ``0``, every other ASCII sign ``p`` and everything else
+``x``; the shape of ``Fix v2!`` is ``Aaa a0p``.
+
+The weights are hundredths of a token of o200k. They were fitted on half of a corpus of recorded sessions and
+of texts in 90 languages, leaning high. On the other half the mean error of one message of 20 tokens or more
+is 5.8 %, of one of 100 or more 4.6 %, and four messages in a thousand are more than 20 % too low. Estimates
+add up: two texts joined take the sum of both, but for a token or two at their border. Other tokenizers differ
+by a factor.
+
+Cost: linear, about 0.2 ms for 10 kB of text; of a text beyond 64 kB, parts that are spread over all of it
+are measured.
+"""
+
+from __future__ import annotations
+
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Final
+from zlib import adler32
+
+from sidecar.llmgateway.contract import (
+    Block,
+    CommandBlock,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Turn,
+)
+from sidecar.window_budget.text import compact_json
+
+TURN_TOKENS: Final = 4
+CALL_TOKENS: Final = 6
+IMAGE_TOKENS: Final = 1024
+"""The tokens that a turn takes beside its text, a tool call or result beside its own, and an image."""
+
+WHOLE_CHARS: Final = 65_536
+N_PARTS: Final = 16
+"""A longer text is measured in so many parts, together as long as the longest text that is measured whole."""
+
+CHUNK_BYTES: Final = 256
+"""So many bytes, each at most 255, have a sum below the 65,521 at which a checksum begins anew."""
+
+# fmt: off
+BYTE_WEIGHTS: Final = bytes((
+    50, 50, 50, 50, 50, 50, 50, 50, 50, 24, 63, 50, 50, 10, 50, 50,
+    50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 90, 50, 50, 50, 50,
+    16, 132, 44, 28, 75, 46, 59, 50, 66, 41, 61, 21, 72, 41, 44, 72,
+    135, 113, 147, 134, 138, 110, 134, 117, 141, 142, 50, 32, 64, 8, 58, 137,
+    144, 49, 10, 7, 0, 0, 50, 53, 0, 34, 11, 41, 22, 41, 23, 28,
+    32, 27, 43, 33, 21, 34, 68, 74, 104, 98, 64, 150, 61, 99, 64, 34,
+    70, 19, 79, 29, 35, 15, 46, 44, 40, 44, 199, 93, 50, 37, 8, 14,
+    19, 238, 30, 19, 30, 23, 65, 56, 78, 64, 195, 36, 76, 26, 148, 50,
+    16, 0, 49, 6, 46, 16, 50, 12, 0, 35, 2, 21, 6, 24, 36, 17,
+    59, 32, 37, 46, 0, 67, 81, 11, 40, 20, 34, 63, 51, 23, 29, 68,
+    48, 0, 48, 6, 2, 45, 0, 12, 44, 53, 43, 52, 26, 36, 12, 42,
+    29, 0, 26, 0, 29, 0, 23, 0, 23, 29, 36, 0, 3, 22, 0, 55,
+    40, 40, 23, 57, 63, 90, 40, 97, 106, 30, 40, 40, 40, 40, 31, 0,
+    8, 28, 36, 155, 32, 16, 2, 4, 0, 12, 5, 88, 40, 40, 40, 40,
+    0, 0, 21, 17, 5, 52, 7, 26, 49, 40, 40, 45, 7, 40, 40, 27,
+    70, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40,
+))
+# fmt: on
+"""The weight of each byte of UTF-8 in hundredths of a token."""
+
+_CLASSES: Final = {
+    "a": ascii_lowercase.encode(),
+    "A": ascii_uppercase.encode(),
+    "0": digits.encode(),
+    " ": b" \t",
+    "\n": b"\r\n",
+}
+_SHAPES: Final = bytes(
+    next(
+        (ord(shape) for shape, members in _CLASSES.items() if byte in members),
+        ord("p" if byte < 128 else "x"),
+    )
+    for byte in range(256)
+)
+_SHAPE_WEIGHTS: Final = (
+    (b" p", 43),
+    (b"A0", 96),
+    (b"00", -128),
+    (b"000", -93),
+    (b"aaaa", -56),
+    (b"a  ", 171),
+    (b"pp", -18),
+    (b"AAAA", -63),
+    (b"a\n", 68),
+    (b"pap", 56),
+    (b"0a", 23),
+    (b" 0", 72),
+    (b"0A", 46),
+    (b"App", 112),
+    (b"a" * 24, 150),
+    (b"\n\n", -92),
+)
+_TEXT_WEIGHTS: Final = (
+    ("─".encode() * 8, -144),
+    (b"****", -199),
+    (b"----", -120),
+    (b"....", -126),
+    (b" " * 8, -110),
+    (b"ion", -47),
+    (b"in", -18),
+)
+"""Patterns in the shape of a text and in the text itself, with their weights in hundredths of a token."""
+
+
+def estimate_text_tokens(text: str) -> int:
+    """Return about how many tokens *text* takes, 0 for none.
+
+    >>> estimate_text_tokens("Fix the parser, and never touch the tests."), estimate_text_tokens("")
+    (9, 0)
+    """
+    if not text:
+        return 0
+    measured = text
+    if len(text) > WHOLE_CHARS:
+        step, size = len(text) // N_PARTS, WHOLE_CHARS // N_PARTS
+        measured = "".join(text[part * step : part * step + size] for part in range(N_PARTS))
+    data = measured.encode("utf-8", "replace")
+    shape = data.translate(_SHAPES)
+    hundredths = _sum_bytes(data.translate(BYTE_WEIGHTS))
+    hundredths += sum(weight * shape.count(pattern) for pattern, weight in _SHAPE_WEIGHTS)
+    hundredths += sum(weight * data.count(pattern) for pattern, weight in _TEXT_WEIGHTS)
+    return max(1, round(hundredths * len(text) / len(measured) / 100))
+
+
+def _sum_bytes(data: bytes) -> int:
+    """Return the sum of *data*, as the lower half of its Adler-32 checksums: ten times as fast as ``sum``."""
+    view = memoryview(data)
+    return sum(adler32(view[at : at + CHUNK_BYTES], 0) & 0xFFFF for at in range(0, len(data), CHUNK_BYTES))
+
+
+def estimate_turn_tokens(turn: Turn) -> int:
+    """Return about how many tokens a request spends on *turn*.
+
+    >>> from sidecar.llmgateway.contract import UserTurn
+    >>> estimate_turn_tokens(UserTurn((TextBlock("Fix the parser."),)))
+    8
+    """
+    return TURN_TOKENS + sum(map(estimate_block_tokens, turn.blocks))
+
+
+def estimate_block_tokens(block: Block) -> int:
+    """Return about how many tokens a request spends on *block*."""
+    match block:
+        case TextBlock(text=text) | ThinkingBlock(text=text):
+            return estimate_text_tokens(text)
+        case ToolCallBlock(name=name, input=value):
+            arguments = "" if value is None else compact_json(value)
+            return CALL_TOKENS + estimate_text_tokens(name) + estimate_text_tokens(arguments)
+        case ToolResultBlock(output=output):
+            text = output if isinstance(output, str) else compact_json(output)
+            return CALL_TOKENS + estimate_text_tokens(text)
+        case ImageBlock():
+            return IMAGE_TOKENS
+        case CommandBlock(command=command, args=args):
+            return estimate_text_tokens(" ".join((command, *(args or ()))))
