@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar._internal.errors import SidecarError, log_fault
+from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
@@ -153,7 +153,11 @@ class LspConnection(FrontendConnection["LspClient"]):
                 except MethodNotFound:
                     _log.debug("ignoring notification %.100r", method)
                 except SidecarError as error:
-                    _log.warning("notification %.100r was ignored: %s", method, error.kind)
+                    why = error if isinstance(error, InvalidInput) else error.kind
+                    _log.warning("notification %.100r was ignored: %.300s", method, why)
+                    if method == "textDocument/didChange":
+                        document = _member(params, "textDocument")
+                        self.open_client().documents.drop(_member(document, "uri"))
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Trace an answer."""

@@ -33,6 +33,7 @@ _log = logging.getLogger("sidecar.server")
 
 _WATCH_METHOD: Final = "workspace/didChangeWatchedFiles"
 _EVERYTHING: Final = "**/*"
+_WARNING: Final = types.MessageType.Warning.value
 
 
 class OpenDocuments:
@@ -71,13 +72,20 @@ class OpenDocuments:
         try:
             self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
         except BufferOutOfSyncError:
-            # The protocol has no request for a buffer's text: only the user can send it again.
-            if uri not in self._lost:
-                self._lost.add(uri)
-                _log.warning("an edit came for a buffer that is not open")
-                message = f"{uri} was edited but never opened here; close and open it again"
-                warning = {"type": types.MessageType.Warning.value, "message": message}
-                self._peer.notify("window/logMessage", warning)
+            _log.warning("an edit came for a buffer that is not open")
+            self._ask_to_reopen(uri, "was edited but is not open here")
+
+    def drop(self, uri: object) -> None:
+        """Remove a buffer after an edit of it that cannot be read: its text is not the editor's any more."""
+        if isinstance(uri, str) and self._editor.close_buffer(uri):
+            self._ask_to_reopen(uri, "was edited in a way that cannot be read, so that its file counts now")
+
+    def _ask_to_reopen(self, uri: str, why: str) -> None:
+        """Ask the user once; the protocol has no request for a buffer's text."""
+        if uri not in self._lost:
+            self._lost.add(uri)
+            message = f"{uri} {why}; close and open it again"
+            self._peer.notify("window/logMessage", {"type": _WARNING, "message": message})
 
     def save(self, params: types.DidSaveTextDocumentParams) -> None:
         """Record that a buffer is on the disk now."""

@@ -103,6 +103,8 @@ class _Protocol(LanguageServerProtocol):
     def structure(self, method: str, params: Any) -> Any:
         """Return *params* in the type of *method*. Raises the errors of the converter."""
         kind: Any = types.METHOD_TO_TYPES[method][2]
+        if method == types.TEXT_DOCUMENT_DID_CHANGE:
+            check_changes(params)
         return None if kind is None else self._converter.structure(params, kind)
 
     def handle(self, method: str, typed_params: Any) -> Any:
@@ -249,6 +251,15 @@ class LspServer(LanguageServer):
                 notes = getattr(cause, "__notes__", ())
                 path += (to_camel(note.name) for note in notes if hasattr(note, "name"))
             raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
+
+
+def check_changes(params: Any) -> None:
+    """Raise ValueError for edits without a text or with odd numbers: the converter accepts anything."""
+    for change in params["contentChanges"]:
+        ends = (change["range"]["start"], change["range"]["end"]) if change.get("range") is not None else ()
+        numbers = (number for end in ends for number in (end["line"], end["character"]))
+        if not isinstance(change["text"], str) or not all(type(number) is int for number in numbers):
+            raise ValueError("an edit lacks its text, or a position is not a number")
 
 
 @cache

@@ -160,11 +160,12 @@ class Editor:
         if buffer is not None:
             self._on_event(buffer)
 
-    def close_buffer(self, uri: str) -> None:
-        """Close *uri*; from now on its file on the disk counts."""
+    def close_buffer(self, uri: str) -> bool:
+        """Close *uri*, so that its file on the disk counts; return whether it was open."""
         buffer = self._buffers.close(self, uri)
         if buffer is not None:
             self._on_event(buffer)
+        return buffer is not None
 
     def close(self) -> None:
         """Close all buffers of the editor, unsaved text included."""

@@ -166,8 +166,8 @@ class EditorPort(Protocol):
         """Record that the editor saved *uri* (didSave)."""
         ...
 
-    def close_buffer(self, uri: str) -> None:
-        """Close *uri* (didClose); its file on the disk counts again. Unknown ones are ignored."""
+    def close_buffer(self, uri: str) -> bool:
+        """Close *uri* (didClose), so that its file on the disk counts; return whether it was open."""
         ...
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ async def editor_with(text: str, encoding: str = "utf-16") -> FakeEditor:
     return editor
 
 
-def edit(start: tuple[int, int], end: tuple[int, int], text: str) -> dict[str, Any]:
+def edit(start: tuple[int, Any], end: tuple[int, int], text: str) -> dict[str, Any]:
     at = {name: {"line": line, "character": char} for name, (line, char) in (("start", start), ("end", end))}
     return {"range": at, "text": text}
 
@@ -65,6 +65,35 @@ async def test_several_changes_apply_in_order() -> None:
         edit((0, 5), (0, 5), "!"),
     )
     assert editor.workspace.now(PATH).text == "whole!"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param({"contentChanges": "x"}, id="no list"),
+        pytest.param({"contentChanges": [{"text": "ok"}, {"text": 5}]}, id="a text that is a number"),
+        pytest.param({"contentChanges": [{"range": {"start": 1}, "text": "x"}]}, id="half a range"),
+        pytest.param({"contentChanges": [edit((0, "1"), (0, 2), "x")]}, id="a place that is a text"),
+        pytest.param({"contentChanges": [{"text": None}]}, id="no text"),
+        pytest.param({}, id="no changes"),
+    ],
+)
+async def test_after_an_edit_that_cannot_be_read_the_file_counts_and_the_user_is_asked(
+    wrong: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Later edits would be made in a text that is not the editor's."""
+    editor = await editor_with("buffer\n")
+    editor.workspace.put(PATH, "disk\n")
+    editor.notify("textDocument/didChange", {"textDocument": {"uri": NOTE, "version": 2}, **wrong})
+    change(editor, 3, edit((0, 0), (0, 0), "late "))
+    await editor.request(1, "sidecar/fake/echo")
+    assert editor.workspace.now(PATH).text == "disk\n"
+    (asked,) = editor.calls("window/logMessage")
+    assert asked["params"]["message"].startswith(f"{NOTE} was edited in a way that cannot be read")
+    assert "'textDocument/didChange' are not valid at params" in caplog.text
+    document = {"uri": NOTE, "languageId": "x", "version": 4, "text": "mended"}
+    editor.notify("textDocument/didOpen", {"textDocument": document})
+    assert editor.workspace.now(PATH).text == "mended"
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\u0085", "\x0b", "\x0c", "\x1c"])

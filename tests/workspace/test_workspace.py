@@ -318,7 +318,7 @@ class TestStaleness:
     """Both directions: the buffer moves, the disk moves."""
 
     async def check(
-        self, workspace: Workspace, file: Path, change: Callable[[], None], now: str | None, source: str
+        self, workspace: Workspace, file: Path, change: Callable[[], object], now: str | None, source: str
     ) -> None:
         stale_files: list[StaleFile] = []
         tracker = workspace.tracker("s", stale_files.append)
