@@ -12,6 +12,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Annotated
@@ -109,6 +111,7 @@ class _Search:
             "max_chars": self.context.max_output_chars,
             "alarm_s": _ALARM_S,
             "texts": self.texts,
+            "decoder": find_decoder(),
         }
 
         def send() -> None:
@@ -166,6 +169,14 @@ class _Search:
         if self.capped_note:
             notes.append(self.capped_note)
         return ToolReply("\n".join(kept + notes), locations=(Location(self.start),))
+
+
+@cache
+def find_decoder() -> tuple[str, str] | None:
+    """Return the module of the encodings and the folder of its library, None where they are not files."""
+    found = [find_spec(name) for name in ("sidecar.workspace.encodings", "charset_normalizer")]
+    places = [spec.origin for spec in found if spec is not None and spec.origin is not None]
+    return (places[0], str(Path(places[1]).parents[1])) if len(places) == 2 else None
 
 
 def format_matches(name: str, found: Sequence[tuple[int, bool, str]]) -> list[str]:

@@ -6,8 +6,8 @@ ever run without it instead.
 
 The whole file system is there to be read, but for the folders with the sockets of services, since a service
 would act outside for a command. Of the session's folders the parts that something obeys without
-asking (the repository itself, settings, rules, start-up files) can be read only, as far as they exist. A
-folder is named by its resolved path, and one that has become a link since is refused.
+asking (repositories, settings, rules, start-up files) can be read only, wherever below they lie, as far as
+they exist. A folder is named by its resolved path, and one that has become a link since is refused.
 
 Building the argument lists is pure. The one for macOS has never run there; its tests compare the list.
 """
@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -49,6 +50,9 @@ _PROFILE: Final = """(version 1)
 (allow file-write* (literal "/dev/null") (literal "/dev/zero") (regex #"^/dev/(tty|fd/|stdout|stderr)"))
 """
 _CHECK_S: Final = 10.0
+_MAX_FOLDERS: Final = 20_000
+_MAX_PROTECTED: Final = 2_000
+_ANYWHERE: Final = SessionFolders(())
 
 
 class SandboxUnavailable(SidecarError):
@@ -123,14 +127,22 @@ def find_problem() -> str | None:
 
 
 def list_protected(roots: Iterable[Path]) -> list[Path]:
-    """Return the parts of *roots* that a command can only read; one that is a link is followed."""
+    """Return the parts of *roots* that a command can only read; one that is a link is followed.
+
+    The search goes from the roots down and stops after many folders, so that nearer repositories come first.
+    """
     found: list[Path] = []
-    for root in roots:
-        with suppress(OSError):
-            paths = [root / name for name in os.listdir(root)]
-            found += [
-                Path(os.path.realpath(path)) for path in paths if why_protected(path, SessionFolders((root,)))
-            ]
+    open_folders = deque(roots)
+    n_folders = 0
+    while open_folders and n_folders < _MAX_FOLDERS and len(found) < _MAX_PROTECTED:
+        n_folders += 1
+        with suppress(OSError), os.scandir(open_folders.popleft()) as entries:
+            for entry in entries:
+                # The name alone decides: the folders above it are not protected.
+                if why_protected(Path(entry.name), _ANYWHERE):
+                    found.append(Path(os.path.realpath(entry.path)))
+                elif entry.is_dir(follow_symlinks=False):
+                    open_folders.append(Path(entry.path))
     return found
 
 

@@ -21,7 +21,11 @@ _CHUNK = 262_144
 _LINE_CAP = 20_000
 _BEFORE_MATCH = 100
 _READ_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
 )
 _MARKS_16 = (b"\xff\xfe", b"\xfe\xff")
 _MARK_8 = b"\xef\xbb\xbf"
@@ -35,7 +39,11 @@ _UNCLEAR = re.compile(r"[|{]|\\[xuUN0-9]|\(\?")
 
 
 class Job:
-    """The pattern to search for, and the bounds; *texts* are the buffers that stand for files, by path."""
+    """The pattern to search for, and the bounds.
+
+    *texts* are the buffers that stand for files, by path. *decoder* is the module that knows the encodings of
+    older files, and the folder of the library that it uses, both loaded for the first such file.
+    """
 
     def __init__(
         self,
@@ -49,6 +57,7 @@ class Job:
         line_chars: int = 300,
         alarm_s: int = 0,
         texts: dict[str, str] | None = None,
+        decoder: tuple[str, str] | None = None,
     ) -> None:
         self.pattern = pattern
         self.ignore_case = ignore_case
@@ -59,6 +68,7 @@ class Job:
         self.line_chars = line_chars
         self.alarm_s = alarm_s
         self.texts = texts or {}
+        self.decoder = decoder
 
 
 class Search:
@@ -79,6 +89,8 @@ class Search:
             self._find = re.compile(re.escape(job.pattern), flags).search
         literal = job.pattern if self.note else find_required_literal(job.pattern)
         self._may_hold = make_prefilter(literal, ignore_case=job.ignore_case)
+        self._is_plain = literal.isascii()
+        self._decode: Callable[[bytes], tuple[str, str] | None] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -100,9 +112,15 @@ class Search:
             return []
         if raw.startswith(_MARKS_16):
             raw = raw.decode("utf-16", "replace").encode("utf-8", "replace")
-        if not raw or not self._may_hold(raw) or b"\0" in raw[:_SNIFFED]:
+        if not raw or b"\0" in raw[:_SNIFFED]:
             return []
-        text = raw.removeprefix(_MARK_8).decode("utf-8", "replace")
+        may_hold = self._may_hold(raw)
+        # ASCII has the same bytes in all encodings that are known here; other letters may have others.
+        if not may_hold and self._is_plain:
+            return []
+        text, is_utf8 = self.decode(raw.removeprefix(_MARK_8))
+        if not may_hold and is_utf8:
+            return []
         # An empty rest after the last line end is not a line.
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         starts: dict[int, int] = {}
@@ -122,6 +140,30 @@ class Search:
             (index + 1, index in found, cut_around(lines[index], starts.get(index, 0), cap))
             for index in shown
         ]
+
+    def decode(self, raw: bytes) -> tuple[str, bool]:
+        """Return the text of *raw*, as the read tool would show it, and whether it is UTF-8."""
+        try:
+            return raw.decode("utf-8"), True
+        except UnicodeDecodeError:
+            if self._decode is None and self.job.decoder is not None:
+                self._decode = load_decoder(*self.job.decoder)
+            found = self._decode(raw) if self._decode is not None else None
+            return (raw.decode("utf-8", "replace") if found is None else found[0]), False
+
+
+def load_decoder(module: str, library: str) -> Callable[[bytes], tuple[str, str] | None]:
+    """Return ``decode_text`` of the file *module*, which may import from the folder *library*."""
+    from importlib.util import module_from_spec, spec_from_file_location  # needed for old files alone
+
+    sys.path.append(library)
+    spec = spec_from_file_location("encodings_of_files", module)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    decode: Callable[[bytes], tuple[str, str] | None] = loaded.decode_text
+    return decode
 
 
 def find_required_literal(pattern: str) -> str:

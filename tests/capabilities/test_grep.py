@@ -29,6 +29,13 @@ async def test_lines_with_paths_relative_to_cwd(desk: Desk) -> None:
     assert desk.n_children == 5
 
 
+async def test_files_in_older_encodings(desk: Desk) -> None:
+    (desk.root / "a.txt").write_bytes("prix: 5 €, café\n".encode("cp1252"))
+    (desk.root / "b.txt").write_bytes("编码是很重要的问题，需要小心处理。\n".encode("gbk") * 3)
+    assert await desk.output(GREP, pattern="café") == "a.txt:1: prix: 5 €, café"
+    assert (await desk.output(GREP, pattern="重要")).startswith("b.txt:1: 编码是很重要的问题")
+
+
 async def test_context_and_separators(desk: Desk) -> None:
     desk.put("a", "1\nx\n3\n4\n5\nx\n7\n")
     desk.put("b", "x\n")

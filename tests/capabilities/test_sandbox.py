@@ -69,9 +69,13 @@ def test_protected_parts_are_found_in_any_case_and_links_followed(tmp_path: Path
         (tmp_path / name).mkdir()
     (tmp_path / "Agents.md").write_text("rules")
     (tmp_path / "CLAUDE.md").symlink_to("src")
+    nested = ("lib/inner/.git", "lib/inner/docs/CLAUDE.md", "lib/inner/.git/modules/x/.git")
+    for name in nested:
+        (tmp_path / name).mkdir(parents=True)
     found = list_protected([tmp_path, tmp_path / "gone"])
     real = Path(os.path.realpath(tmp_path))
-    assert sorted(found) == sorted(real / name for name in (".git", ".VSCode", "Agents.md", "src"))
+    expected = (".git", ".VSCode", "Agents.md", "src", *nested[:2])
+    assert sorted(found) == sorted(real / name for name in expected)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +158,7 @@ def confined(desk: Desk) -> Desk:
         pytest.param("echo x > ~/.sandbox-test", False, id="writes at home"),
         pytest.param("echo x > .git/hooks/pre-commit", False, id="writes a hook"),
         pytest.param("mv .git away", False, id="moves the repository"),
+        pytest.param("echo x > lib/inner/.git/config", False, id="changes a repository further down"),
         pytest.param("rm -r .git || mkdir .git", False, id="replaces the repository"),
         pytest.param("cat .git/config AGENTS.md", True, id="reads what it may not write"),
         pytest.param("echo x >> AGENTS.md", False, id="changes the rules"),
@@ -166,7 +171,8 @@ def confined(desk: Desk) -> Desk:
 )
 async def test_a_command_in_the_sandbox(confined: Desk, command: str, works: bool) -> None:
     confined.put(".git/hooks/sample", "")
-    confined.put(".git/config", "c\n")
+    for repository in (".git", "lib/inner/.git"):
+        confined.put(f"{repository}/config", "c\n")
     confined.put("AGENTS.md", "rules\n")
     confined.put("../state/auth.json", "key\n")
     before = set(confined.root.parent.iterdir())

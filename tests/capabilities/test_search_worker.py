@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar.capabilities.grep import find_decoder
 from sidecar.capabilities.search_worker import (
     Job,
     Search,
@@ -131,6 +132,25 @@ def test_a_bad_pattern_is_plain_text(tmp_path: Path) -> None:
 )
 def test_encodings(tmp_path: Path, raw: bytes, found: list[tuple[int, bool, str]]) -> None:
     check(tmp_path, raw, Job("^caf|^x"), found)
+
+
+@pytest.mark.parametrize(
+    ("raw", "pattern", "found"),
+    [
+        pytest.param("naïf café x\n".encode("cp1252"), "x$", "naïf café x", id="Windows-1252"),
+        pytest.param("un café x\n".encode("cp1252"), "café", "un café x", id="a pattern beyond ASCII"),
+        pytest.param("un café x\n".encode(), "café", "un café x", id="the same in UTF-8"),
+        pytest.param(
+            "# coding: shift_jis\n漢字かな x\n".encode("shift_jis"), "字か", "漢字かな x", id="Shift-JIS"
+        ),
+    ],
+)
+def test_files_in_older_encodings_are_shown_as_read_shows_them(
+    tmp_path: Path, raw: bytes, pattern: str, found: str
+) -> None:
+    n_lines = raw.count(b"\n")
+    check(tmp_path, raw, Job(pattern, decoder=find_decoder()), [(n_lines, True, found)])
+    check(tmp_path, raw, Job("ß", decoder=find_decoder()), [])
 
 
 def test_capital_letters_beyond_ascii(tmp_path: Path) -> None:
