@@ -206,6 +206,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "pinsChanged": lambda _, event: (as_meta(event),),
+    "rules": lambda _, event: (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
     "infoChanged": lambda _, event: (info_update(event),),

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sidecar.conductor.engines.contract import CompactionResult, SessionEngine
+from sidecar.conductor.engines.contract import CompactionResult, EngineInput, SessionEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -37,9 +37,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.check import drop_unfounded, find_fault
-from sidecar.window_budget.facts import FactKind, facts_of_prompt
 from sidecar.window_budget.language import language_of
-from sidecar.window_budget.wording import sets_rule
 
 _ATTEMPTS: Final = 2
 _STOP_FAULTS: Final[dict[str, str]] = {
@@ -79,11 +77,12 @@ class CheckedModel:
         cls,
         invoke: ModelInvoker,
         engine: SessionEngine,
-        history: History,
+        given: EngineInput,
         count: Callable[[Usage], object] | None = None,
     ) -> CheckedModel:
-        """Return the checked model of a compaction of *history* by *engine*; *count* counts its calls."""
-        return cls(invoke, engine.marks.headings, user_language(history), rules_of(history), count=count)
+        """Return the checked model of a compaction of *given* by *engine*; *count* counts its calls."""
+        language = user_language(given.history)
+        return cls(invoke, engine.marks.headings, language, given.rules or (), count=count)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the checked answer of the model, whole: its text comes as one piece."""
@@ -194,14 +193,6 @@ def user_language(history: History) -> str | None:
         if len(text) >= _LANGUAGE_CHARS:
             break
     return language_of(text)
-
-
-def rules_of(history: History) -> tuple[str, ...]:
-    """Return the rules that the user typed in the prompts of *history*, folded ones included."""
-    prompts = (_text(entry.turn.blocks) for entry in history.originals() if entry.kind == "user")
-    # Most prompts set none, and looking for their other facts would be in vain.
-    facts = (fact for prompt in prompts if sets_rule(prompt) for fact in facts_of_prompt(prompt))
-    return tuple(dict.fromkeys(fact.text for fact in facts if fact.kind is FactKind.RULE))
 
 
 def answer_text(answer: Sequence[Emission]) -> str | None:

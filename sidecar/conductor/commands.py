@@ -24,8 +24,10 @@ from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
 from sidecar.conductor.pins import Pins
+from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.conductor.session_rules import SessionRules
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -45,6 +47,14 @@ _PARTS: Final = {
     "images": "images",
     "summary": "summaries",
     "files": "restored files",
+    "rules": "the user's rules",
+}
+
+_SOURCES: Final[dict[RuleSource, str]] = {
+    "prompt": "from a prompt",
+    "user": "set by hand",
+    "summary": "quoted by a summary",
+    "imported": "from an imported prompt",
 }
 
 
@@ -64,6 +74,7 @@ class Commands:
         changes: Changes,
         options: Options,
         gauge: ContextGauge,
+        rules: SessionRules,
         fork: Callable[[str], Awaitable[str]],
         new_id: Callable[[], str],
     ) -> None:
@@ -78,6 +89,7 @@ class Commands:
         self._changes = changes
         self._options = options
         self._gauge = gauge
+        self._rules = rules
         self._fork = fork
         self._new_id = new_id
         self._handlers: dict[str, _Handler] = {
@@ -90,6 +102,9 @@ class Commands:
             "pin": self.pin,
             "unpin": self.unpin,
             "context": self.context,
+            "remember": self.remember,
+            "rules": self.rules,
+            "forget": self.forget,
             "fork": self.fork,
             "rewind": self.rewind,
             "model": lambda rest: self.choose("model", rest),
@@ -210,6 +225,19 @@ class Commands:
             lines.append(f"- rules of {each.uri}: {each.tokens:,} tokens {where}{cut}")
         return "\n".join(lines)
 
+    async def remember(self, rest: str) -> str:
+        """Set the rule *rest*."""
+        return f"Remembered: {describe_rule(self._rules.add(rest))}"
+
+    async def rules(self, _rest: str) -> str:
+        """List the rules."""
+        return describe_rules(self._rules.all)
+
+    async def forget(self, rest: str) -> str:
+        """Take back the rule *rest*, an id or words."""
+        rule = self._rules.remove(rest)
+        return f"No longer a rule: {rule.id} {rule.text}"
+
     async def fork(self, _rest: str) -> str:
         """Fork the session at its head."""
         sid = await self._fork(self._meta.info.sid)
@@ -288,6 +316,32 @@ def describe_edited(uris: Sequence[str]) -> str:
     if not uris:
         return ""
     return "\n".join(("\nThe files that these turns edited stay as they are:", *(f"- {uri}" for uri in uris)))
+
+
+def describe_rules(rules: Sequence[SessionRule]) -> str:
+    """Return the answer of ``/rules``."""
+    holding = [describe_rule(rule) for rule in rules if rule.holds]
+    ended = [describe_rule(rule) for rule in rules if not rule.holds]
+    if not holding and not ended:
+        return "There are no rules. /remember sets one, and so does a prompt such as: never push to main."
+    lines = ["These rules hold:" if holding else "No rule holds.", *(f"- {rule}" for rule in holding)]
+    lines += ["These were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
+    return "\n".join(lines)
+
+
+def describe_rule(rule: SessionRule) -> str:
+    """Return *rule* with its id and origin, and the words against it.
+
+    >>> describe_rule(SessionRule(id="r1", text="Never push.", source="user", at=0))
+    'r1 Never push. (set by hand)'
+    """
+    shown = f"{rule.id} {rule.text} ({_SOURCES[rule.source]})"
+    if rule.revoked_by is not None:
+        by = rule.revoked_by.text
+        return f"{shown}, taken back by /forget" if by is None else f"{shown}, taken back by: {by}"
+    if rule.conflicts:
+        return f"{shown}, perhaps at odds with: {'; '.join(rule.conflicts)}. /forget {rule.id} takes it back"
+    return shown
 
 
 def describe_plan(plan: Plan) -> str:

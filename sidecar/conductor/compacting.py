@@ -230,7 +230,7 @@ class Compactor:
         prepared = await self._preparer.take(begun.engine)
         given = replace(given, summarizer_card=card, prepared=prepared, cached=deps.cached())
         engine = deps.engine(begun.engine)
-        checked = None if invoke is None else CheckedModel.of(invoke, engine, given.history, deps.count)
+        checked = None if invoke is None else CheckedModel.of(invoke, engine, given, deps.count)
         try:
             async with asyncio.timeout(2 * deps.deadline_s):
                 outcome = await engine.compact(

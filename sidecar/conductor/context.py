@@ -43,11 +43,12 @@ class Overhead:
 
     system: int
     tool_defs: int
+    rules: int = 0
 
     @property
     def total(self) -> int:
-        """Both together."""
-        return self.system + self.tool_defs
+        """All of it together."""
+        return self.system + self.tool_defs + self.rules
 
 
 def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
@@ -165,7 +166,7 @@ class ContextMeter:
         """Return the whole picture of a request with *weights*; *detail* adds where its tokens come from."""
         window = card.context_window if card else 0
         used = weights.occupancy(overhead)
-        fixed = replace(_NOTHING, system=overhead.system, tool_defs=overhead.tool_defs)
+        fixed = replace(_NOTHING, system=overhead.system, tool_defs=overhead.tool_defs, rules=overhead.rules)
         return ContextUsage(
             used=used,
             window=window,

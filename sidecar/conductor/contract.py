@@ -38,7 +38,10 @@ class EngineView:
 
 @dataclass(frozen=True, slots=True)
 class UsageBy:
-    """The tokens of the next request by their origin."""
+    """The tokens of the next request by their origin.
+
+    *rules* are the user's rules that are sent beside the conversation; others stand in prompts and summaries.
+    """
 
     system: int
     tool_defs: int
@@ -49,6 +52,7 @@ class UsageBy:
     images: int
     summary: int
     files: int
+    rules: int = 0
 
 
 RuleScope: TypeAlias = Literal["user", "project", "folder"]

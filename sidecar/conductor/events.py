@@ -22,6 +22,7 @@ from sidecar.conductor.contract import (
     StopReasonName,
 )
 from sidecar.conductor.loss_values import Pin
+from sidecar.conductor.rule_shapes import RulesChanged
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,7 @@ Payload: TypeAlias = (
     | PinsChanged
     | CommandsChanged
     | InfoChanged
+    | RulesChanged
     | Settled
     | Faulted
 )
@@ -358,7 +360,7 @@ _WHOLE_IDS: Final[dict[type[Any], str]] = {
     Compaction: "compaction_id",
 }
 _STATES: Final = frozenset(
-    {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged}
+    {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged, RulesChanged}
 )
 
 

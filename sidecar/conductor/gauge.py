@@ -40,7 +40,9 @@ class EngineInputs:
         *,
         card: Callable[[], ModelCard | None],
         participants: Callable[[], Participants],
+        rules: Callable[[], tuple[str, ...]],
     ) -> None:
+        """*rules* returns the texts of the user's rules that hold."""
         self._history = history
         self._meter = meter
         self._engines = engines
@@ -50,6 +52,7 @@ class EngineInputs:
         self._tools = tools
         self._card = card
         self._participants = participants
+        self._rules = rules
         self.entering: UserTurn | None = None
 
     @property
@@ -79,6 +82,7 @@ class EngineInputs:
             same_file=self._files.uri_of,
             tool_effects=self._tools.effects(),
             closing=RECALL_NOTE,
+            rules=self._rules(),
         )
 
     def with_anchor(self, weights: Weights) -> Weights:

@@ -37,6 +37,10 @@ class GraphPort(Protocol):
         """The entry of every node, by its id."""
         ...
 
+    def node(self, node_id: str) -> SessionNode:
+        """Return the node *node_id*. Raises KeyError for an unknown one."""
+        ...
+
     def node_path(self, node_id: str) -> Sequence[SessionNode]:
         """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
         ...

@@ -36,6 +36,7 @@ def describe_import(
         info,
         title=info.title or imported.title or (prompt_title(first) if first else ""),
         created_at=imported.created_at,
+        imported_at=info.updated_at,
         messages=len(path),
         tokens=sum(tokens[node] for node in path),
     )

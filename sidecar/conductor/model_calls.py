@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sidecar.conductor.brief import write_brief
@@ -76,14 +77,24 @@ class RequestHead:
         rules: RuleFiles,
         tools: SessionTools,
         pins: Callable[[], str] = str,
+        rule_tokens: Callable[[], int] = int,
     ) -> None:
-        """*look* describes the surroundings; it is called once, and must not raise."""
+        """Make the head.
+
+        Args:
+            look: describes the surroundings; it is called once, and must not raise.
+            rules: the rule files.
+            tools: the tools of the session.
+            pins: returns the pinned passages as text.
+            rule_tokens: returns the tokens of the user's rules that are sent beside the conversation.
+        """
         self._look = look
         self._surroundings = ""
         self._looking: asyncio.Task[str] | None = None
         self._pins = pins
         self._rules = rules
         self._tools = tools
+        self._rule_tokens = rule_tokens
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
 
     def system(self, view: View | None = None) -> str:
@@ -123,4 +134,4 @@ class RequestHead:
         system, tools = self.system(), self._tools.descriptors()
         if self._weighed is None or self._weighed[:2] != (system, tools):
             self._weighed = (system, tools, overhead_of(system, tools))
-        return self._weighed[2]
+        return replace(self._weighed[2], rules=self._rule_tokens())

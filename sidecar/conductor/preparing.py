@@ -111,7 +111,9 @@ class SummaryPreparer:
             return
         invoke, card = self._deps.summarizer()
         given = replace(self._planner.engine_input(name), summarizer_card=card, cached=self._deps.cached())
-        checked = None if invoke is None else CheckedModel.of(invoke, engine, base, self._deps.count)
+        checked = None
+        if invoke is not None:
+            checked = CheckedModel.of(invoke, engine, replace(given, history=base), self._deps.count)
         try:
             async with asyncio.timeout(2 * self._deps.deadline_s):
                 made = await engine.prepare(

@@ -98,6 +98,9 @@ class SessionInfo:
         mcp_servers: the tool servers that clients named, without their secrets.
         left_branch: the digest of a branch that was left, to enter with the next prompt; empty for none.
         left_head: the head of that branch, None where it is in another session.
+        rules: the changes of rules by hand, each a ``RuleChange``.
+        rule_notes: the notes about them below prompts, each a ``RuleNote``.
+        imported_at: the time at which it was imported from another agent, 0 for never.
     """
 
     sid: str
@@ -126,6 +129,9 @@ class SessionInfo:
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
     left_branch: str = ""
     left_head: str | None = None
+    rules: tuple[Mapping[str, Any], ...] = ()
+    rule_notes: tuple[Mapping[str, Any], ...] = ()
+    imported_at: int = 0
 
     def check_folder(self) -> None:
         """Raise FolderUnknownError unless the session's folder is known."""

@@ -20,7 +20,7 @@ from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
-from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, QueueChanged
+from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
 from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.history import JournalPort
 from sidecar.conductor.ports import SessionHost, StoreReport
@@ -36,6 +36,7 @@ from sidecar.conductor.queue import (
 )
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.restoring import Restoration
+from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_wiring import wire_session
 from sidecar.conductor.turns import resolve
 from sidecar.conductor.watching import watch_files
@@ -59,6 +60,7 @@ class Session:
         gauge: how full the model's window is.
         changes: the changes of the conversation; a change is made through the queue of this session.
         options: the config options.
+        rules: the rules of the user, for reading.
         prompts: the prompts, and the queue of them.
     """
 
@@ -90,6 +92,7 @@ class Session:
         self.gauge = wired.gauge
         self.changes = wired.changes
         self.options = wired.options
+        self.rules = wired.rules
         self.prompts = wired.prompts
 
     async def start(self, records: Sequence[Mapping[str, Any]], report: StoreReport) -> None:
@@ -102,6 +105,7 @@ class Session:
         self.notices.add_report(report)
         await self._head.open()
         await self.history.load()
+        await self.rules.load()
         self.compactions.load([record for record in records if record.get("type") == "compaction"])
         self.prompts.restore(records)
         self._n_restored = len(self.prompts.items())
@@ -197,14 +201,16 @@ class Session:
         return dispose
 
     def introduction(self) -> tuple[Event, ...]:
-        """Return the commands and the usage for one more client alone; such events have the number 0."""
-        payloads = (CommandsChanged(COMMANDS), self.gauge.usage())
+        """Return the commands, the usage and the rules for one more client; such events have the number 0."""
+        payloads: list[Payload] = [CommandsChanged(COMMANDS), self.gauge.usage()]
+        if self.rules.standing:
+            payloads.append(RulesChanged(self.rules.standing))
         return tuple(Event(self.sid, 0, 0, payload) for payload in payloads)
 
     def introduce(self) -> None:
-        """Emit the commands, the usage and a restored queue of a session that was made or loaded."""
-        self._events.emit(CommandsChanged(COMMANDS))
-        self._events.emit(self.gauge.usage())
+        """Emit the introduction and a restored queue of a session that was made or loaded."""
+        for event in self.introduction():
+            self._events.emit(event.data)
         n_restored, self._n_restored = self._n_restored, 0
         if n_restored:
             self._events.emit(QueueChanged(self.prompts.items()))
@@ -223,6 +229,18 @@ class Session:
         if config_id == "knowledge":
             await self._open_knowledge()
         await self.store()
+
+    async def add_rule(self, text: str) -> SessionRule:
+        """Set a rule of the user; on disk when this returns. Raises InvalidInput."""
+        rule = self.rules.add(text)
+        await self.store()
+        return rule
+
+    async def remove_rule(self, wanted: str) -> SessionRule:
+        """Take back the rule with an id or some words; on disk when this returns. Raises InvalidInput."""
+        rule = self.rules.remove(wanted)
+        await self.store()
+        return rule
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""

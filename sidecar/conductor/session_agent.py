@@ -21,6 +21,7 @@ from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_rules import SessionRules
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -58,6 +59,7 @@ class SessionAgent:
         gauge: ContextGauge,
         events: SessionEvents,
         notices: OneTimeNotices,
+        rules: SessionRules,
     ) -> None:
         self._info = info
         self._models = deps.models
@@ -73,6 +75,7 @@ class SessionAgent:
         self._gauge = gauge
         self._events = events
         self._notices = notices
+        self._rules = rules
         self._turn_engine = engines.own_name
         self._offer_patches()
         self._config = self._make_config()
@@ -157,8 +160,8 @@ class SessionAgent:
             return with_idle_timeout(channel, self._idle_timeout_s)
 
         is_committed = self._engines.get(self._turn_engine).commits_view
-        if is_committed and not self._knowledge.is_on and self._view().is_whole:
-            return call(replace(conversation, system=self._head.system()))
+        if is_committed and not self._knowledge.is_on and (view := self._view()).is_whole:
+            return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:
@@ -173,7 +176,8 @@ class SessionAgent:
         window = card.context_window if card is not None else 0
         found = await self._knowledge.recall(self._history.current, view, window)
         turns = with_knowledge(turns, found, view)
-        return replace(conversation, turns=turns, system=self._head.system(view))
+        request = replace(conversation, turns=turns, system=self._head.system(view))
+        return self._rules.apply(request, view)
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
@@ -187,7 +191,8 @@ class SessionAgent:
         if not (self._asks_behind and caches and is_own and view.is_whole):
             return None
         conversation = build_conversation(self._history.turns, self._config)
-        return CachedRequest(replace(conversation, system=self._head.system(view)), self._config.thinking)
+        request = self._rules.apply(replace(conversation, system=self._head.system(view)), view)
+        return CachedRequest(request, self._config.thinking)
 
     def _view(self) -> View:
         return self._planner.view(self._turn_engine, self._engines.automatic())

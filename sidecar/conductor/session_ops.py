@@ -112,7 +112,7 @@ async def compact_messages(
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
     files = restore_planned_files(plan, {}) if find_files is None else await find_files(plan)
-    return apply_plan(messages, plan, digest, files, request.closing)
+    return apply_plan(messages, plan, digest, files, request.closing, request.rules)
 
 
 async def prepare_digest(

@@ -46,6 +46,7 @@ from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conversation import Entry
 from sidecar.permissions.policy import Policy
@@ -78,6 +79,7 @@ class WiredSession:
     gauge: ContextGauge
     changes: Changes
     options: Options
+    rules: SessionRules
     runner: TurnRunner
     prompts: Prompts
 
@@ -112,6 +114,7 @@ def wire_session(
     def on_history(appended: tuple[Entry, ...]) -> None:
         files.sync()
         tools.offer("recall", (RECALL,) if compactions.has_folded else ())
+        user_rules.follow()
         for entry in appended:
             if entry.kind == "user":
                 prompts.on_steered(entry)
@@ -185,6 +188,7 @@ def wire_session(
         rules,
         tools,
         lambda: describe_pins(meta.pins()) if meta.info.pins else "",
+        lambda: user_rules.tokens,
     )
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
@@ -209,6 +213,7 @@ def wire_session(
         tools,
         card=lambda: deps.models.card(meta.info.model),
         participants=participants,
+        rules=lambda: user_rules.texts,
     )
     losses = LossReports(history, engines, inputs.make, head.system, meta.pins)
     compactor_deps = CompactorDeps(
@@ -230,6 +235,13 @@ def wire_session(
     preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
     compactor = Compactor(info.sid, history, events, compactions, planner, preparer, compactor_deps)
     gauge = ContextGauge(inputs, history, meter, planner, engines, head)
+    user_rules = SessionRules(
+        meta,
+        history,
+        view=lambda: planner.view(engines.own_name, engines.automatic()),
+        emit=events.emit,
+        clock_ms=deps.clock_ms,
+    )
     agent = SessionAgent(
         lambda: meta.info,
         deps,
@@ -243,6 +255,7 @@ def wire_session(
         gauge=gauge,
         events=events,
         notices=notices,
+        rules=user_rules,
     )
     expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
     changes = Changes(
@@ -277,6 +290,7 @@ def wire_session(
         changes=changes,
         options=options,
         gauge=gauge,
+        rules=user_rules,
         fork=host.fork_of,
         new_id=deps.new_id,
     )
@@ -323,6 +337,7 @@ def wire_session(
         gauge=gauge,
         changes=changes,
         options=options,
+        rules=user_rules,
         runner=runner,
         prompts=prompts,
     )

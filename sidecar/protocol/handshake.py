@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:166a9f5e7674ecfc20eeb9efc7d9819e769859f5c89021d75cbd50a1f9ca7519"
+SCHEMA_HASH: Final = "sha256:c96ef114897b3d78084681626ea225f753ab73f89f1f0705258219c56b1595b0"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -68,6 +68,9 @@ METHOD_NAMES: Final = (
     "sidecar/compact/expand",
     "sidecar/compact/list",
     "sidecar/compact/read",
+    "sidecar/rule/list",
+    "sidecar/rule/add",
+    "sidecar/rule/remove",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
 

@@ -222,8 +222,28 @@ _COMPACT: Final = (
     ),
 )
 
+_RULE: Final = (
+    Method("sidecar/rule/list", m.RuleListParams, m.RuleListResult, "session", "List the user's rules."),
+    Method(
+        "sidecar/rule/add",
+        m.RuleAddParams,
+        m.RuleResult,
+        "session",
+        "Set a rule that holds until it is taken back.",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/rule/remove",
+        m.RuleRemoveParams,
+        m.RuleResult,
+        "session",
+        "Take a rule back.",
+        errors=STORES,
+    ),
+)
+
 METHODS: Final[dict[str, Method]] = {
-    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT)
+    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT, *_RULE)
 }
 """The requests of a client, by method."""
 

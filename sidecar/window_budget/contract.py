@@ -138,6 +138,7 @@ class BudgetRequest:
         summarizer_card: the model that writes the digest; None when it is the session's own.
         max_summary_tokens: caps the output of that model; None leaves it to the provider.
         closing: the last line of the digest, from the host for the model that reads it; empty for none.
+        rules: the rules of the user that hold, oldest first; None to take them from the messages.
         ahead: plan under the limit as well, as it will be once the limit is reached.
         prepared: a digest to go on from, None for none.
         cached: the conversation as the provider has it in its cache, None where it keeps none.
@@ -154,6 +155,7 @@ class BudgetRequest:
     summarizer_card: ModelCard | None = None
     max_summary_tokens: int | None = None
     closing: str = ""
+    rules: tuple[str, ...] | None = None
     ahead: bool = False
     prepared: PreparedDigest | None = None
     cached: CachedRequest | None = field(default=None, repr=False)

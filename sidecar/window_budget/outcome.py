@@ -234,6 +234,7 @@ def apply_plan(
     digest: ModelDigest,
     files: RestoredFiles,
     closing: str = "",
+    rules: tuple[str, ...] | None = None,
 ) -> BudgetResult:
     """Return the result of *plan* with the model's *digest*, or the local one where it cannot be used.
 
@@ -243,6 +244,7 @@ def apply_plan(
         digest: the model's answer.
         files: the files to put back, within the tokens that the plan leaves them.
         closing: the last line of a digest that is not among the smallest.
+        rules: the rules of the user that hold; None to take them from the messages.
     """
     restored, gone, note = files.ranges, files.gone, ""
     if gone:
@@ -253,12 +255,11 @@ def apply_plan(
     if closing and plan.digest_tokens >= CLOSING_FROM_TOKENS:
         note += f"\n\n{closing}"
     failure = digest.failure
-    known = collect_known(plan.transcript, plan.cut, closing=closing)
+    known = replace(collect_known(plan.transcript, plan.cut, closing=closing), rules=rules)
     kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
     text = ""
     if failure is None:
-        rules = collect_rules(known, plan.digest_tokens)
-        text = add_missing_rules(digest.text, rules)
+        text = add_missing_rules(digest.text, collect_rules(known, plan.digest_tokens))
         evidence = evidence_tokens(plan, kept_tokens, text)
         text = add_missing_facts(text, known, evidence) + note
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))

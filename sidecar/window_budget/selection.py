@@ -197,11 +197,13 @@ class Known:
         index: the facts of the conversation.
         before: only facts of messages before this position count.
         previous: the earlier digests; their facts count as older than all of the index.
+        rules: the rules that hold, oldest first; None to take them from the index and the earlier digests.
     """
 
     index: FactIndex
     before: int
     previous: PreviousDigest = PreviousDigest()
+    rules: tuple[str, ...] | None = None
 
 
 def list_candidates(
@@ -342,6 +344,9 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
     earlier = [fact for fact in known.previous.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
     ranked = index.rank(kind, before, n_groups)
+    if kind is FactKind.RULE and known.rules is not None:
+        facts = [Fact(kind, rule, number) for number, rule in enumerate(known.rules)]
+        ranked, earlier = list(enumerate(reversed(facts))), []
     if kind is FactKind.TODO and (todos := index.todos(before)) is not None:
         yield from (FactCandidate(TODO_PRICE, Fact(kind, item, before)) for item in todos)
         return

@@ -58,7 +58,8 @@ _ENGLISH_RULES = (
     r"|want to avoid|i want you to (?:always|never|only)|forbidden|off[- ]limits|not allowed"
     r"|under no circumstances"
     r"|without (?:touching|changing|adding|breaking|asking)|unless i |use .{1,60}, not"
-    r"|all .{1,60} (?:stay|remain)|every .{1,60} (?:stay|remain|require)s|each .{1,60} (?:stay|remain"
+    r"|all .{1,60} (?:stay|remain|are (?:always|never))|every .{1,60} (?:(?:stay|remain|require)s"
+    r"|is (?:always|never))|each .{1,60} (?:stay|remain"
     r"|require)s"
     + "".join(
         rf"|{verb} .{{0,80}}(?:at (?:most|least)|no (?:more|longer|fewer|less|larger|bigger) than|(?:under"

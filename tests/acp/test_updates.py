@@ -378,6 +378,11 @@ PLAIN = [
         id="so are pins",
     ),
     pytest.param(
+        [event("rules", rules=[])],
+        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"rules": {"rules": []}}}}],
+        id="and so are the user's rules",
+    ),
+    pytest.param(
         [event("configChanged", configOptions=[OPTION])],
         [
             {"sessionUpdate": "config_option_update", "configOptions": [OPTION]},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from histories import history_of
-from sidecar.conductor.checked_model import CheckedModel, rules_of, user_language
+from sidecar.conductor.checked_model import CheckedModel, user_language
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import Conversation, GatewayError, StreamOptions, TextBlock
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
@@ -50,13 +50,6 @@ async def test_a_call_that_fails_is_not_repeated() -> None:
     assert len(scripted.calls) == 1
 
 
-def test_the_language_and_the_rules_of_a_user_come_from_prompts() -> None:
+def test_the_language_of_a_user_comes_from_prompts() -> None:
     text = "Bitte repariere den Parser und die Tests, aber nicht die Ausgabe.\nFasse vendor/ nicht an."
-    history = history_of([user(text), assistant("Never mind, I always do that.")])
-    assert user_language(history) == "German"
-    assert rules_of(history) == ("Fasse vendor/ nicht an.",)
-
-
-def test_pasted_text_sets_no_rule() -> None:
-    pasted = "Fix it.\n```\nNever retry a request.\n```\n> Always push to main.\nNever touch a.py."
-    assert rules_of(history_of([user(pasted)])) == ("Never touch a.py.",)
+    assert user_language(history_of([user(text), assistant("Never mind, I always do that.")])) == "German"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from fake_tool import FakeTool
-from sidecar.conductor.checked_model import rules_of
 from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
@@ -61,7 +60,7 @@ async def test_the_rules_of_a_branch_that_was_left_are_not_the_users(make_stage:
     stage, session = await a_talk(make_stage)
     await session.rewind(session.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "Try it another way.")
-    assert rules_of(session.history.current) == ()
+    assert session.rules.all == ()
 
 
 async def test_a_rewind_that_is_taken_back_leaves_no_trace(make_stage: Any) -> None:

@@ -105,6 +105,9 @@ class _Calls:
     compact_undo = _Method("sidecar/compact/undo", m.CompactUndoParams, m.CompactUndoResult)
     compact_expand = _Method("sidecar/compact/expand", m.CompactExpandParams, m.CompactExpandResult)
     compact_list = _Method("sidecar/compact/list", m.SidParams, m.CompactListResult)
+    rule_list = _Method("sidecar/rule/list", m.RuleListParams, m.RuleListResult)
+    rule_add = _Method("sidecar/rule/add", m.RuleAddParams, m.RuleResult)
+    rule_remove = _Method("sidecar/rule/remove", m.RuleRemoveParams, m.RuleResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 
 

@@ -786,6 +786,12 @@ export interface Retry {
   error: string;
 }
 
+/** The rule to set, at most 2,000 characters; the model is told with the next prompt. */
+export interface RuleAddParams {
+  sid: string;
+  text: string;
+}
+
 /** One rule file, such as `AGENTS.md`, and the tokens that it takes. `scope` is `user` for a file in the state directory, `project` for one between the root of the repository and the session's folder, and `folder` for one of a folder further down. `inSystem` says whether it is in the system prompt; else a result in the conversation shows it. `cutChars` is the number of characters that are not shown. */
 export interface RuleFileUsage {
   uri: string;
@@ -794,6 +800,42 @@ export interface RuleFileUsage {
   tokens: number;
   sizeBytes: number;
   cutChars: number;
+}
+
+/** The session; with `all` also the rules that were taken back. */
+export interface RuleListParams {
+  sid: string;
+  all?: boolean;
+}
+
+/** The rules of the user, oldest first. */
+export interface RuleListResult {
+  rules: SessionRule[];
+}
+
+/** The rule to take back: its id, or words that only one rule has. */
+export interface RuleRemoveParams {
+  sid: string;
+  rule: string;
+}
+
+/** The rule as it is now; a `rules` event has all that hold. */
+export interface RuleResult {
+  rule: SessionRule;
+  seq: number;
+}
+
+/** The words that took a rule back; without `text` it was withdrawn by hand. */
+export interface RuleRevocation {
+  source: "prompt" | "user" | "summary" | "imported";
+  at: number;
+  text?: string;
+  nodeId?: string;
+}
+
+/** The user's rules that hold, complete. */
+export interface RulesChanged {
+  rules: SessionRule[];
 }
 
 /** The form of the description: JSON Schema, TypeScript, or this page in Markdown. */
@@ -951,6 +993,18 @@ export interface SessionRewindResult {
   undone: string[];
   seq: number;
   editedFiles: string[];
+}
+
+/** A rule of the user, word for word. `nodeId` is the prompt that set it; a rule set by hand has none. A later statement takes a rule back: then `holds` is false and `revokedBy` has that statement. `conflicts` are later statements that may have done so; it is not clear, and both stand. */
+export interface SessionRule {
+  id: string;
+  text: string;
+  source: "prompt" | "user" | "summary" | "imported";
+  at: number;
+  nodeId?: string;
+  holds: boolean;
+  revokedBy?: RuleRevocation;
+  conflicts: string[];
 }
 
 /** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, null for none. */
@@ -1159,7 +1213,7 @@ export interface TurnSteerResult {
   seq: number;
 }
 
-/** The tokens of the next request by their origin. */
+/** The tokens of the next request by their origin. `rules` are the user's rules that are sent beside the conversation; others stand in prompts and summaries. */
 export interface UsageBy {
   system: number;
   toolDefs: number;
@@ -1170,6 +1224,7 @@ export interface UsageBy {
   images: number;
   summary: number;
   files: number;
+  rules: number;
 }
 
 /** A prompt entered the conversation; `content` is as its client wrote it. `source` is the author, null for a prompt of the past that is replayed. */
@@ -1235,6 +1290,9 @@ export interface Methods {
   "sidecar/compact/expand": { params: CompactExpandParams; result: CompactExpandResult };
   "sidecar/compact/list": { params: SidParams; result: CompactListResult };
   "sidecar/compact/read": { params: CompactReadParams; result: CompactReadResult };
+  "sidecar/rule/list": { params: RuleListParams; result: RuleListResult };
+  "sidecar/rule/add": { params: RuleAddParams; result: RuleResult };
+  "sidecar/rule/remove": { params: RuleRemoveParams; result: RuleResult };
 }
 
 /** The requests of the daemon. */
@@ -1279,6 +1337,7 @@ export interface EventData {
   "pinsChanged": PinsChanged;
   "commandsChanged": CommandsChanged;
   "infoChanged": InfoChanged;
+  "rules": RulesChanged;
   "settled": Settled;
   "faulted": Faulted;
 }

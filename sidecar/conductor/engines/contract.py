@@ -119,6 +119,7 @@ class EngineInput:
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
         closing: the line with which a summary ends, for the model that reads it; empty for none.
+        rules: the rules of the user that hold, oldest first; None where nobody keeps them.
         prepared: a summary that was prepared for this conversation, None for none.
         cached: the conversation as the provider of the summarising model has it in its cache, None for none.
     """
@@ -135,6 +136,7 @@ class EngineInput:
     closing: str = ""
     prepared: PreparedSummary | None = None
     cached: CachedRequest | None = field(default=None, repr=False)
+    rules: tuple[str, ...] | None = None
 
     @property
     def window(self) -> int:

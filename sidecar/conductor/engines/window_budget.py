@@ -207,6 +207,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         instructions=request.instructions,
         closing=given.closing,
         cached=given.cached,
+        rules=given.rules,
     )
 
 

@@ -17,6 +17,7 @@ from sidecar.conductor.contract import (
     SessionSummary,
 )
 from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
+from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.protocol.messages.compact import (
     CancelResult,
     CompactCancelParams,
@@ -84,6 +85,13 @@ from sidecar.protocol.messages.outgoing import (
     GapNotification,
     PermissionResolvedNotification,
     SessionsChangedNotification,
+)
+from sidecar.protocol.messages.rule import (
+    RuleAddParams,
+    RuleListParams,
+    RuleListResult,
+    RuleRemoveParams,
+    RuleResult,
 )
 from sidecar.protocol.messages.session import (
     Empty,
@@ -195,6 +203,11 @@ __all__ = [
     "RehydratePreviewResult",
     "RehydrateRunResult",
     "ReportedFact",
+    "RuleAddParams",
+    "RuleListParams",
+    "RuleListResult",
+    "RuleRemoveParams",
+    "RuleResult",
     "SchemaParams",
     "SchemaResult",
     "SessionCounts",
@@ -214,6 +227,7 @@ __all__ = [
     "SessionRenameParams",
     "SessionRewindParams",
     "SessionRewindResult",
+    "SessionRule",
     "SessionSnapshot",
     "SessionSummary",
     "SessionTreeResult",

@@ -173,6 +173,10 @@ class SessionGraph:
         settled, record = settled_turn(entry.turn)
         created_at = self._clock()
         node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
+        while node.id in self._nodes and self._entries[node.id].origin != entry.origin:
+            # A summary of the same words, in the same millisecond, that stands for other entries.
+            created_at += 1
+            node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
         if node.id not in self._nodes:
             self._nodes[node.id] = node
             self._entries[node.id] = replace(entry, turn=settled, node_id=node.id)

@@ -278,6 +278,10 @@ class SessionJournal:
 
     def _branch(self, graph: SessionGraph, entries: Sequence[Entry]) -> list[bytes]:
         shared = graph.shared_path([entry.turn for entry in entries])
+        # Two summaries of the same words stand for different entries.
+        pairs = enumerate(zip(shared, entries, strict=False))
+        differing = (at for at, (node, entry) in pairs if graph.entries[node.id].origin != entry.origin)
+        shared = shared[: next((at for at in differing if entries[at].kind == "summary"), len(shared))]
         graph.resume(shared[-1].id if shared else None)
         new = [graph.append_entry(entry) for entry in entries[len(shared) :]]
         self._stand_at(graph)

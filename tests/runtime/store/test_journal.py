@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -95,6 +96,18 @@ async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
     assert await journal.load() == (say("a"), say("x"))
     assert journal.node_ids[0] == old[0]
     assert tuple(journal.history_at(old[-1]).turns) == (say("a"), say("b"), say("c"))
+
+
+async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore, say: Say) -> None:
+    """It stands for other entries, which must be found behind it."""
+    journal = store.journal("s")
+    for word in ("a", "b"):
+        await journal.record([say(word)])
+        await journal.replace([Entry(say("done"), "summary", origin=tuple(journal.node_ids))])
+    (second,) = journal.history
+    (first, *_) = second.origin
+    assert journal.graph.entries[first].kind == "summary"
+    assert [entry.turn for entry in journal.history.originals()] == [say("a"), say("b")]
 
 
 async def test_a_compaction_is_a_new_root_whose_head_moves_last(
