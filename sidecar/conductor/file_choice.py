@@ -23,7 +23,7 @@ from sidecar.conductor.outlines import outline_of
 from sidecar.window_budget import FileRange, estimate_message_tokens
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS, file_message
 
-MAX_FILES: Final = 24
+MAX_FILES: Final = 16
 FILE_SHARE: Final = 4
 """One file takes at most one in so many tokens of the budget."""
 

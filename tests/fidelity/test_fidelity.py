@@ -39,7 +39,7 @@ async def test_rules_survive_many_compactions(summariser: str) -> None:
 def test_the_files_that_agents_read_again_come_back() -> None:
     """Nearly all of them, and a part of their lines: 8,000 tokens hold about half of the lines at most."""
     fixed, reported = second_reads.measure()
-    assert min(fixed.file_share, reported.file_share) >= 0.9
+    assert min(fixed.file_share, reported.file_share) >= 0.85
     assert fixed.line_share >= 0.3
     assert reported.line_share >= 0.16
 
