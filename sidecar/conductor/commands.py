@@ -20,6 +20,7 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.loss import count_states
 from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
@@ -172,10 +173,13 @@ class Commands:
         return ExpandRequest(compaction_id=compaction_id, node_ids=tuple(nodes))
 
     async def loss(self, rest: str) -> str:
-        """List the facts that the newest compaction did not keep; *rest* is a kind, or empty for all."""
-        done = self._compactions.find(None)
-        report = await self._losses.read(done)
-        kinds = [each.kind for each in self._losses.count(done, report).kinds]
+        """List the facts that the model does not see whole any more; *rest* is a kind, or empty for all."""
+        view = self._planner.view(self._engines.own_name, self._engines.automatic())
+        report = await self._losses.read_now(view.entries)
+        if not report:
+            return "The model sees the whole conversation; nothing is lost."
+        loss = count_states(report)
+        kinds = [each.kind for each in loss.kinds]
         if rest and rest not in kinds:
             return f"There are no facts of the kind {rest!r} in it. There are: {', '.join(kinds) or 'none'}."
         lost = [
@@ -183,7 +187,7 @@ class Commands:
             for fact in self._losses.list_facts(report)
             if fact.state != "kept" and rest in ("", fact.kind)
         ]
-        lines = [describe_let_go(self._losses.count(done, report)), *map(fact_line, lost[:_MAX_LINES])]
+        lines = [describe_let_go(loss), *map(fact_line, lost[:_MAX_LINES])]
         if len(lost) > _MAX_LINES:
             lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
         return "\n".join(lines)

@@ -22,7 +22,7 @@ COMMANDS: Final = (
     CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
     CommandInfo("uncompact", "Take the newest compaction back"),
     CommandInfo("expand", "Let the model see the turns behind a summary", "[compaction] [node.. | node]"),
-    CommandInfo("loss", "List the facts that the newest compaction let go or shortened", "[kind of fact]"),
+    CommandInfo("loss", "List the facts that the model does not see whole any more", "[kind of fact]"),
     CommandInfo("pins", "List the passages that the model always sees word for word"),
     CommandInfo("pin", "Let the model always see a fact of /loss, a node, or a text", "fact | node | text"),
     CommandInfo("unpin", "Take a pin away", "pin"),

@@ -91,6 +91,13 @@ class LossReports:
             self._last = (key, await self._compare(before, self.view_after(done, before)))
         return self._last[1]
 
+    async def read_now(self, view: Sequence[Entry]) -> LossReport:
+        """Return the facts that stand behind *view*, the entries that the next request shows."""
+        key = (f"now {self._history.head}", self._system())
+        if self._last is None or self._last[0] != key:
+            self._last = (key, await self._compare(self._history.current, view))
+        return self._last[1]
+
     def count(self, done: Compaction, report: LossReport) -> Loss:
         """Return the counts of the *report* of *done*."""
         return count_states(report, len((done.info or {}).get("mended", ())))

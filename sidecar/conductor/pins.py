@@ -8,7 +8,7 @@ Together they take a twentieth of the model's window at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Final
@@ -24,6 +24,7 @@ from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.conversation import Entry
 
 SHARE: Final = 20
 """The pins take one token in so many of the window at most."""
@@ -46,14 +47,17 @@ class Pins:
         events: SessionEvents,
         compactions: CompactionLog,
         losses: LossReports,
+        *,
+        view: Callable[[], Sequence[Entry]],
         window: Callable[[], int],
     ) -> None:
-        """*window* returns the model's window in tokens, 0 for unknown."""
+        """*view* returns the entries of the next request, *window* the model's in tokens, 0 for unknown."""
         self._meta = meta
         self._history = history
         self._events = events
         self._compactions = compactions
         self._losses = losses
+        self._view = view
         self._window = window
 
     @property
@@ -99,12 +103,14 @@ class Pins:
         return replace(self.of_text(prose_of(entry) or text_shown((entry,))), node_id=node_id)
 
     async def find_fact(self, fact_id: str) -> Pin | None:
-        """Return the pin of a fact in one of the newest loss reports, None where none has it."""
+        """Return the pin of a fact behind the view of now, or of the newest compactions; None for neither."""
         done = [each for each in reversed(self._compactions.all) if each.status == "completed"]
-        for each in done[:_REPORTS]:
-            for fact, _ in await self._losses.read(each):
-                if fact.fact_id == fact_id:
-                    return Pin(fact_id, fact.text, fact.node_id)
+        report = await self._losses.read_now(self._view())
+        for each in (*done[:_REPORTS], None):
+            found = next((fact for fact, _ in report if fact.fact_id == fact_id), None)
+            if found is not None:
+                return Pin(fact_id, found.text, found.node_id)
+            report = await self._losses.read(each) if each is not None else ()
         return None
 
     async def add(self, pin: Pin) -> Pin:

@@ -113,7 +113,9 @@ def wire_session(
 
     def on_history(appended: tuple[Entry, ...]) -> None:
         files.sync()
-        tools.offer("recall", (RECALL,) if compactions.has_folded else ())
+        # A fork, or an imported session, begins with the summary of another one.
+        is_folded = compactions.has_folded or [entry.kind for entry in history.current[:1]] == ["summary"]
+        tools.offer("recall", (RECALL,) if is_folded else ())
         user_rules.follow()
         for entry in appended:
             if entry.kind == "user":
@@ -276,7 +278,8 @@ def wire_session(
         events,
         compactions,
         losses,
-        lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
+        view=lambda: planner.view(engines.own_name, engines.automatic()).entries,
+        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
     )
     options = Options(meta, deps.models, engines, deps.library.names, policy, events, gauge)
     commands = Commands(

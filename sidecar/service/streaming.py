@@ -15,11 +15,13 @@ from sidecar.conductor.events import (
     Event,
     Faulted,
     Message,
+    Payload,
     Settled,
     TextDelta,
     ToolStarted,
 )
 from sidecar.conductor.log import EventLog
+from sidecar.conductor.loss_values import describe_loss
 from sidecar.conductor.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session
 from sidecar.service.contract import ProgressSink
@@ -159,7 +161,7 @@ def show_turn(session: Session, started: SubmitReceipt, sink: ProgressSink, afte
     """
     sink.begin(session.info.title or "Working", cancellable=True)
     sink.on_cancel(lambda: session.prompts.interrupt(started.turn_id, "keep"))
-    report = _ProgressReport(sink)
+    report = _ProgressReport(sink, (Settled, Faulted))
     follow_events(
         session.log, after_seq, lambda event: event.turn_id == started.turn_id and report.add(event)
     )
@@ -183,15 +185,17 @@ def show_compaction(session: Session, started: CompactReceipt, sink: ProgressSin
 
     sink.begin("Compacting the conversation", cancellable=True)
     sink.on_cancel(lambda: session.cancel_compaction(started.compaction_id))
-    report = _ProgressReport(sink)
+    report = _ProgressReport(sink, (Compaction,))
     follow_events(session.log, after_seq, is_last)
 
 
 class _ProgressReport:
     """The progress of one turn or compaction: its newest text or tool, and how full the window is."""
 
-    def __init__(self, sink: ProgressSink) -> None:
+    def __init__(self, sink: ProgressSink, ends: tuple[type[Payload], ...]) -> None:
+        """*ends* are the events that end the work."""
         self._sink = sink
+        self._ends = ends
         self._pct: int | None = None
         self._tail = ""
 
@@ -211,8 +215,14 @@ class _ProgressReport:
                 self._pct = min(100, round(pct)) if window else None
             case Settled(stop_reason=outcome) | Faulted(message=outcome):
                 pass
-            case Compaction(status=status, reason=reason) if status != "in_progress":
-                outcome = f"{status}: {reason}" if reason else status
-        if outcome is not None:
+            case Compaction(status=status, reason=reason, loss=loss) if status != "in_progress":
+                line = ""
+                if loss is not None:
+                    line = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
+                outcome = ": ".join(filter(None, (status, reason, line)))
+        if outcome is not None and isinstance(event.data, self._ends):
             self._sink.end(outcome)
-        return outcome is not None
+            return True
+        if outcome is not None:
+            self._sink.report(outcome, self._pct)
+        return False

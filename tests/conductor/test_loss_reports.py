@@ -10,6 +10,7 @@ import pytest
 from sidecar.conductor import loss_reports
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
@@ -108,10 +109,32 @@ async def test_slash_compact_tells_the_loss_and_slash_loss_lists_it(make_stage: 
     assert "There are no facts of the kind 'zebra'" in (await stage.ask(session, "/loss zebra")).text
 
 
-async def test_slash_loss_without_a_compaction_says_so(make_stage: Any) -> None:
+async def test_slash_loss_without_a_loss_says_so(make_stage: Any) -> None:
     stage = await make_stage([])
     session = await stage.session()
-    assert "compaction" in (await stage.ask(session, "/loss")).text
+    assert "The model sees the whole conversation" in (await stage.ask(session, "/loss")).text
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "summarizing"])
+async def test_a_fork_knows_its_loss_and_can_recall_it(make_stage: Any, engine: str) -> None:
+    stage, session, _ = await a_compaction(make_stage, engine, [Say("ok")], [Say("ok")])
+    told = (await stage.ask(session, "/loss")).text
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    if engine != "summarizing":
+        assert (await stage.ask(fork, "/loss")).text == told
+        await stage.ask(fork, "and now?")
+        assert "recall" in [tool.name for tool in stage.model.calls[-1].conversation.tools or ()]
+    if engine == "agentcore":
+        fact_id = next(line for line in told.splitlines() if ", rule: " in line).split()[1]
+        assert "Pinned" in (await stage.ask(fork, f"/pin {fact_id}")).text
+
+
+async def test_what_a_sliding_window_does_not_show_is_a_loss_too(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]], repeat=True, window=4_000)
+    session = await stage.session(engine="slidingWindow")
+    for number in range(6):
+        await stage.ask(session, f"{PLANTED if number == 0 else ''} go on {number}. {LONG}")
+    assert " let go, rule: Never rename zebra_gate." in (await stage.ask(session, "/loss")).text
 
 
 async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_stage: Any) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sidecar.conductor.contract import ContextUsage
+from fake_sink import FakeProgress
+from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
 from sidecar.conductor.log import EventLog
-from sidecar.service.streaming import stream_answer
+from sidecar.conductor.loss_values import Loss
+from sidecar.service.streaming import show_compaction, show_turn, stream_answer
 
 USAGE = ContextUsage(0, 100, 80, 0.0, "estimate", None, {})
 END = Settled("t", "end_turn", None, USAGE, 0)
@@ -85,3 +88,41 @@ def test_text_of_other_turns_is_not_sent() -> None:
     log = streamed(client)
     log.append(TextDelta("x.0", "x"), "x")
     assert client.parts == []
+
+
+COMPACTED = Compaction(
+    compaction_id="c",
+    engine="windowBudget",
+    trigger="auto",
+    status="completed",
+    pre_tokens=900,
+    pre_count=9,
+    dropped_count=7,
+    cut=7,
+    microcompacted=0,
+    before_head="n",
+    undoable=True,
+    loss=Loss(9, 1, 2),
+)
+OUTCOME = "completed: Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go."
+
+
+def shown(show: Any, *events: Payload) -> FakeProgress:
+    """Return the progress of turn ``t``, or of compaction ``c``, with *events*."""
+    log, progress = EventLog("s", lambda: 0), FakeProgress("p")
+    session: Any = SimpleNamespace(log=log, info=SimpleNamespace(title="Talk"))
+    show(session, SimpleNamespace(turn_id="t", compaction_id="c"), progress, 0)
+    for data in events:
+        log.append(data, "t")
+    return progress
+
+
+def test_a_compaction_in_the_middle_of_a_turn_does_not_end_its_progress() -> None:
+    progress = shown(show_turn, COMPACTED, TextDelta("m", "go on"))
+    assert [message for message, _ in progress.reports] == [OUTCOME, "go on"]
+    assert progress.ended is None
+    assert shown(show_turn, COMPACTED, END).ended == "end_turn"
+
+
+def test_the_progress_of_a_compaction_ends_with_its_loss() -> None:
+    assert shown(show_compaction, COMPACTED).ended == OUTCOME
