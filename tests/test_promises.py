@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SERVERS = "capabilities/mcp/test_servers.py"
 UNASKED = "e2e/test_unasked_files.py"
+POLICY = "permissions/test_policy.py"
 
 PROMISED: dict[str, tuple[str, ...]] = {
     "No settled turn is ever lost.": (
@@ -60,10 +61,11 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "e2e/test_write_guard.py::test_after_a_load_the_guard_knows_the_files_in_view",
     ),
     "A file that changed since the model read it is reported as stale and must be read again before an edit; "
-    "restored files come back with their present content, hash and source.": (
+    "restored files come back with their present content, hash and source, the most used first.": (
         "e2e/test_editors_views.py::test_a_file_that_changed_is_marked_until_it_is_read_again",
         "capabilities/test_edit.py::test_changed_on_disk_since_read",
         "conductor/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
+        "conductor/test_file_use.py::test_the_file_that_is_used_most_and_last_comes_first",
     ),
     "No tool acts unasked: `edit`, `write`, `bash` and every path outside the session's folders ask first, "
     "and no answer means no.": (
@@ -120,7 +122,8 @@ SAID: dict[str, tuple[str, ...]] = {
     "the next daemon continues the conversation": (
         "e2e/test_daemon.py::test_the_demonstration_keeps_its_promises_on_this_repository",
     ),
-    "Ctrl-C stops an answer": (
+    "Esc stops an answer": (
+        "e2e/test_chat.py::test_what_is_typed_is_completed_queued_and_kept",
         "commands/test_process.py::test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on",
     ),
     "one question, the answer on stdout": (
@@ -141,6 +144,17 @@ SAID: dict[str, tuple[str, ...]] = {
     "`--help` of each command has examples and exit codes": (
         "commands/test_arguments.py::test_the_help_of_each_command_has_its_exit_codes_and_fits_a_terminal",
         "commands/test_arguments.py::test_every_example_is_a_command_line_that_is_understood",
+    ),
+    "makes one of them a session that any model and engine can go on with": (
+        "importing/test_finding.py::test_one_session_of_each_agent_is_found",
+        "service/test_importing.py::test_an_imported_session_goes_on_with_every_engine",
+    ),
+    "It reports everything that it repaired or left out": (
+        "commands/test_import.py::test_the_report_says_what_came_and_what_was_left_out",
+        "importing/test_recordings.py::test_every_recorded_result_is_imported_or_counted",
+    ),
+    "writes the form of these two agents": (
+        "service/test_foreign_export.py::test_an_exported_conversation_reads_back_as_it_was",
     ),
     "This is a whole client": ("e2e/test_daemon.py::test_the_example_in_the_readme_runs_as_printed",),
     "joins the one daemon of the state directory, and starts it when there is none": (
@@ -200,6 +214,22 @@ SAID: dict[str, tuple[str, ...]] = {
         "llmgateway/test_config.py::test_a_file_with_a_mistake_is_left_out_and_reported",
         "e2e/test_daemon.py::test_the_first_answer_says_why_a_settings_file_is_ignored",
     ),
+    "Such a command has a `/tmp` of its own, can only read repositories (`.git`), settings, rules and "
+    "start-up files, and its permission question says that it is in the sandbox": (
+        "capabilities/test_sandbox.py::test_a_command_in_the_sandbox",
+        "capabilities/test_sandbox.py::test_a_command_in_the_sandbox_has_no_network",
+        "capabilities/test_sandbox.py::test_the_question_says_so_and_a_terminal_of_the_client_runs_the_same",
+    ),
+    "no command runs, and `doctor` says why": (
+        "e2e/test_sandbox.py::test_no_command_runs_where_there_is_no_sandbox",
+        "commands/test_doctor.py::test_the_sandbox_is_shown",
+    ),
+    "The daemon asks them for the context length of the model": (
+        "llmgateway/test_registry.py::test_the_window_is_fetched_from_a_local_server",
+    ),
+    "Ollama is given the length with each call": (
+        "llmgateway/providers/test_windows.py::test_the_window_that_a_call_asks_ollama_for",
+    ),
     "If it fails, the session's model is asked, and then local rules": (
         "models/test_summarizing.py::test_the_sessions_own_model_condenses_where_it_fails",
         "models/test_summarizing.py::test_local_rules_condense_where_both_fail",
@@ -219,6 +249,19 @@ SAID: dict[str, tuple[str, ...]] = {
         "conductor/test_engines.py::test_a_compaction_does_what_was_previewed",
     ),
     "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),
+    "a refusal is asked for once more, and lines that name what was never said are dropped": (
+        "conductor/test_checked_model.py::test_a_model_that_refuses_is_asked_again_with_the_reason",
+        "conductor/test_checked_model.py::test_a_summary_loses_the_lines_that_cannot_be_true",
+    ),
+    "the model can search it, word for word, with the tool `recall`": (
+        "conductor/test_recall.py::test_what_a_compaction_folded_away_can_be_recalled",
+    ),
+    "A line like `@docs/style.md` imports a file": (
+        "conductor/test_rule_files.py::test_imports_are_read_beside_the_file_and_only_inside",
+    ),
+    "`/context` lists the files with their sizes": (
+        "conductor/test_rule_files.py::test_the_usage_and_the_command_list_the_files_with_their_sizes",
+    ),
     "Rule files are not part of the conversation and cannot be lost": (
         "conductor/test_session.py::test_rules_of_the_project_are_in_every_request_as_they_are_now",
         "conductor/test_rule_files.py::test_after_a_compaction_the_rules_of_a_folder_are_still_known",
@@ -266,6 +309,28 @@ SAID: dict[str, tuple[str, ...]] = {
     "Its arguments, environment and headers are not stored": (
         "conductor/test_clients.py::test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers",
     ),
+    "one that crashes is started again": (f"{SERVERS}::test_a_server_that_ended_is_started_again_by_itself",),
+    "ask again, and an unknown command is covered word for word": (f"{POLICY}::test_coverage",),
+    "One answer covers all tests, checks and builds, and one the local steps of `git`": (
+        f"{POLICY}::test_coverage",
+        f"{POLICY}::test_always_says_what_it_covers",
+    ),
+    "A line of several commands is read as bash reads it, and runs unasked when each part may": (
+        "permissions/test_shell.py::test_bash_gives_a_program_the_words_that_were_read",
+        "permissions/test_shell.py::test_bash_runs_no_other_commands_than_those_that_were_read",
+        "permissions/test_properties.py::test_a_covered_compound_has_only_covered_parts",
+    ),
+    "Commands that only read inside the session's folders run at once": (
+        f"{POLICY}::test_reading_inside_is_free",
+    ),
+    "and start-up files of shells ask for every change, also after *always*": (
+        f"{POLICY}::test_protected_files_ask_also_after_always",
+    ),
+    "a project cannot bring any, and a denial counts in every mode": (
+        f"{POLICY}::test_rules_decide_before_modes_and_answers",
+        "llmgateway/test_config.py::test_permission_rules_are_the_users_own",
+    ),
+    "says what decides": ("commands/test_permissions.py::test_the_decision_and_its_reason",),
     "A folder imports only from its own row and the rows below it": (
         "test_readme.py::test_imports_point_down_the_map",
     ),

@@ -7,8 +7,8 @@ UTF-32, and a file may have a hundred thousand lines.
   unlike in ``str.splitlines``.
 - The text is kept in blocks of whole lines of about 4,096 characters. A change finds its blocks by counting
   line ends, joins them, splices the new text in and cuts the result into blocks again: a keystroke costs its
-  block and one step for each block before it, not the length of the file. The whole text is joined on demand,
-  and kept.
+  block, not the length of the file. The numbers of the first lines of the blocks are added up again when a
+  change has moved lines. The whole text is joined on demand, and kept.
 - Invariant: no block ends between CR and LF. A change that puts an LF after a CR takes the block before
   along.
 - Editors that count in UTF-16 may send the two halves of a character one after the other, or delete one of
@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import io
 import re
+from bisect import bisect_right
+from itertools import accumulate
 
 from sidecar._internal.surrogates import join_halves
 from sidecar.workspace.contract import PositionEncoding, TextChange
@@ -77,13 +79,15 @@ class LineText:
     'one\\n2\\n'
     """
 
-    __slots__ = ("_block_chars", "_blocks", "_n_ends", "_text")
+    __slots__ = ("_block_chars", "_blocks", "_last_split", "_n_ends", "_sums", "_text")
 
     def __init__(self, text: str, *, block_chars: int = _BLOCK_CHARS) -> None:
         self._block_chars = block_chars
         self._text: str | None = join_halves(text)
         self._blocks: list[str] = []
         self._n_ends: list[int] = []
+        self._sums: list[int] = []
+        self._last_split: tuple[str, list[str]] = ("", [])
 
     @property
     def text(self) -> str:
@@ -111,7 +115,7 @@ class LineText:
     def apply(self, change: TextChange, encoding: PositionEncoding) -> None:
         """Apply one change of the editor's; positions out of range are moved to the nearest that exists."""
         if change.range is None:
-            self._text, self._blocks, self._n_ends = join_halves(change.text), [], []
+            self._text, self._blocks, self._n_ends, self._sums = join_halves(change.text), [], [], []
             return
         at = change.range
         self._cut()
@@ -126,8 +130,11 @@ class LineText:
             chunk = blocks[first] + chunk
         cut = _cut_blocks(chunk, self._block_chars)
         blocks[first : last + 1] = cut
-        self._n_ends[first : last + 1] = map(_count_ends, cut)
-        self._text = None
+        n_ends = [_count_ends(block) for block in cut]
+        if n_ends != self._n_ends[first : last + 1]:
+            self._n_ends[first : last + 1] = n_ends
+            self._sums = []
+        self._text, self._last_split = None, ("", [])
 
     def _cut(self) -> None:
         """Have blocks, one at least."""
@@ -137,11 +144,10 @@ class LineText:
 
     def _find_block(self, line: int) -> tuple[int, int]:
         """Return the block that holds *line* and its number there; past the end is in the last one."""
-        for block, n_ends in enumerate(self._n_ends[:-1]):
-            if line < n_ends:
-                return block, line
-            line -= n_ends
-        return len(self._blocks) - 1, line
+        if not self._sums:
+            self._sums = [0, *accumulate(self._n_ends[:-1])]
+        block = bisect_right(self._sums, line) - 1
+        return block, line - self._sums[block]
 
     def _split_at(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, str, str]:
         """Return the block that holds a position, and its text before and after that."""
@@ -149,7 +155,9 @@ class LineText:
             return 0, "", self._blocks[0]
         block, line = self._find_block(line)
         text = self._blocks[block]
-        lines = split_lines(text)
+        if self._last_split[0] is not text:  # both ends of a change are in one block as a rule
+            self._last_split = (text, split_lines(text))
+        lines = self._last_split[1]
         if line >= len(lines):
             # The line after the last line end is there, if empty; what is beyond it is the end as well.
             return block, text, ""
