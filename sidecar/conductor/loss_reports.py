@@ -85,7 +85,7 @@ class LossReports:
         """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""
         if done.status != "completed" or done.before_head is None:
             return ()
-        key = (done.compaction_id, self._system())
+        key = (done.compaction_id, self.text_beside())
         if self._last is None or self._last[0] != key:
             before = self._history.history_at(done.before_head)
             self._last = (key, await self._compare(before, self.view_after(done, before)))
@@ -93,10 +93,14 @@ class LossReports:
 
     async def read_now(self, view: Sequence[Entry]) -> LossReport:
         """Return the facts that stand behind *view*, the entries that the next request shows."""
-        key = (f"now {self._history.head}", self._system())
+        key = (f"now {self._history.head}", self.text_beside())
         if self._last is None or self._last[0] != key:
             self._last = (key, await self._compare(self._history.current, view))
         return self._last[1]
+
+    def text_beside(self) -> str:
+        """Return the text that the model sees beside the conversation: the system prompt and all rules."""
+        return "\n".join((self._system(), *(self._engine_input().rules or ())))
 
     def count(self, done: Compaction, report: LossReport) -> Loss:
         """Return the counts of the *report* of *done*."""
@@ -116,13 +120,13 @@ class LossReports:
         return self._engines.get(done.engine).view(given, request).entries
 
     async def _compare(self, before: History, view: Sequence[Entry]) -> LossReport:
-        tools, system = call_effects(self._engine_input().tool_effects), self._system()
+        tools, beside = call_effects(self._engine_input().tool_effects), self.text_beside()
 
         def compare() -> LossReport:
             with self._lock:
                 folded = before.list_folded(view)
                 facts = self._ledger.facts_of(folded, view, tools)
-            return report_facts(facts, TextLookup(f"{text_shown(view)}\n{system}"))
+            return report_facts(facts, TextLookup(f"{text_shown(view)}\n{beside}"))
 
         return await asyncio.to_thread(compare)
 

@@ -17,7 +17,7 @@ from sidecar.protocol.messages import ReportedFact
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 POOR = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
-PLANTED = "The zebra runs on port 7013. Never rename zebra_gate."
+PLANTED = "The zebra runs on port 7013 of zebra_host_12. Never rename zebra_gate."
 
 
 async def a_compaction(
@@ -54,7 +54,8 @@ async def test_the_list_is_the_same_after_a_restart_and_in_a_fork_it_is_not_need
     stage, session, done = await a_compaction(make_stage)
     facts = await facts_of(session, done)
     lost = {fact.text: fact.state for fact in facts}
-    assert lost["zebra_gate"] == "letGo"
+    assert lost["zebra_host_12"] == "letGo"
+    assert lost["Never rename zebra_gate."] == "kept", "a rule of the session is always sent"
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert loaded.compactions.all == (done,)
@@ -103,9 +104,9 @@ async def test_slash_compact_tells_the_loss_and_slash_loss_lists_it(make_stage: 
     assert "1 unfounded line of the summary dropped." in told
     assert "/loss lists them." in told
     listed = (await stage.ask(session, "/loss")).text
-    assert " let go, rule: Never rename zebra_gate." in listed
-    only = (await stage.ask(session, "/loss rule")).text
-    assert only.count("\n- ") == 1
+    assert " let go, name: zebra_host_12" in listed
+    only = (await stage.ask(session, "/loss name")).text
+    assert 1 <= only.count("\n- ") < listed.count("\n- ")
     assert "There are no facts of the kind 'zebra'" in (await stage.ask(session, "/loss zebra")).text
 
 
@@ -125,7 +126,7 @@ async def test_a_fork_knows_its_loss_and_can_recall_it(make_stage: Any, engine: 
         await stage.ask(fork, "and now?")
         assert "recall" in [tool.name for tool in stage.model.calls[-1].conversation.tools or ()]
     if engine == "agentcore":
-        fact_id = next(line for line in told.splitlines() if ", rule: " in line).split()[1]
+        fact_id = next(line for line in told.splitlines() if line.endswith("name: zebra_host_12")).split()[1]
         assert "Pinned" in (await stage.ask(fork, f"/pin {fact_id}")).text
 
 
@@ -134,7 +135,7 @@ async def test_what_a_sliding_window_does_not_show_is_a_loss_too(make_stage: Any
     session = await stage.session(engine="slidingWindow")
     for number in range(6):
         await stage.ask(session, f"{PLANTED if number == 0 else ''} go on {number}. {LONG}")
-    assert " let go, rule: Never rename zebra_gate." in (await stage.ask(session, "/loss")).text
+    assert " let go, name: zebra_host_12" in (await stage.ask(session, "/loss")).text
 
 
 async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_stage: Any) -> None:
