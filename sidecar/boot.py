@@ -124,6 +124,7 @@ def build(
         clock_ms=_clock_ms,
         new_id=_new_id,
         permission_rules=models.settings.rules,
+        may_fetch_private=models.settings.fetch_private,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         home=real_path(home),
         compaction=CompactionSettings(

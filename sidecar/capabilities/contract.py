@@ -160,6 +160,7 @@ class ToolContext:
             result.
         reads_only: whether no call may change anything, as the user has chosen.
         sees_images: whether the model of the session sees images.
+        may_fetch_private: whether pages may be fetched from this machine and its network.
         output_folder: the folder for the files of long outputs, None for no files.
         background: the commands that run in the background, None where none can.
         list_folded: returns the entries that the model does not see any more, oldest first.
@@ -182,6 +183,7 @@ class ToolContext:
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None
     reads_only: bool = False
     sees_images: bool = False
+    may_fetch_private: bool = False
     output_folder: Path | None = None
     background: BackgroundCommands | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple

@@ -90,6 +90,7 @@ SEARCHES: Final = ToolEffects("searches", PATH_ARGUMENTS)
 EDITS_FILE: Final = ToolEffects("edits", PATH_ARGUMENTS)
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
 PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
+FETCHES_PAGE: Final = ToolEffects("searches", ("url",))
 RUNS_COMMAND: Final = ToolEffects("runs", COMMAND_ARGUMENTS)
 ANYTHING: Final = ToolEffects("anything", PATH_ARGUMENTS)
 
@@ -117,7 +118,7 @@ _SHELLS: Final = (
     *("bash", "shell", "exec", "exec_command", "shell_command", "run_shell_command", "execute_bash"),
     *("run_in_terminal", "terminal", "local_shell_call"),
 )
-_THINKERS: Final = ("todo", "todowrite", "todoread", "think", "wait", "update_plan", "websearch", "webfetch")
+_THINKERS: Final = ("todo", "todowrite", "todoread", "think", "wait", "update_plan", "websearch")
 _WATCHERS: Final = ("bash_output", "bash_kill", "write_stdin")
 
 _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
@@ -126,6 +127,7 @@ _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
     | dict.fromkeys(_WRITERS, WRITES_FILE)
     | dict.fromkeys(_EDITORS, EDITS_FILE)
     | dict.fromkeys(("patch", "apply_patch"), PATCHES_FILES)
+    | dict.fromkeys(("fetch", "webfetch", "web_fetch"), FETCHES_PAGE)
     | dict.fromkeys(_SHELLS, RUNS_COMMAND)
     | dict.fromkeys((*_THINKERS, *_WATCHERS), NO_EFFECTS)
 )

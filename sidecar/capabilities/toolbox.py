@@ -31,6 +31,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.effects import ToolEffects
+from sidecar.capabilities.fetch import FETCH
 from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import FIND, GLOB, LS
 from sidecar.capabilities.read import READ
@@ -48,7 +49,7 @@ _UNPARSED = "__unparsed"
 
 def default_tools() -> tuple[Tool, ...]:
     """Return the tools of our own, in the order of the list that a model is given."""
-    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, TODO)
+    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, FETCH, TODO)
 
 
 class SessionToolBox:

@@ -54,6 +54,7 @@ class SessionDeps:
         resolve: makes a path of the model absolute.
         model_idle_timeout_s: a model call without an emission for this time has failed.
         permission_rules: the rules by which the user allows and denies actions.
+        may_fetch_private: whether pages may be fetched from this machine and its network.
         confine: confines commands, where the user's settings ask for it.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
@@ -71,6 +72,7 @@ class SessionDeps:
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
     permission_rules: Rules = field(default_factory=Rules)
+    may_fetch_private: bool = False
     confine: Confine | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)

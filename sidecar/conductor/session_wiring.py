@@ -392,6 +392,7 @@ def _make_tools(
             and "image" in card.modalities,
             reads_only=permissions.policy.mode == "plan",
             list_folded=list_folded,
+            may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
             background=background,
         )

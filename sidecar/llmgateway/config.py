@@ -129,6 +129,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trusted: list[str] = []
     permissions: _Permissions = _Permissions()
     sandbox: bool = False
+    fetch_private: bool = False
     compaction: CompactionEntry = CompactionEntry()
 
 
@@ -138,7 +139,8 @@ class ModelSettings:
 
     *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
     rules; *compaction* is about compactions in all folders. With *sandbox* commands run in a sandbox or not
-    at all; a file with a mistake still asks for one. *problems* are sentences for the user about files that
+    at all; a file with a mistake still asks for one. *fetch_private* lets pages of this machine and its
+    network be fetched. *problems* are sentences for the user about files that
     could not be used; *unreadable* is the one about the user's own file.
     """
 
@@ -151,6 +153,7 @@ class ModelSettings:
     trusted: tuple[str, ...] = ()
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
+    fetch_private: bool = False
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
@@ -167,6 +170,7 @@ class ModelSettings:
             trusted=self.trusted,
             rules=self.rules,
             sandbox=self.sandbox,
+            fetch_private=self.fetch_private,
             compaction=self.compaction,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
@@ -192,9 +196,11 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
     if found.compaction != CompactionEntry():
         problem = f"{path}: [compaction] is not used; it belongs into {CONFIG_FILE} of the state directory"
         found = replace(found, compaction=CompactionEntry(), problems=(*found.problems, problem))
-    if found.sandbox:
-        problem = f"{path}: sandbox is not used here; write it into {CONFIG_FILE} of the state directory"
-        found = replace(found, sandbox=False, problems=(*found.problems, problem))
+    for name, is_set in (("sandbox", found.sandbox), ("fetch_private", found.fetch_private)):
+        if is_set:
+            problem = f"{path}: {name} is not used here; write it into {CONFIG_FILE} of the state directory"
+            found = replace(found, problems=(*found.problems, problem))
+    found = replace(found, sandbox=False, fetch_private=False)
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
     if not (found.providers or found.models) or folder.resolve() in trusted_folders:
         return found
@@ -227,6 +233,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             trusted=tuple(file.trusted),
             rules=parse_rules(file.permissions.allow, file.permissions.deny),
             sandbox=file.sandbox,
+            fetch_private=file.fetch_private,
             compaction=file.compaction,
         )
     except FileAccessError as problem:

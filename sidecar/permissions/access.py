@@ -39,6 +39,13 @@ class PatchAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchAccess:
+    """To fetch pages from *host*, in small letters and with its port where that is an unusual one."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerToolAccess:
     """To call a tool of a server, which declares whether it only reads."""
 
@@ -47,5 +54,5 @@ class ServerToolAccess:
     is_read_only: bool
 
 
-Access: TypeAlias = CommandAccess | ReadAccess | EditAccess | PatchAccess | ServerToolAccess
+Access: TypeAlias = CommandAccess | ReadAccess | EditAccess | PatchAccess | FetchAccess | ServerToolAccess
 """An action that needs permission."""

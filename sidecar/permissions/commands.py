@@ -72,6 +72,7 @@ class Need:
         scope: the words of the known command that *key* stands for; None when it is none.
         path: the file to change, for the user's rules.
         tool: the server and the tool to call, for the user's rules.
+        host: the host to fetch from, for the user's rules.
     """
 
     text: str
@@ -83,6 +84,7 @@ class Need:
     scope: tuple[str, ...] | None = None
     path: Path | None = None
     tool: tuple[str, str] | None = None
+    host: str | None = None
 
 
 def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need, ...]:

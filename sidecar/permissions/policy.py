@@ -16,6 +16,7 @@ from sidecar.permissions.access import (
     Access,
     CommandAccess,
     EditAccess,
+    FetchAccess,
     PatchAccess,
     ReadAccess,
     ServerToolAccess,
@@ -66,7 +67,7 @@ class Policy:
         for rule in self.rules.deny:
             if any(rule.denies(need, line, root) for need in needs):
                 return Verdict(outcome="deny", why=f"your rule {rule.text!r} denies it", needs=needs)
-        may_read = isinstance(access, ReadAccess) or (
+        may_read = isinstance(access, ReadAccess | FetchAccess) or (
             isinstance(access, ServerToolAccess) and access.is_read_only
         )
         if self.mode == "plan" and not may_read and not all(need.is_free for need in needs):
@@ -115,6 +116,9 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
             return (need_of_edit(path, place, is_inside=is_inside),)
         case PatchAccess(edits):
             return tuple(need_of_edit(each.path, place, is_inside=each.is_inside) for each in edits)
+        case FetchAccess(host):
+            why = "it fetches a page from the network"
+            return (Need(text=f"fetch {host}", why=why, key=f"fetch:{host}", label=f"`{host}`", host=host),)
         case ServerToolAccess(server, tool, is_read_only):
             label = f"the tools of {server} that only read" if is_read_only else f"`{tool}` of {server}"
             key = f"mcp:{server}" if is_read_only else f"mcp:{server}:{tool}"

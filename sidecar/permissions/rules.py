@@ -1,11 +1,11 @@
 """Rules: the actions that the user allows and denies in advance, in ``config.toml`` of the state directory.
 
 A rule for commands is the beginning of one, such as ``git push`` or ``npm run *``; ``edit: docs/**`` is a
-rule for files and ``mcp: git log`` one for a tool of a server. An allowed command must be one that an
-answer "always" could cover, so that ``git *`` does not allow ``git -c alias.x='!sh' x``; only a rule that
-spells the whole command allows more. A denied command is recognised wherever its words stand in their order
-behind the program, also in the arguments of a wrapper and in a line that is not understood. That is a guard
-rail and no fence: a program can always be spelled in one more way.
+rule for files, ``mcp: git log`` one for a tool of a server and ``fetch: *.python.org`` one for hosts. An
+allowed command must be one that an answer "always" could cover, so that ``git *`` does not allow ``git -c
+alias.x='!sh' x``; only a rule that spells the whole command allows more. A denied command is recognised
+wherever its words stand in their order behind the program, also in the arguments of a wrapper and in a line
+that is not understood. That is a guard rail and no fence: a program can always be spelled in one more way.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from sidecar.permissions.shell_words import ShellSyntaxError
 from sidecar.permissions.table import knows_program
 from sidecar.workspace.globs import glob_regex
 
-_KINDS: Final = ("edit:", "mcp:")
+_KINDS: Final = ("edit:", "mcp:", "fetch:")
 _RUNNER_NAMES: Final = (
     "sh bash zsh dash fish ksh busybox env sudo doas su xargs nohup setsid stdbuf script watch "
     "parallel ssh chroot unshare nsenter flock ionice chrt taskset strace ltrace gdb python python2 "
@@ -36,7 +37,7 @@ _RUNNERS: Final = frozenset(_RUNNER_NAMES.split())
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its text as the user wrote it, and its kind, ``command``, ``edit`` or ``mcp``."""
+    """One rule: its text as the user wrote it, and its kind, ``command``, ``edit``, ``mcp`` or ``fetch``."""
 
     text: str
     kind: str
@@ -48,12 +49,16 @@ class Rule:
             return need.words is not None and self.allows_command(need, need.words)
         if self.kind == "mcp":
             return need.tool is not None and self.matches_tool(need.tool)
+        if self.kind == "fetch":
+            return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
         return need.path is not None and need.key is not None and self.matches_path(need.path, root)
 
     def denies(self, need: Need, line: str, root: Path) -> bool:
         """Whether the rule denies *need*, a part of the command *line*."""
         if self.kind == "mcp":
             return need.tool is not None and self.matches_tool(need.tool)
+        if self.kind == "fetch":
+            return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
         if self.kind == "edit":
             return need.path is not None and self.matches_path(need.path, root)
         words = need.words

@@ -37,6 +37,7 @@ class Desk:
     answer: bool = True
     max_output_chars: int = 30_000
     sees_images: bool = False
+    may_fetch_private: bool = False
     output_folder: Path | None = None
     background: BackgroundCommands = field(default_factory=BackgroundCommands)
     asked: list[PermissionQuestion] = field(default_factory=list)
@@ -84,6 +85,7 @@ class Desk:
             max_output_chars=self.max_output_chars,
             confine=self.confine,
             sees_images=self.sees_images,
+            may_fetch_private=self.may_fetch_private,
             output_folder=self.output_folder,
             background=self.background,
         )

@@ -28,6 +28,7 @@ ROWS = {
     "bash": ("execute", "runs"),
     "bash_output": ("execute", "none"),
     "bash_kill": ("execute", "none"),
+    "fetch": ("fetch", "searches"),
     "todo": ("think", "none"),
     "apply_patch": ("edit", "patches"),
 }

@@ -237,3 +237,12 @@ def test_permission_rules_are_the_users_own(tmp_path: Path) -> None:
 def test_a_wrong_rule_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[permissions]\nallow = ["a; b"]\n')
     assert "the rule 'a; b' must be one plain command" in read_settings(tmp_path).problems[0]
+
+
+def test_fetching_from_private_addresses_is_the_users_alone_to_allow(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("fetch_private = true")
+    assert read_settings(tmp_path).fetch_private
+    (tmp_path / ".sidecar.toml").write_text("fetch_private = true")
+    found = read_folder_settings(tmp_path, ())
+    assert not found.fetch_private
+    assert "fetch_private is not used here" in found.problems[0]

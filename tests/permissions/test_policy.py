@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.permissions.access import Access, CommandAccess, EditAccess, ReadAccess, ServerToolAccess
+from sidecar.permissions.access import (
+    Access,
+    CommandAccess,
+    EditAccess,
+    FetchAccess,
+    PatchAccess,
+    ReadAccess,
+    ServerToolAccess,
+)
 from sidecar.permissions.policy import PermissionMode, Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import parse_rules
@@ -321,3 +329,27 @@ class TestRepositories:
         policy.granted.update(policy.judge(run("git add a", root)).keys)
         for line in ("cd src && git status", "git -C src status", "cd src && git commit -m 'x'"):
             assert policy.judge(run(line, root)).outcome == "ask"
+
+
+def test_fetching_asks_by_host_also_while_planning() -> None:
+    place = SessionFolders((Path("/p"),))
+    rules = parse_rules(["fetch: *.python.org"], ["fetch: evil.example"])
+    policy = Policy(place, rules, mode="plan")
+    outcomes = [
+        policy.judge(FetchAccess(host)).outcome for host in ("docs.python.org", "a.example", "evil.example")
+    ]
+    assert outcomes == ["allow", "ask", "deny"]
+    verdict = policy.judge(FetchAccess("a.example"))
+    assert (verdict.label, verdict.keys) == ("`a.example`", frozenset({"fetch:a.example"}))
+    policy.granted |= verdict.keys
+    assert policy.judge(FetchAccess("a.example")).outcome == "allow"
+    assert policy.judge(FetchAccess("a.example:8080")).outcome == "ask"
+
+
+def test_several_changes_at_once_need_what_each_needs() -> None:
+    place = SessionFolders((Path("/p"),))
+    plain, hook = EditAccess(Path("/p/a"), True), EditAccess(Path("/p/.git/hooks/pre-commit"), True)
+    policy = Policy(place, mode="allowEdits")
+    assert policy.judge(PatchAccess((plain, plain))).outcome == "allow"
+    verdict = policy.judge(PatchAccess((plain, hook)))
+    assert (verdict.outcome, verdict.keys) == ("ask", frozenset())
