@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -30,7 +32,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
-from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
+from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
@@ -45,8 +47,6 @@ from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
-    from anthropic.types import MessageDeltaUsage, RawMessageStreamEvent
-    from anthropic.types import Usage as AnthropicUsage
 
 _MAX_TOKENS: Final = 32_000
 """The longest answer asked for when a call sets no limit; the API wants a figure."""
@@ -106,8 +106,6 @@ class AnthropicMessages:
             has_credentials = False
         if not has_credentials:
             raise endpoint.missing_key_error()
-        # It loads its types when first looked at.
-        _ = client.messages
         return SdkClient(client, client.close)
 
     def request(self, call: ModelCall) -> SdkArguments:
@@ -134,27 +132,23 @@ class AnthropicMessages:
         if options.thinking and call.card.reasoning and options.tool_choice != "required":
             request |= thinking_arguments(model, options.thinking, max_tokens)
         if "thinking" not in request and takes_sampling(model):
-            # The SDK has no arguments for them any more; the models that take them still do.
-            request["extra_body"] = call.sampling_arguments()
+            request |= call.sampling_arguments()
         return request
 
     @asynccontextmanager
     async def open(
         self, client: AsyncAnthropic, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[RawMessageStreamEvent]]:
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one message."""
-        stream = await client.messages.create(stream=True, **request)
-        body = WatchedBody(stream.response)
+        from httpx2 import Response
 
-        async def events() -> AsyncIterator[RawMessageStreamEvent]:
-            async for event in stream:
-                yield event
-            body.raise_failure()
-
+        # Not by the SDK's own method, which would walk through the whole request.
+        content = msgspec.json.encode(request | {"stream": True})
+        response = await client.post("/v1/messages", content=content, cast_to=Response, stream=True)
         try:
-            yield events()
+            yield EventBody(response).events()
         finally:
-            await stream.close()
+            await response.aclose()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -167,11 +161,9 @@ class AnthropicMessages:
         if isinstance(error, ReportedFailureError):
             return error.failure
         if isinstance(error, anthropic.APIStatusError):
-            # An error in the middle of a stream bears the status of the stream, which was fine.
-            status = error.status_code if error.status_code >= 400 else None
-            message = error.api_message or error.message
+            message, headers = error.api_message or error.message, dict(error.response.headers)
             return ProviderFailure(
-                message, status, code=error.type or "api_error", headers=dict(error.response.headers)
+                message, error.status_code, code=error.type or "api_error", headers=headers
             )
         if isinstance(error, anthropic.APIConnectionError):
             return ProviderFailure(f"{error.message} {error.__cause__ or ''}".strip())
@@ -187,57 +179,57 @@ class _Reader:
         self._whole_inputs: dict[int, object] = {}
         """By its index, the input of a call that came whole with its start, as proxies send it."""
 
-    def read(self, chunk: RawMessageStreamEvent) -> Emissions:
-        assembly = self.assembly
-        match chunk.type:
+    def read(self, chunk: dict[str, Any]) -> Emissions:
+        assembly, index = self.assembly, chunk.get("index", 0)
+        match chunk["type"]:
             case "content_block_start":
-                block = chunk.content_block
-                match block.type:
+                block = chunk["content_block"]
+                match block["type"]:
                     case "text":
-                        return assembly.add_text(block.text)
+                        return assembly.add_text(block["text"])
                     case "thinking":
                         assembly.open_thinking()
-                        return assembly.add_thinking(block.thinking)
+                        return assembly.add_thinking(block["thinking"])
                     case "redacted_thinking":
                         assembly.open_thinking()
-                        assembly.sign(f"{REDACTED_MARK}{block.data}")
+                        assembly.sign(f"{REDACTED_MARK}{block['data']}")
                     case "tool_use":
-                        self._whole_inputs[chunk.index] = block.input
-                        return assembly.open_call(chunk.index, block.id, block.name)
+                        self._whole_inputs[index] = block.get("input")
+                        return assembly.open_call(index, block.get("id"), block.get("name"))
             case "content_block_delta":
-                delta = chunk.delta
-                match delta.type:
+                delta = chunk["delta"]
+                match delta["type"]:
                     case "text_delta":
-                        return assembly.add_text(delta.text)
+                        return assembly.add_text(delta["text"])
                     case "input_json_delta":
-                        return assembly.add_arguments(chunk.index, delta.partial_json)
+                        return assembly.add_arguments(index, delta["partial_json"])
                     case "thinking_delta":
-                        return assembly.add_thinking(delta.thinking)
+                        return assembly.add_thinking(delta["thinking"])
                     case "signature_delta":
-                        assembly.sign(delta.signature)
+                        assembly.sign(delta["signature"])
             case "content_block_stop":
-                whole = self._whole_inputs.pop(chunk.index, None)
-                if whole and not assembly.has_arguments(chunk.index):
-                    return assembly.add_arguments(chunk.index, json_text(whole))
+                whole = self._whole_inputs.pop(index, None)
+                if whole and not assembly.has_arguments(index):
+                    return assembly.add_arguments(index, json_text(whole))
             case "message_start":
-                self._update_usage(chunk.message.usage)
+                self._update_usage(chunk["message"].get("usage") or {})
             case "message_delta":
-                self._update_usage(chunk.usage)
-                if chunk.delta.stop_reason:
-                    assembly.stop = _STOPS.get(chunk.delta.stop_reason, "complete")
+                self._update_usage(chunk.get("usage") or {})
+                if reason := chunk["delta"].get("stop_reason"):
+                    assembly.stop = _STOPS.get(reason, "complete")
             case "message_stop":
                 self.is_complete = True
         # Events of kinds that come later are not needed.
         return ()
 
-    def _update_usage(self, usage: AnthropicUsage | MessageDeltaUsage) -> None:
+    def _update_usage(self, usage: Mapping[str, Any]) -> None:
         """Replace the figures that *usage* has; they are totals, not additions."""
         known = self.assembly.usage or Usage(0, 0)
         self.assembly.usage = Usage(
-            token_count(getattr(usage, "input_tokens", None)) or known.input_tokens,
-            token_count(getattr(usage, "output_tokens", None)) or known.output_tokens,
-            token_count(getattr(usage, "cache_read_input_tokens", None)) or known.cache_read_tokens,
-            token_count(getattr(usage, "cache_creation_input_tokens", None)) or known.cache_write_tokens,
+            token_count(usage.get("input_tokens")) or known.input_tokens,
+            token_count(usage.get("output_tokens")) or known.output_tokens,
+            token_count(usage.get("cache_read_input_tokens")) or known.cache_read_tokens,
+            token_count(usage.get("cache_creation_input_tokens")) or known.cache_write_tokens,
         )
 
 

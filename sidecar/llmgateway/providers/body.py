@@ -1,20 +1,23 @@
-"""The body of a streamed response, watched beside the SDK that parses it.
+"""The body of a streamed response: server-sent events with JSON in them.
 
-An SDK skips everything in a stream that is not an event. A login page, or an error that comes with status
-200, then looks like an answer that was cut off, and the mark at the end of a stream is not passed on. Some
-servers send that mark and no reason for the end. The watcher keeps the first and the last bytes.
+The SDKs keep what is theirs: authentication, endpoints, the errors of a refused request. Their parsers of
+events cost three quarters of a delta, as they build typed models of which little is read, and skip everything
+that is not an event. A login page, or an error that comes with status 200, then looks like an answer that was
+cut off. So events are parsed here, into plain JSON values.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
+
+import msgspec
 
 from sidecar.llmgateway.providers.failures import ProviderFailure
 
 _HEAD_BYTES: Final = 65_536
-_TAIL_BYTES: Final = 64
+_DONE: Final = b"[DONE]"
 
 
 class ReportedFailureError(Exception):
@@ -25,28 +28,63 @@ class ReportedFailureError(Exception):
         self.failure = failure
 
 
-class WatchedBody:
-    """The first and the last bytes of the body of *response*, a response of ``httpx`` that streams."""
+class EventBody:
+    """The events in the body of *response*, a streamed response of ``httpx``.
+
+    Attributes:
+        has_end_mark: whether the mark at the end of a stream has come; some servers send no other sign.
+    """
 
     def __init__(self, response: Any) -> None:
-        self._head = self._tail = b""
-        read = response.aiter_bytes
+        self.has_end_mark = False
+        self._response = response
+        self._head = b""
+        self._data: list[bytes] = []
 
-        async def aiter_bytes(*args: Any, **kwargs: Any) -> AsyncIterator[bytes]:
-            async for piece in read(*args, **kwargs):
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield the JSON value of each event. Raises ReportedFailureError for a failure in place of one."""
+        rest = b""
+        try:
+            async for piece in self._response.aiter_bytes():
                 if len(self._head) < _HEAD_BYTES:
                     self._head += piece[:_HEAD_BYTES]
-                self._tail = (self._tail + piece)[-_TAIL_BYTES:]
-                yield piece
+                text = rest + piece
+                if b"\r" in text:
+                    # The second half of a line end may still come.
+                    held = b"\r" if text.endswith(b"\r") else b""
+                    text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
+                *lines, rest = text.split(b"\n")
+                for event in self._read(lines):
+                    yield event
+            # A server may end its last event with the stream; one that was cut off is no JSON.
+            for event in self._read([rest.rstrip(b"\r"), b""], is_last=True):
+                yield event
+        finally:
+            await self._response.aclose()
+        self._raise_page()
 
-        response.aiter_bytes = aiter_bytes
+    def _read(self, lines: list[bytes], *, is_last: bool = False) -> Iterator[dict[str, Any]]:
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            elif not line and self._data:
+                data, self._data = b"\n".join(self._data), []
+                if data.startswith(_DONE):
+                    self.has_end_mark = True
+                    continue
+                try:
+                    event = _decode(data)
+                except ValueError:
+                    if is_last:
+                        return
+                    raise
+                if isinstance(event, dict) and event.get("error"):
+                    raise ReportedFailureError(
+                        failure_in(event) or ProviderFailure("an error without a reason")
+                    )
+                yield event
 
-    @property
-    def has_end_mark(self) -> bool:
-        """Whether the mark at the end of a stream was the last thing in it."""
-        return self._tail.rstrip().endswith(b"[DONE]")
-
-    def raise_failure(self) -> None:
+    def _raise_page(self) -> None:
         """Raise ReportedFailureError when the body is no stream but an error or a page."""
         text = self._head.decode("utf-8", "replace").strip()
         if text.startswith("<"):
@@ -56,6 +94,14 @@ class WatchedBody:
             raise ReportedFailureError(failure)
 
 
+def _decode(data: bytes) -> Any:
+    """Return the JSON value of *data*; half of a surrogate pair, which only Python's parser takes, too."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return json.loads(data)
+
+
 def read_failure(text: str) -> ProviderFailure | None:
     """Return the failure that the JSON *text* reports, None when it reports none.
 
@@ -63,9 +109,13 @@ def read_failure(text: str) -> ProviderFailure | None:
     ProviderFailure(message='no credit', status=402, code='402', headers={}, retry_after_ms=None)
     """
     try:
-        body = json.loads(text)
+        return failure_in(json.loads(text))
     except (ValueError, RecursionError):
         return None
+
+
+def failure_in(body: Any) -> ProviderFailure | None:
+    """Return the failure that a JSON value reports, None when it reports none."""
     found = body.get("error") or body.get("base_resp") or body if isinstance(body, dict) else None
     if isinstance(found, str):
         return ProviderFailure(found, code="api_error")

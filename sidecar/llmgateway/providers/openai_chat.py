@@ -29,7 +29,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
+from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of, without_mark
 from sidecar.llmgateway.providers.markup import MarkedCall, MarkupReader, Piece, Prose
@@ -38,8 +38,6 @@ from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types.chat import ChatCompletionChunk
-    from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
 _REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 _IN_CONTENT: Final = f"{CHAT_MARK}content"
@@ -118,22 +116,17 @@ class OpenAIChat:
     @asynccontextmanager
     async def open(
         self, client: AsyncOpenAI, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[ChatCompletionChunk | EndMark]]:
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any] | EndMark]]:
         """Stream one completion; the mark at its end is the last chunk."""
-        stream = await client.chat.completions.create(stream=True, **request)
-        body = WatchedBody(stream.response)
+        async with openai_sdk.post(client, "/chat/completions", request) as body:
 
-        async def chunks() -> AsyncIterator[ChatCompletionChunk | EndMark]:
-            async for chunk in stream:
-                yield chunk
-            body.raise_failure()
-            if body.has_end_mark:
-                yield EndMark()
+            async def chunks() -> AsyncIterator[dict[str, Any] | EndMark]:
+                async for chunk in body.events():
+                    yield chunk
+                if body.has_end_mark:
+                    yield EndMark()
 
-        try:
             yield chunks()
-        finally:
-            await stream.close()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -168,26 +161,27 @@ class _Reader:
         self._markup = markup
         self._open: dict[int, tuple[int, str]] = {}
 
-    def read(self, chunk: ChatCompletionChunk | EndMark) -> Emissions:
+    def read(self, chunk: dict[str, Any] | EndMark) -> Emissions:
         if isinstance(chunk, EndMark):
             # Some servers give no reason for the end.
             self.is_complete = True
             return self._end_text()
-        if (usage := chunk.usage) is not None:
-            details = getattr(usage, "prompt_tokens_details", None)
+        if (usage := chunk.get("usage")) is not None:
+            details = usage.get("prompt_tokens_details") or {}
             self.assembly.usage = usage_of(
-                getattr(usage, "prompt_tokens", None),
-                getattr(usage, "completion_tokens", None),
-                cache_read=getattr(details, "cached_tokens", None),
-                cache_write=getattr(details, "cache_write_tokens", None),
+                usage.get("prompt_tokens"),
+                usage.get("completion_tokens"),
+                cache_read=details.get("cached_tokens"),
+                cache_write=details.get("cache_write_tokens"),
             )
-        if not chunk.choices:
+        choices = chunk.get("choices")
+        if not choices:
             return ()
-        choice = chunk.choices[0]
-        # The SDK checks nothing: a field that its types call required may be missing.
-        delta: ChoiceDelta | None = choice.delta
+        choice = choices[0]
+        # A field that the format calls required may be missing.
+        delta = choice.get("delta")
         emissions = list(self._delta(delta)) if delta is not None else []
-        reason: str | None = choice.finish_reason
+        reason = choice.get("finish_reason")
         if reason == _OVERFLOW:
             message = "the conversation is longer than the context window"
             raise ReportedFailureError(ProviderFailure(message, code=_OVERFLOW))
@@ -198,30 +192,31 @@ class _Reader:
                 self.assembly.stop = _STOPS.get(reason, "complete")
         return emissions
 
-    def _delta(self, delta: ChoiceDelta) -> Iterator[Emission]:
-        assembly, extra = self.assembly, delta.model_extra or {}
+    def _delta(self, delta: dict[str, Any]) -> Iterator[Emission]:
+        assembly = self.assembly
         for field in _REASONING_FIELDS:
-            if isinstance(extra.get(field), str) and extra[field]:
-                yield from assembly.add_thinking(extra[field], f"{CHAT_MARK}{field}")
+            if isinstance(delta.get(field), str) and delta[field]:
+                yield from assembly.add_thinking(delta[field], f"{CHAT_MARK}{field}")
                 break
-        if delta.content:
+        if content := delta.get("content"):
             markup = self._markup
-            if markup is not None and isinstance(delta.content, str):
-                yield from self._add_pieces(markup.read(delta.content))
+            if markup is not None and isinstance(content, str):
+                yield from self._add_pieces(markup.read(content))
             else:
-                yield from self._content(delta.content, assembly.add_text)
-        if delta.refusal:
+                yield from self._content(content, assembly.add_text)
+        if refusal := delta.get("refusal"):
             assembly.stop = "refusal"
-            yield from assembly.add_text(delta.refusal)
-        for call in delta.tool_calls or ():
-            name = call.function.name if call.function else None
-            index, call_id = call.index or 0, call.id or ""
+            yield from assembly.add_text(refusal)
+        for call in delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            name = function.get("name")
+            index, call_id = call.get("index") or 0, call.get("id") or ""
             key = self._open.get(index)
             if key is None or (name and call_id not in ("", key[1])):
                 # Some servers number all parallel calls 0: another id with a name is another call.
                 key = self._open[index] = (index, call_id)
             yield from assembly.open_call(key, key[1], name)
-            arguments: object = call.function.arguments if call.function else None
+            arguments: object = function.get("arguments")
             # Some servers send the object that others send as its text.
             yield from assembly.add_arguments(
                 key, json_text(arguments) if isinstance(arguments, dict) else arguments

@@ -24,7 +24,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
-from sidecar.llmgateway.providers.body import ReportedFailureError, WatchedBody
+from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
@@ -37,40 +37,8 @@ from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-    from openai.types.responses import Response, ResponseStreamEvent
 
 _REASONING: Final = "reasoning"
-_SAMPLE_EVENTS: Final = (
-    {
-        "type": "response.output_text.delta",
-        "content_index": 0,
-        "delta": "",
-        "item_id": "",
-        "logprobs": [],
-        "output_index": 0,
-        "sequence_number": 0,
-    },
-    {
-        "type": "response.completed",
-        "sequence_number": 0,
-        "response": {
-            "id": "",
-            "object": "response",
-            "created_at": 0,
-            "model": "",
-            "status": "completed",
-            "output": [
-                {"type": "message", "id": "", "role": "assistant", "content": [], "status": "completed"},
-                {"type": "function_call", "id": "", "call_id": "", "name": "", "arguments": ""},
-                {"type": "reasoning", "id": "", "summary": []},
-            ],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [{"type": "function", "name": "", "parameters": {}, "strict": False}],
-        },
-    },
-)
-"""One event of each size; the parsers of their types are built when they read the first one."""
 
 
 class OpenAIResponses:
@@ -80,16 +48,7 @@ class OpenAIResponses:
 
     def connect(self, endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         """Return the SDK's client."""
-        connected = openai_sdk.connect(endpoint)
-        from openai import BaseModel
-        from openai.types.responses import ResponseStreamEvent
-        from pydantic import create_model
-
-        # The parser of events is built when it reads the first one: here, and not in the event loop.
-        warm = create_model("Warm", __base__=BaseModel, event=(ResponseStreamEvent, ...))
-        for event in _SAMPLE_EVENTS:
-            warm.construct(event=event)
-        return connected
+        return openai_sdk.connect(endpoint)
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``responses.create``."""
@@ -126,20 +85,10 @@ class OpenAIResponses:
     @asynccontextmanager
     async def open(
         self, client: AsyncOpenAI, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[ResponseStreamEvent]]:
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one response."""
-        stream = await client.responses.create(stream=True, **request)
-        body = WatchedBody(stream.response)
-
-        async def events() -> AsyncIterator[ResponseStreamEvent]:
-            async for event in stream:
-                yield event
-            body.raise_failure()
-
-        try:
-            yield events()
-        finally:
-            await stream.close()
+        async with openai_sdk.post(client, "/responses", request) as body:
+            yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -155,61 +104,61 @@ class _Reader:
         self.assembly = Assembly()
         self.is_complete = False
 
-    def read(self, chunk: ResponseStreamEvent) -> Emissions:
-        assembly = self.assembly
-        match chunk.type:
-            case "response.output_text.delta":
-                return assembly.add_text(chunk.delta)
-            case "response.function_call_arguments.delta":
-                return assembly.add_arguments(chunk.output_index, chunk.delta)
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                return assembly.add_thinking(chunk.delta)
-            case "response.reasoning_summary_part.added" if chunk.summary_index:
+    def read(self, chunk: dict[str, Any]) -> Emissions:
+        assembly, item = self.assembly, chunk.get("item") or {}
+        match chunk["type"], item.get("type"):
+            case "response.output_text.delta", _:
+                return assembly.add_text(chunk["delta"])
+            case "response.function_call_arguments.delta", _:
+                return assembly.add_arguments(chunk["output_index"], chunk["delta"])
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta", _:
+                return assembly.add_thinking(chunk["delta"])
+            case "response.reasoning_summary_part.added", _ if chunk.get("summary_index"):
                 return assembly.add_thinking("\n\n")
-            case "response.refusal.delta":
+            case "response.refusal.delta", _:
                 assembly.stop = "refusal"
-                return assembly.add_text(chunk.delta)
-            case "response.output_item.added" if chunk.item.type == "function_call":
-                return assembly.open_call(chunk.output_index, chunk.item.call_id, chunk.item.name)
-            case "response.output_item.added" if chunk.item.type == _REASONING:
+                return assembly.add_text(chunk["delta"])
+            case "response.output_item.added", "function_call":
+                return assembly.open_call(chunk["output_index"], item.get("call_id"), item.get("name"))
+            case "response.output_item.added", "reasoning":
                 assembly.open_thinking()
-            case "response.output_item.added" if chunk.item.type == "message":
+            case "response.output_item.added", "message":
                 # Whether a message is a comment on the work or the answer; it goes back with the message.
-                if phase := chunk.item.phase:
+                if phase := item.get("phase"):
                     assembly.open_thinking()
                     assembly.sign(f"{RESPONSES_MARK}{json.dumps({'phase': phase})}")
-            case "response.output_item.done" if chunk.item.type == "function_call":
-                if not assembly.has_arguments(chunk.output_index):
-                    return assembly.add_arguments(chunk.output_index, chunk.item.arguments)
-            case "response.output_item.done" if chunk.item.type == _REASONING:
-                if encrypted := chunk.item.encrypted_content:
-                    summary = [part.text for part in chunk.item.summary]
-                    proof = {"id": chunk.item.id, "summary": summary, "encrypted_content": encrypted}
+            case "response.output_item.done", "function_call":
+                if not assembly.has_arguments(chunk["output_index"]):
+                    return assembly.add_arguments(chunk["output_index"], item.get("arguments"))
+            case "response.output_item.done", "reasoning":
+                if encrypted := item.get("encrypted_content"):
+                    summary = [part["text"] for part in item.get("summary") or ()]
+                    proof = {"id": item.get("id"), "summary": summary, "encrypted_content": encrypted}
                     assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}")
-            case "response.completed" | "response.incomplete" | "response.failed":
-                self._finish(chunk.response)
-            case "error":
-                raise reported_failure(chunk.code, chunk.message)
+            case "response.completed" | "response.incomplete" | "response.failed", _:
+                self._finish(chunk["response"])
+            case "error", _:
+                raise reported_failure(chunk.get("code"), chunk.get("message"))
         # Events of other kinds repeat these.
         return ()
 
-    def _finish(self, response: Response) -> None:
-        if response.status == "failed":
-            error = response.error
-            raise reported_failure(error.code if error else None, error.message if error else None)
+    def _finish(self, response: dict[str, Any]) -> None:
+        if response.get("status") == "failed":
+            error = response.get("error") or {}
+            raise reported_failure(error.get("code"), error.get("message"))
         self.is_complete = True
-        reason = response.incomplete_details.reason if response.incomplete_details else None
+        reason = (response.get("incomplete_details") or {}).get("reason")
         if reason == "max_output_tokens":
             self.assembly.stop = "max_output"
         elif reason == "content_filter":
             self.assembly.stop = "refusal"
-        if (usage := response.usage) is not None:
-            details = getattr(usage, "input_tokens_details", None)
+        if (usage := response.get("usage")) is not None:
+            details = usage.get("input_tokens_details") or {}
             self.assembly.usage = usage_of(
-                usage.input_tokens,
-                usage.output_tokens,
-                cache_read=getattr(details, "cached_tokens", None),
-                cache_write=getattr(details, "cache_write_tokens", None),
+                usage.get("input_tokens"),
+                usage.get("output_tokens"),
+                cache_read=details.get("cached_tokens"),
+                cache_write=details.get("cache_write_tokens"),
             )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from sidecar.llmgateway.contract import ThinkingLevel
-from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
-from sidecar.llmgateway.providers.body import ReportedFailureError
+from sidecar.llmgateway.providers.adapter import Endpoint, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.windows import direct_mounts
 
@@ -42,9 +45,26 @@ def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
     )
-    # Both load their types when first looked at.
-    _ = client.chat.completions, client.responses
     return SdkClient(client, client.close)
+
+
+@asynccontextmanager
+async def post(client: AsyncOpenAI, path: str, request: SdkArguments) -> AsyncIterator[EventBody]:
+    """Send *request* and stream the answer.
+
+    Args:
+        client: the SDK's client, which signs the request and raises the errors of a refused one.
+        path: the path below its base address.
+        request: the body. The SDK's own methods would walk through all of it, at the price of a short answer.
+    """
+    from httpx2 import Response
+
+    content = msgspec.json.encode(request | {"stream": True})
+    response = await client.post(path, content=content, cast_to=Response, stream=True)
+    try:
+        yield EventBody(response)
+    finally:
+        await response.aclose()
 
 
 def is_official(endpoint: Endpoint) -> bool:
