@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions, gateway_error
@@ -15,7 +15,7 @@ from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 
 ClientT = TypeVar("ClientT")
 ChunkT = TypeVar("ChunkT")
@@ -49,12 +49,13 @@ class SdkClient(Generic[ClientT]):
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model; the window of *card* may be 0, for unknown."""
+    """One call of a model. The window of *card* may be 0, for unknown; *memo* has parts of earlier calls."""
 
     conversation: Conversation
     options: StreamOptions
     card: ModelCard
     endpoint: Endpoint
+    memo: TurnMemo = field(default_factory=TurnMemo)
 
     def sampling_arguments(self) -> SdkArguments:
         """Return the arguments for sampling that the call sets, under the names of all formats."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,7 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
@@ -115,9 +116,10 @@ class AnthropicMessages:
         budget = _BUDGETS.get(options.thinking or "off", 0)
         longest = min(call.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS + budget)
         max_tokens = options.max_output_tokens or longest
-        messages = list(anthropic_messages(conversation.turns))
+        messages = list(anthropic_messages(conversation.turns, call.memo))
         for message in [message for message in messages if message["role"] == "user"][-2:]:
-            message["content"][-1]["cache_control"] = _CACHED
+            *parts, last = message["content"]
+            message["content"] = [*parts, {**last, "cache_control": _CACHED}]
         request: SdkArguments = {"model": model, "max_tokens": max_tokens, "messages": messages}
         if conversation.system:
             text = encodable(conversation.system)
@@ -233,18 +235,24 @@ class _Reader:
         )
 
 
-def anthropic_messages(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield messages of alternating roles; a user message has its tool results first."""
+def anthropic_messages(turns: Sequence[Turn], memo: TurnMemo) -> Iterator[dict[str, Any]]:
+    """Yield messages of alternating roles, a user message with its tool results first.
+
+    *memo* has the content of the turns of earlier calls.
+    """
     for is_assistant, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
-        content = [
-            part for turn in group for block in turn.blocks if (part := content_part(block)) is not None
-        ]
+        content = [part for turn in group for part in memo.get(turn, None, partial(content_parts, turn))]
         while is_assistant and content and "thinking" in content[-1]["type"]:
             # An answer that was stopped while it thought cannot be sent with that at its end.
             content.pop()
         content.sort(key=lambda part: part["type"] != "tool_result")
         if content:
             yield {"role": "assistant" if is_assistant else "user", "content": content}
+
+
+def content_parts(turn: Turn) -> list[dict[str, Any]]:
+    """Return the content blocks of one turn."""
+    return [part for block in turn.blocks if (part := content_part(block)) is not None]
 
 
 def content_part(block: Block) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """The body of a streamed response: server-sent events with JSON in them.
 
-The SDKs keep what is theirs: authentication, endpoints, the errors of a refused request. Their parsers of
+The SDKs keep their own work: authentication, endpoints, the errors of a refused request. Their parsers of
 events cost three quarters of a delta, as they build typed models of which little is read, and skip everything
 that is not an event. A login page, or an error that comes with status 200, then looks like an answer that was
 cut off. So events are parsed here, into plain JSON values.
@@ -61,7 +61,7 @@ class EventBody:
                 yield event
         finally:
             await self._response.aclose()
-        self._raise_page()
+        self.raise_page()
 
     def _read(self, lines: list[bytes], *, is_last: bool = False) -> Iterator[dict[str, Any]]:
         for line in lines:
@@ -73,7 +73,7 @@ class EventBody:
                     self.has_end_mark = True
                     continue
                 try:
-                    event = _decode(data)
+                    event = decode(data)
                 except ValueError:
                     if is_last:
                         return
@@ -84,7 +84,7 @@ class EventBody:
                     )
                 yield event
 
-    def _raise_page(self) -> None:
+    def raise_page(self) -> None:
         """Raise ReportedFailureError when the body is no stream but an error or a page."""
         text = self._head.decode("utf-8", "replace").strip()
         if text.startswith("<"):
@@ -94,7 +94,7 @@ class EventBody:
             raise ReportedFailureError(failure)
 
 
-def _decode(data: bytes) -> Any:
+def decode(data: bytes) -> Any:
     """Return the JSON value of *data*; half of a surrogate pair, which only Python's parser takes, too."""
     try:
         return msgspec.json.decode(data)

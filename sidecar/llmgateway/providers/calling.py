@@ -16,6 +16,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,7 @@ from sidecar.llmgateway.providers.failures import (
     is_stale_thinking,
     to_gateway_error,
 )
-from sidecar.llmgateway.providers.sanitize import sanitize
+from sidecar.llmgateway.providers.sanitize import Sanitizer
 
 T = TypeVar("T")
 ClientT = TypeVar("ClientT")
@@ -54,6 +55,9 @@ ChunkT = TypeVar("ChunkT")
 P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
+_REMEMBERED: Final = 4
+"""Conversations with one model at a time; each is remembered, so that a call looks at what is new in it."""
+
 _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", "requests"})
 """Packages below the SDKs, without the digits at the end of their names."""
 
@@ -195,6 +199,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         self._retries = retries or RetryDeps()
         self._refused_signatures: frozenset[str] = frozenset()
         self._logged_repairs: set[str] = set()
+        self._sanitizers: deque[Sanitizer] = deque(maxlen=_REMEMBERED)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the channel of one call; reading it again makes the call again."""
@@ -229,18 +234,15 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
         key, failed, sent = None, None, conversation
         try:
-            sane = sanitize(
-                conversation,
-                self._adapter.rules,
-                sees_images="image" in self._card.modalities,
-                refused=self._refused_signatures,
-            )
+            sanitizer = self.find_sanitizer(conversation)
+            sane = sanitizer.sanitize(conversation, self._refused_signatures)
             sent = sane.conversation
             for repair in sane.repairs:
                 self._report_repair(options, repair)
             endpoint, connected = await scope.run(self._clients.get(options.api_key))
             key = endpoint.key
-            call = ModelCall(sent, options, self._card, endpoint)
+            sanitizer.memo.begin()
+            call = ModelCall(sent, options, self._card, endpoint, sanitizer.memo)
             request, reader = self._adapter.request(call), self._adapter.reader(call)
             async with AsyncExitStack() as stack:
                 opening = self._adapter.open(connected.client, request)
@@ -271,6 +273,16 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             raise GatewayError("http", f"{self._card.provider} {reason}", provider=self._card.provider)
         for emission in (*last, done):
             yield emission
+
+    def find_sanitizer(self, conversation: Conversation) -> Sanitizer:
+        """Return the sanitizer that remembers *conversation*, a new one where none does."""
+        found = next((each for each in self._sanitizers if each.knows(conversation)), None)
+        if found is not None:
+            self._sanitizers.remove(found)
+        else:
+            found = Sanitizer(self._adapter.rules, sees_images="image" in self._card.modalities)
+        self._sanitizers.append(found)
+        return found
 
     def _gateway_error(self, error: Exception, key: Key | None) -> GatewayError:
         name = self._card.provider

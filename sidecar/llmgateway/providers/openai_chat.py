@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -33,7 +35,7 @@ from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of, without_mark
 from sidecar.llmgateway.providers.markup import MarkedCall, MarkupReader, Piece, Prose
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class OpenAIChat:
                     conversation.system,
                     conversation.turns,
                     keeps_reasoning=_KEEPS_REASONING.search(call.card.wire_id) is not None,
+                    memo=call.memo,
                 )
             ),
             "stream_options": {"include_usage": True},
@@ -148,7 +151,7 @@ def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
     card = call.card
     if not call.endpoint.provider.needs_key or not card.max_output_tokens:
         return None
-    n_chars = len(json_text([request["messages"], request.get("tools")]))
+    n_chars = len(msgspec.json.encode([request["messages"], request.get("tools")]))
     room = card.context_window - n_chars // _CHARS_PER_TOKEN
     return min(card.max_output_tokens, max(room, _LEAST_ANSWER))
 
@@ -261,29 +264,41 @@ class _Reader:
 
 
 def chat_messages(
-    system: str | None, turns: Sequence[Turn], *, keeps_reasoning: bool = False
+    system: str | None, turns: Sequence[Turn], *, keeps_reasoning: bool = False, memo: TurnMemo
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a conversation, with reasoning only after the newest prompt.
 
-    With *keeps_reasoning* earlier reasoning goes back as well: some models are trained to see it.
+    Args:
+        system: the system prompt, if there is one.
+        turns: the conversation.
+        keeps_reasoning: earlier reasoning goes back as well: some models are trained to see it.
+        memo: has the messages of earlier calls.
     """
     if system:
         yield {"role": "system", "content": encodable(system)}
-    newest_prompt = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
+    newest_prompt = len(turns) - 1
+    while newest_prompt > 0 and not isinstance(turns[newest_prompt], UserTurn):
+        newest_prompt -= 1
     for index, turn in enumerate(turns):
-        match turn:
-            case UserTurn(blocks=blocks):
-                yield {"role": "user", "content": user_content(blocks)}
-            case AssistantTurn(blocks=blocks):
-                yield assistant_message(blocks, with_reasoning=keeps_reasoning or index > newest_prompt)
-            case _:
-                results = [block for block in turn.blocks if isinstance(block, ToolResultBlock)]
-                for block in results:
-                    yield {"role": "tool", "tool_call_id": block.call_id, "content": json_text(block.output)}
-                # Everything else that a tool returned, such as images, follows as the user's.
-                shown = [block for block in turn.blocks if not isinstance(block, ToolResultBlock)]
-                if shown:
-                    yield {"role": "user", "content": user_content(shown)}
+        reasons = keeps_reasoning or index > newest_prompt
+        yield from memo.get(turn, reasons, partial(turn_messages, turn, with_reasoning=reasons))
+
+
+def turn_messages(turn: Turn, *, with_reasoning: bool) -> list[dict[str, Any]]:
+    """Return the messages of one turn: of a tool's, one for each result."""
+    match turn:
+        case UserTurn(blocks=blocks):
+            return [{"role": "user", "content": user_content(blocks)}]
+        case AssistantTurn(blocks=blocks):
+            return [assistant_message(blocks, with_reasoning=with_reasoning)]
+    messages: list[dict[str, Any]] = [
+        {"role": "tool", "tool_call_id": block.call_id, "content": json_text(block.output)}
+        for block in turn.blocks
+        if isinstance(block, ToolResultBlock)
+    ]
+    # Everything else that a tool returned, such as images, follows as the user's.
+    shown = [block for block in turn.blocks if not isinstance(block, ToolResultBlock)]
+    return [*messages, {"role": "user", "content": user_content(shown)}] if shown else messages
 
 
 def user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -55,7 +56,7 @@ class OpenAIResponses:
         conversation, options, card = call.conversation, call.options, call.card
         request: SdkArguments = {
             "model": card.wire_id,
-            "input": list(response_items(conversation.turns)),
+            "input": list(response_items(conversation.turns, call.memo)),
             "store": False,
         }
         if conversation.system:
@@ -168,38 +169,39 @@ def reported_failure(code: object, message: object) -> ReportedFailureError:
     return ReportedFailureError(ProviderFailure(sentence, code=str(code or "server_error")))
 
 
-def response_items(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield the input items of a conversation."""
+def response_items(turns: Sequence[Turn], memo: TurnMemo) -> Iterator[dict[str, Any]]:
+    """Yield the input items of a conversation; *memo* has the items of earlier calls."""
     for turn in turns:
-        if isinstance(turn, AssistantTurn):
-            items = [item for block in turn.blocks if (item := assistant_item(block)) is not None]
-            for before, item in pairwise(items):
-                if "phase" in before and "content" in item:
-                    item["phase"] = before["phase"]
-            items = [item for item in items if "role" in item or "type" in item]
-            while items and items[-1].get("type") == _REASONING:
-                # Reasoning with no item behind it, since the answer was stopped, is refused.
-                items.pop()
-            yield from items
-            continue
-        content: list[dict[str, Any]] = []
-        for block in turn.blocks:
-            match block:
-                case ToolResultBlock(call_id=call_id, output=output):
-                    yield {
-                        "type": "function_call_output",
-                        "call_id": call_id,
-                        "output": json_text(output),
-                    }
-                case TextBlock(text=text):
-                    content.append({"type": "input_text", "text": text})
-                case ImageBlock(media_type=media_type, data_base64=data):
-                    url = f"data:{media_type};base64,{data}"
-                    content.append({"type": "input_image", "image_url": url, "detail": "auto"})
-                case _:
-                    continue
-        if content:
-            yield {"role": "user", "content": content}
+        yield from memo.get(turn, None, partial(turn_items, turn))
+
+
+def turn_items(turn: Turn) -> list[dict[str, Any]]:
+    """Return the input items of one turn."""
+    if isinstance(turn, AssistantTurn):
+        items = [item for block in turn.blocks if (item := assistant_item(block)) is not None]
+        for before, item in pairwise(items):
+            if "phase" in before and "content" in item:
+                item["phase"] = before["phase"]
+        items = [item for item in items if "role" in item or "type" in item]
+        while items and items[-1].get("type") == _REASONING:
+            # Reasoning with no item behind it, since the answer was stopped, is refused.
+            items.pop()
+        return items
+    items, content = [], list[dict[str, Any]]()
+    for block in turn.blocks:
+        match block:
+            case ToolResultBlock(call_id=call_id, output=output):
+                items.append(
+                    {"type": "function_call_output", "call_id": call_id, "output": json_text(output)}
+                )
+            case TextBlock(text=text):
+                content.append({"type": "input_text", "text": text})
+            case ImageBlock(media_type=media_type, data_base64=data):
+                url = f"data:{media_type};base64,{data}"
+                content.append({"type": "input_image", "image_url": url, "detail": "auto"})
+            case _:
+                continue
+    return [*items, {"role": "user", "content": content}] if content else items
 
 
 def assistant_item(block: Block) -> dict[str, Any] | None:

@@ -5,7 +5,8 @@ Calls without results and results without calls are paired by ``runtime.wire``, 
 depends on the provider: the reasoning it takes back, its ids and images, the order of roles.
 
 Invariants: a sound conversation is sent as it is, object by object; the stored one is never changed; roles
-alternate, begin with the user and end with the user; no two calls share an id. The cost is one pass.
+alternate, begin with the user and end with the user; no two calls share an id. The cost is one pass; of a
+conversation that has grown since the last call, one over its new turns.
 
 Example: an answer that was stopped while it thought leaves a turn of reasoning alone. It is dropped, the
 user turns around it are joined, and a conversation that then ends with the assistant gets ``[continue]``.
@@ -19,9 +20,8 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from operator import is_
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -38,6 +38,8 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.providers.fields import encodable, encodable_json
 from sidecar.runtime.cadence import UNPARSED
 from sidecar.runtime.wire import OPENING, Outgoing
+
+T = TypeVar("T")
 
 EMPTY: Final = TextBlock("[empty message]")
 """The text of a user message that has none; providers refuse empty ones."""
@@ -88,57 +90,130 @@ def sanitize(
     sees_images: bool = True,
     refused: frozenset[str] = frozenset(),
 ) -> SanitizedConversation:
-    """Return *conversation* as a provider with *rules* accepts it.
+    """Return *conversation* as a provider with *rules* accepts it; see :class:`Sanitizer`."""
+    return Sanitizer(rules, sees_images=sees_images).sanitize(conversation, refused)
 
-    Args:
-        conversation: the conversation as it is stored.
-        rules: the limits of the provider.
-        sees_images: whether the model takes images.
-        refused: signatures that the provider has refused. Reasoning up to the last one is left out, because
-            each signature also covers the turns before it.
+
+class TurnMemo:
+    """Results of work on the turns of one conversation, kept as long as they are used."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, object], tuple[Turn, Any]] = {}
+        self._used: dict[tuple[int, object], tuple[Turn, Any]] = {}
+
+    def begin(self) -> None:
+        """Forget the turns that were not asked for since the last call of this."""
+        self._known, self._used = self._used, {}
+
+    def get(self, turn: Turn, form: object, make: Callable[[], T]) -> T:
+        """Return the result of *make* for *turn*, which is called once; it must not be changed.
+
+        Args:
+            turn: the turn.
+            form: tells results for one turn apart.
+            make: makes the result.
+        """
+        key = id(turn), form
+        found = self._used.get(key) or self._known.get(key) or (turn, make())
+        self._used[key] = found
+        result: T = found[1]
+        return result
+
+
+class Sanitizer:
+    """Makes the conversations of one model acceptable to a provider with *rules*.
+
+    The last conversation is remembered: of one that only grew since, the new turns alone are looked at.
     """
-    paired = Outgoing().extend(conversation.turns).turns() or (OPENING,)
-    sanitizer = _Sanitizer(rules, paired, sees_images, refused)
-    turns = tuple(sanitizer.turns())
-    if isinstance(turns[-1], AssistantTurn):
-        turns = (*turns, CONTINUE)
-        sanitizer.note("it ended with the assistant, so [continue] was added as a user message")
-    if paired != tuple(conversation.turns):
-        sanitizer.note("empty turns, and calls or results that stood alone, were put in order")
-    return SanitizedConversation(replace(conversation, turns=turns), tuple(sanitizer.repairs))
+
+    def __init__(self, rules: WireRules, *, sees_images: bool = True) -> None:
+        """*sees_images* says whether the model takes images."""
+        self._rules = rules
+        self._sees_images = sees_images
+        self._given: tuple[Turn, ...] = ()
+        self._outgoing = Outgoing()
+        self._pass = _Pass(rules, sees_images)
+        self.memo = TurnMemo()
+
+    def knows(self, conversation: Conversation) -> bool:
+        """Whether *conversation* is the remembered one, or has grown from it."""
+        return _begins_with(conversation.turns, self._given)
+
+    def sanitize(
+        self, conversation: Conversation, refused: frozenset[str] = frozenset()
+    ) -> SanitizedConversation:
+        """Return *conversation* as the provider accepts it.
+
+        Args:
+            conversation: the conversation as it is stored.
+            refused: signatures that the provider has refused. Reasoning up to the last one is left out,
+                because each signature also covers the turns before it.
+        """
+        given = tuple(conversation.turns)
+        if not _begins_with(given, self._given):
+            self._given, self._outgoing = (), Outgoing()
+        self._outgoing = self._outgoing.extend(given[len(self._given) :])
+        self._given = given
+        paired = self._outgoing.turns() or (OPENING,)
+        if not self._pass.can_go_on(paired, refused):
+            self._pass = _Pass(self._rules, self._sees_images, paired, refused)
+        turns, repairs = self._pass.go_on(paired), dict(self._pass.repairs)
+        if isinstance(turns[-1], AssistantTurn):
+            turns = (*turns, CONTINUE)
+            repairs["it ended with the assistant, so [continue] was added as a user message"] = None
+        if paired != given:
+            repairs["empty turns, and calls or results that stood alone, were put in order"] = None
+        return SanitizedConversation(replace(conversation, turns=turns), tuple(repairs))
 
 
-class _Sanitizer:
-    """One pass over *turns*. *repairs* has each sentence once, in order."""
+def _begins_with(turns: Sequence[Turn], start: Sequence[Turn]) -> bool:
+    return len(turns) >= len(start) and all(map(is_, turns, start))
+
+
+class _Pass:
+    """One pass over the paired turns of a growing conversation, *turns* to begin with.
+
+    *repairs* has each sentence once, in order.
+    """
 
     def __init__(
-        self, rules: WireRules, turns: Sequence[Turn], sees_images: bool, refused: frozenset[str]
+        self,
+        rules: WireRules,
+        sees_images: bool,
+        turns: Sequence[Turn] = (),
+        refused: frozenset[str] = frozenset(),
     ) -> None:
         self.repairs: dict[str, None] = {}
         self._rules = rules
-        self._turns = turns
         self._sees_images = sees_images
-        n_images = sum(isinstance(block, ImageBlock) for turn in turns for block in turn.blocks)
-        self._surplus_images = n_images - rules.max_images
-        refusals = (
-            index + 1
-            for index, turn in enumerate(turns)
-            if refused
-            and any(isinstance(block, ThinkingBlock) and block.signature in refused for block in turn.blocks)
-        )
+        self._refused = refused
+        self._n_images = sum(isinstance(block, ImageBlock) for turn in turns for block in turn.blocks)
+        self._surplus_images = self._n_images - rules.max_images
+        refusals = (index + 1 for index, turn in enumerate(turns) if self._has_refused(turn))
         self._thinking_from = max(refusals, default=0)
         self._new_ids: dict[str, str] = {}
         self._taken_ids: set[str] = set()
         self._n_alike: Counter[str] = Counter()
+        self._done: tuple[Turn, ...] = ()
+        self._joined: list[Turn] = []
+        self._last: list[Turn] = []
+        """The newest turns of one role, which another one of that role may join."""
 
-    def note(self, repair: str) -> None:
-        """Note that something was repaired."""
-        self.repairs[repair] = None
+    def can_go_on(self, turns: Sequence[Turn], refused: frozenset[str]) -> bool:
+        """Whether *turns* go on behind the known ones, and leave the results for these as they are."""
+        new = turns[len(self._done) :]
+        n_images = sum(isinstance(block, ImageBlock) for turn in new for block in turn.blocks)
+        return (
+            refused == self._refused
+            and _begins_with(turns, self._done)
+            and self._n_images + n_images <= self._rules.max_images
+            and not any(map(self._has_refused, new))
+        )
 
-    def turns(self) -> Iterator[Turn]:
-        """Yield the turns to send; neighbours of one role are joined."""
-        kept: list[Turn] = []
-        for index, turn in enumerate(self._turns):
+    def go_on(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+        """Look at the new ones of *turns* and return all as they are sent, neighbours of one role joined."""
+        first, self._done = len(self._done), turns
+        for index, turn in enumerate(turns[first:], first):
             blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
             if all(isinstance(block, ThinkingBlock) for block in blocks):
                 # The answer was stopped before its first word, and no provider takes an empty one.
@@ -146,13 +221,22 @@ class _Sanitizer:
             if not blocks and isinstance(turn, UserTurn):
                 self.note("an empty message was marked as empty")
                 blocks = (EMPTY,)
-            same = len(blocks) == len(turn.blocks) and all(map(is_, blocks, turn.blocks))
             if blocks:
-                kept.append(turn if same else replace(turn, blocks=blocks))
-        for _, group in groupby(kept, type):
-            first, *others = group
-            joined = tuple(block for turn in others for block in turn.blocks)
-            yield replace(first, blocks=(*first.blocks, *joined)) if others else first
+                same = len(blocks) == len(turn.blocks) and all(map(is_, blocks, turn.blocks))
+                if self._last and type(self._last[0]) is not type(turn):
+                    self._joined.append(_join(self._last))
+                    self._last = []
+                self._last.append(turn if same else replace(turn, blocks=blocks))
+        return (*self._joined, *([_join(self._last)] if self._last else []))
+
+    def note(self, repair: str) -> None:
+        """Note that something was repaired."""
+        self.repairs[repair] = None
+
+    def _has_refused(self, turn: Turn) -> bool:
+        return bool(self._refused) and any(
+            isinstance(block, ThinkingBlock) and block.signature in self._refused for block in turn.blocks
+        )
 
     def _blocks(self, turn: Turn, *, may_think: bool) -> Iterator[Block]:
         is_answer = isinstance(turn, AssistantTurn)
@@ -223,6 +307,12 @@ class _Sanitizer:
         if max(image_size(data) or (0, 0)) > rules.max_image_pixels:
             return f"it is wider or higher than {rules.max_image_pixels} pixels"
         return None
+
+
+def _join(turns: Sequence[Turn]) -> Turn:
+    first, *others = turns
+    joined = tuple(block for turn in others for block in turn.blocks)
+    return replace(first, blocks=(*first.blocks, *joined)) if others else first
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:

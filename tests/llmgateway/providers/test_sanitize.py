@@ -25,7 +25,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, WireRules, image_size, sanitize
+from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, Sanitizer, WireRules, image_size, sanitize
 from sidecar.runtime.wire import NO_RESULT, OPENING
 
 RULES = WireRules(
@@ -279,3 +279,19 @@ def test_a_sanitized_conversation_needs_no_repair(turns: list[Turn]) -> None:
 )
 def test_the_size_of_an_image_is_read_from_its_head(data: bytes, size: tuple[int, int] | None) -> None:
     assert image_size(data) == size
+
+
+@settings(max_examples=300)
+@given(turns_, st.data())
+def test_a_conversation_that_grew_is_sent_as_if_it_were_new(turns: list[Turn], data: st.DataObject) -> None:
+    """Also after another conversation, and once a signature was refused."""
+    sanitizer, n = Sanitizer(RULES), 0
+    while n < len(turns):
+        n = data.draw(st.integers(n + 1, len(turns)))
+        first = data.draw(st.sampled_from([0, 0, 0, n - 1]))
+        refused = frozenset(data.draw(st.sampled_from([(), ("mine",)])))
+        conversation = Conversation(tuple(turns[first:n]))
+        found = sanitizer.sanitize(conversation, refused)
+        expected = sanitize(conversation, RULES, refused=refused)
+        assert found.conversation == expected.conversation
+        assert set(found.repairs) == set(expected.repairs)
