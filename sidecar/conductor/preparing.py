@@ -67,9 +67,9 @@ class SummaryPreparer:
         is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
         if is_near and not self._was_near and self._deps.engine(engine).compacts:
             self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window))
-        self._was_near = is_near
         if self._base is not None and self._history.current.since(self._base) is None:
             self.cancel()
+        self._was_near = is_near
         if is_near and self._deps.prepares and self._base is None:
             self._base, self._cancel = self._history.current, CancelToken()
             task = asyncio.create_task(self.prepare(engine, request, self._base, self._cancel))
@@ -77,8 +77,9 @@ class SummaryPreparer:
             task.add_done_callback(self._tasks.discard)
 
     def cancel(self) -> None:
-        """Stop preparing, and discard the summary."""
+        """Stop preparing, and discard the summary. A limit that is near after that is announced anew."""
         self._base = self._made = None
+        self._was_near = False
         self._cancel.cancel("no longer needed")
         for task in self._tasks:
             task.cancel()

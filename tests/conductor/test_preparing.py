@@ -36,6 +36,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Hang, Say, ScriptedModel
 from talks import AUTO, TALKS, Talk, no_files, turns_of
+from turns import text
 
 ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 120
 PREPARED = (
@@ -243,3 +244,41 @@ async def test_nothing_is_left_behind_wherever_a_compaction_is_cancelled(make_st
         assert not session._compactor._cancel._listeners
         n_steps += 1
     assert n_steps > len(PREPARED.split(" "))
+
+
+async def test_nothing_is_left_behind_wherever_a_turn_is_stopped_that_waits_for_a_compaction(
+    make_stage: Any,
+) -> None:
+    """Whether it waits for a summary that is being prepared or for the rest of it."""
+    stage, session = await a_talk_with_a_slow_summariser(make_stage)
+    turns, head = tuple(session.history.turns), session.history.head
+    n_steps = 0
+    while True:
+        session._preparer.on_settled()
+        receipt = session.prompts.submit(text("four" * 4_000))
+        for _ in range(n_steps):
+            await stage.settle()
+        session.prompts.interrupt(None, "drop")
+        outcome = await receipt.outcome
+        await session._queue.wait_idle()
+        session._preparer.cancel()
+        await prepared(session)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not session._compactor._cancel._listeners
+        assert session.compactions.running is None
+        if any(done.status == "completed" for done in session.compactions.all):
+            break
+        assert outcome.stop_reason == "cancelled"
+        assert (tuple(session.history.turns), session.history.head) == (turns, head)
+        n_steps += 1
+    assert n_steps > len(PREPARED.split(" "))
+
+
+async def test_each_time_that_the_limit_comes_near_is_announced(make_stage: Any) -> None:
+    """Also where the turn after a compaction reaches it again."""
+    stage, session = await a_talk_near_its_limit(
+        make_stage, [Say(PREPARED)], [Say(ANSWER * 2)], [Say(PREPARED)], repeat=True
+    )
+    await prepared(session)
+    await stage.ask(session, "four" * 4_000)
+    assert len(near(session)) == 2
