@@ -32,13 +32,14 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
+    PreparedSummary,
     SummaryFailedError,
     is_smaller,
 )
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.preparing import SummaryPreparer
+from sidecar.conductor.preparing import PreparedCompaction, SummaryPreparer, bring_up_to_date
 from sidecar.conductor.records import to_record
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.runtime.memory import LiveCompaction
@@ -228,10 +229,17 @@ class Compactor:
         if request.instructions:
             self._preparer.cancel()
         prepared = await self._preparer.take(begun.engine)
-        given = replace(given, summarizer_card=card, prepared=prepared, cached=deps.cached())
-        engine = deps.engine(begun.engine)
+        given, engine = replace(given, summarizer_card=card, cached=deps.cached()), deps.engine(begun.engine)
+        if isinstance(prepared, PreparedSummary):
+            given = replace(given, prepared=prepared)
         checked = None if invoke is None else CheckedModel.of(invoke, engine, given, deps.count)
+        if checked is not None and isinstance(prepared, PreparedSummary):
+            checked.dropped += prepared.mended
         try:
+            if isinstance(prepared, PreparedCompaction) and not request.force:
+                ready = bring_up_to_date(engine, given, request, prepared)
+                if ready is not None:
+                    return ready
             async with asyncio.timeout(2 * deps.deadline_s):
                 outcome = await engine.compact(
                     given, request, EngineDeps(checked, deps.fresh, self._cancel, deps.deadline_s)

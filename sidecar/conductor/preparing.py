@@ -2,8 +2,9 @@
 
 A compaction that waits for a model makes a turn wait. So once a turn has settled and the gate is three
 quarters full, the head that a compaction would fold now is summarised in a task of its own. The compaction
-itself goes on from that summary: a model reads only the part that is new since then. The clients are notified
-once, so that a user may still steer the compaction.
+itself goes on from that summary: a model reads only the part that is new since then. An engine that cannot go
+on from a summary compacts ahead as a whole, and the part that is new stays as it is behind the result. The
+clients are notified once, so that a user may still steer the compaction.
 
 A prepared summary holds for one path: it names the first node that it does not cover, and any move of the
 conversation other than growth discards it. At most one task works at a time, and :meth:`aclose` waits for
@@ -14,19 +15,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.checked_model import CheckedModel
 from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.contract import NoOp
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
+    CompactionResult,
     EngineDeps,
+    EngineInput,
     PreparedSummary,
     PreparingEngine,
+    SessionEngine,
+    StandingSummary,
+    SummaryFailedError,
 )
 from sidecar.conductor.events import CompactionNear
 from sidecar.conductor.history import HistoryWriter
@@ -35,6 +42,18 @@ from sidecar.conversation import History
 
 NEAR_SHARE: Final = 0.75
 """How full the gate is when the summary is prepared, as a share of its limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCompaction:
+    """A whole compaction of the first *n_entries* entries, for an engine that cannot go on from a summary.
+
+    The entries since then stay as they are behind its view.
+    """
+
+    engine: str
+    result: CompactionResult
+    n_entries: int
 
 
 class SummaryPreparer:
@@ -56,7 +75,7 @@ class SummaryPreparer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel = CancelToken()
         self._base: History | None = None
-        self._made: PreparedSummary | None = None
+        self._made: PreparedSummary | PreparedCompaction | None = None
         self._was_near = False
 
     def on_settled(self) -> None:
@@ -84,8 +103,8 @@ class SummaryPreparer:
         for task in self._tasks:
             task.cancel()
 
-    async def take(self, engine: str) -> PreparedSummary | None:
-        """Return the summary that was prepared for *engine*, once it is ready; None for none."""
+    async def take(self, engine: str) -> PreparedSummary | PreparedCompaction | None:
+        """Return the summary or compaction prepared for *engine*, once it is ready; None for none."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         return self._made if self._made is not None and self._made.engine == engine else None
@@ -108,7 +127,7 @@ class SummaryPreparer:
             cancel: ends the work.
         """
         engine = self._deps.engine(name)
-        if not isinstance(engine, PreparingEngine):
+        if not engine.compacts:
             return
         invoke, card = self._deps.summarizer()
         given = replace(self._planner.engine_input(name), summarizer_card=card, cached=self._deps.cached())
@@ -117,13 +136,67 @@ class SummaryPreparer:
             checked = CheckedModel.of(invoke, engine, replace(given, history=base), self._deps.count)
         try:
             async with asyncio.timeout(2 * self._deps.deadline_s):
-                made = await engine.prepare(
-                    given, request, EngineDeps(checked, self._deps.fresh, cancel, self._deps.deadline_s)
-                )
-        except (CancelledByToken, TimeoutError):
+                deps = EngineDeps(checked, self._deps.fresh, cancel, self._deps.deadline_s)
+                made = await prepare_with(engine, given, request, deps)
+        except (CancelledByToken, TimeoutError, SummaryFailedError):
             return
         except Exception as error:
             log_fault("the preparation of a compaction", error)
             return
+        if checked is not None and isinstance(made, PreparedSummary):
+            made = replace(made, mended=tuple(checked.dropped))
+        elif checked is not None and isinstance(made, PreparedCompaction):
+            made = replace(made, result=checked.report(made.result))
         if base is self._base:
             self._made = made
+
+
+async def prepare_with(
+    engine: SessionEngine, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+) -> PreparedSummary | PreparedCompaction | None:
+    """Return the summary or compaction that *engine* prepares for *given*; None for none.
+
+    Args:
+        engine: an engine that compacts.
+        given: the conversation.
+        request: the request of the gate.
+        deps: the means of the engine.
+
+    Raises:
+        CancelledByToken: the token of *deps* fired.
+        SummaryFailedError: no usable summary came.
+    """
+    if isinstance(engine, PreparingEngine):
+        return await engine.prepare(given, request, deps)
+    result = await engine.compact(given, replace(request, force=True), deps)
+    if isinstance(result, NoOp) or result.summary_source != "model":
+        return None
+    return PreparedCompaction(engine=engine.name, result=result, n_entries=len(given.history))
+
+
+def bring_up_to_date(
+    engine: SessionEngine, given: EngineInput, request: CompactionRequest, made: PreparedCompaction
+) -> CompactionResult | None:
+    """Return the result of *made* for the conversation as it is now, without a model call.
+
+    Args:
+        engine: the engine that made it.
+        given: the conversation, grown out of the one that it was made for.
+        request: the request of the compaction.
+        made: the compaction.
+
+    Returns:
+        The result; None where the conversation would be over its limit all the same.
+    """
+    result = made.result
+    if engine.commits_view:
+        entries = (*result.view.entries, *given.history[made.n_entries :])
+        view = replace(result.view, entries=entries)
+        later = replace(given, history=History(entries), context_tokens=0)
+    else:
+        later = replace(given, standing=StandingSummary(result.cut, result.summary, result.info or {}))
+        view = engine.view(later, request)
+    before, after = engine.gate(given, request), engine.gate(later, request)
+    if after.over or after.tokens >= before.tokens:
+        return None
+    return replace(result, view=view, pre_tokens=before.tokens, post_tokens=after.tokens)

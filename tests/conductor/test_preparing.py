@@ -282,3 +282,29 @@ async def test_each_time_that_the_limit_comes_near_is_announced(make_stage: Any)
     await prepared(session)
     await stage.ask(session, "four" * 4_000)
     assert len(near(session)) == 2
+
+
+@pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
+async def test_an_engine_that_cannot_go_on_from_a_summary_compacts_ahead(
+    make_stage: Any, engine: str
+) -> None:
+    """The turns since then stay as they are behind it."""
+    settings = CompactionSettings(prepare=True)
+    stage = await make_stage([[Say(ANSWER)]], window=WINDOW, repeat=True, compaction=settings)
+    writer = ScriptedModel([[Say(PREPARED)]], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (writer, stage.models.card(model))
+    session = await stage.session(engine=engine)
+    for number in range(6):
+        await stage.ask(session, f"{number}")
+        if near(session):
+            break
+    await session._preparer.take(engine)
+    n_calls, gate = len(writer.calls), near(session)[0]
+    await stage.ask(session, "word" * (gate.trigger - gate.used + 500))
+    assert 0 < n_calls == len(writer.calls)
+    done = session.compactions.all[0]
+    assert (done.status, done.trigger, done.summary_source) == ("completed", "auto", "model")
+    assert "in the morning" in (done.summary or "")
+    assert done.post_tokens is not None
+    assert done.post_tokens < done.pre_tokens
+    assert done.cut < done.pre_count

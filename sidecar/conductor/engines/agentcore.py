@@ -146,7 +146,8 @@ class AgentcoreEngine(CommittingEngine):
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
         compactor = new_compaction(_config(given, request, model, infos), breaker=self._breaker)
-        messages = with_unread(self._sync(given.history), given.history, self._turn_at)
+        # A copy: while the model writes, the conversation may grow.
+        messages = list(with_unread(self._sync(given.history), given.history, self._turn_at))
         plan, is_forced = self._plan(messages, request, compactor)
         if plan is None:
             return _NOTHING

@@ -96,11 +96,13 @@ class PreparedSummary:
         engine: the engine that made it.
         text: the summary.
         node_id: the first entry that it does not cover.
+        mended: the lines that its check dropped, each with the reason.
     """
 
     engine: str
     text: str
     node_id: str
+    mended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
