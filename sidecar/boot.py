@@ -35,6 +35,7 @@ from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
+from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -135,6 +136,7 @@ def build(
         ),
         surroundings=lambda roots: describe_surroundings(roots, date.today()),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
+        factors=ModelFactors(home / "model-factors.json"),
     )
     tracer = Tracer(home / "traces", _clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +47,38 @@ def sync_folder(folder: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def read_state_file(path: Path, most_bytes: int) -> bytes:
+    """Return the content of the file at *path*, at most *most_bytes* of it.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file.
+    """
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(f"{path.name} is not a regular file")
+    with path.open("rb") as file:
+        return file.read(most_bytes)
+
+
+def replace_state_file(path: Path, data: bytes) -> None:
+    """Write *data* to the file at *path* for its user alone; a crash leaves the old content or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    make_private_folder(path.parent)
+    fd, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def close_state_folders(home: Path) -> None:

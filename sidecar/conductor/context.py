@@ -14,6 +14,7 @@ from functools import reduce
 import msgspec
 
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
+from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,
     TURN_TOKENS,
@@ -78,11 +79,11 @@ class Weights:
             self.quarters + other.quarters,
         )
 
-    def occupancy(self, overhead: Overhead) -> int:
-        """Return the tokens of a request with these entries, best known."""
+    def occupancy(self, overhead: Overhead, factor: float = 1.0) -> int:
+        """Return the tokens of a request with these entries, best known; *factor* is that of the model."""
         if self.anchor is None:
-            return self.tokens + overhead.total
-        return self.anchor.reported_tokens + self.tokens - self.anchor.estimated_tokens
+            return round(factor * (self.tokens + overhead.total))
+        return self.anchor.reported_tokens + round(factor * (self.tokens - self.anchor.estimated_tokens))
 
     def surplus(self, overhead: Overhead) -> int:
         """Return how much more than a quarter of the characters the provider counted last, 0 for no more."""
@@ -98,9 +99,15 @@ class ContextMeter:
     Attributes:
         session_total: the tokens that the session has used so far, in this process and before.
         cost: their price in US dollars, as far as there was one when they were used; None for no price.
+        factors: how far the providers' counts of tokens are from the estimate, by model.
     """
 
-    def __init__(self, session_total: TokenCounts | None = None, cost: float | None = None) -> None:
+    def __init__(
+        self,
+        session_total: TokenCounts | None = None,
+        cost: float | None = None,
+        factors: ModelFactors | None = None,
+    ) -> None:
         self._index: Index[Weights] = Index(
             Weights, lambda weights, entry, in_view: weights.plus(weigh_entry(entry))
         )
@@ -108,6 +115,7 @@ class ContextMeter:
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or TokenCounts(0, 0)
         self.cost = cost
+        self.factors = factors or ModelFactors()
 
     def weigh(self, history: History) -> Weights:
         """Weigh *history*; only its new entries are weighed."""
@@ -123,14 +131,23 @@ class ContextMeter:
         total = reduce(Weights.plus, (self._view[id(entry.turn)][1] for entry in entries), Weights())
         return replace(total, anchor=self._index.of(history).anchor)
 
-    def count(self, usage: Usage, card: ModelCard | None, sent: Weights) -> UsageAnchor | None:
-        """Add the usage of one call of the model of *card*, with *sent* as the weights of its request.
+    def count(
+        self, usage: Usage, card: ModelCard | None, sent: Weights, overhead: Overhead
+    ) -> UsageAnchor | None:
+        """Add the usage of one call.
+
+        Args:
+            usage: the tokens that the provider reported.
+            card: the card of the model, None for an unknown one.
+            sent: the weights of the entries of its request.
+            overhead: the tokens of the request beside them.
 
         Returns:
             The anchor for the answer; None where the provider reported no request tokens.
         """
         last = self._last_turn = self.add(usage, card)
         request = last.input + last.cache_read + last.cache_write
+        self.factors.learn(card, estimated=sent.tokens + overhead.total, reported=request)
         return UsageAnchor(request, sent.tokens) if request else None
 
     def add(self, usage: Usage, card: ModelCard | None) -> TokenCounts:
@@ -165,7 +182,8 @@ class ContextMeter:
     ) -> ContextUsage:
         """Return the whole picture of a request with *weights*; *detail* adds where its tokens come from."""
         window = card.context_window if card else 0
-        used = weights.occupancy(overhead)
+        factor = self.factors.of(card)
+        used = weights.occupancy(overhead, factor)
         fixed = replace(_NOTHING, system=overhead.system, tool_defs=overhead.tool_defs, rules=overhead.rules)
         return ContextUsage(
             used=used,
@@ -176,6 +194,7 @@ class ContextMeter:
             as_of_node=node,
             engine_view=views,
             by=_add(fixed, weights.by) if detail else None,
+            factor=factor if detail else None,
             last_turn=self._last_turn,
             session_total=self.session_total,
             cost=self.cost,

@@ -83,8 +83,8 @@ class ContextUsage:
 
     *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
     of *window* in percent. *limitBy* is ``price`` where a compaction is due before the window needs it,
-    because later calls save more than it costs. *rules* are the rule files that the model is shown; they come
-    with *by*.
+    because later calls save more than it costs. With *by* come *rules*, the rule files that the model is
+    shown, and *factor*, the tokens that its provider counts for one of the estimate, learned from usage.
     """
 
     kind: ClassVar[str] = "usage"
@@ -101,6 +101,7 @@ class ContextUsage:
     cost: float | None = None
     rules: tuple[RuleFileUsage, ...] | None = None
     limit_by: Literal["price"] | None = None
+    factor: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sidecar.capabilities.contract import Confine, ToolContext, ToolObserver
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
+from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
@@ -76,6 +77,7 @@ class SessionDeps:
     confine: Confine | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
+    factors: ModelFactors = field(default_factory=ModelFactors)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
     model_idle_timeout_s: float = 300.0

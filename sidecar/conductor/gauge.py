@@ -72,7 +72,7 @@ class EngineInputs:
             beside += max(finds, weights.surplus(overhead))
         else:
             beside += finds
-            known = weights.occupancy(overhead) + entering
+            known = weights.occupancy(overhead, self._meter.factors.of(card)) + entering
         return EngineInput(
             history=history,
             card=card,
@@ -128,7 +128,7 @@ class ContextGauge:
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:
         """Count one call of the model of *card*; its size becomes part of the answer's entry."""
-        anchor = self._meter.count(usage, card, self._weigh_request())
+        anchor = self._meter.count(usage, card, self._weigh_request(), self._head.overhead())
         if anchor is not None:
             self._history.note_usage(anchor)
 

@@ -128,7 +128,7 @@ def wire_session(
         on_branch=lambda: compactor.end_backstop(),
         records_with=lambda turns: prompts.stored.records_with(turns),
     )
-    meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost)
+    meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)
     knowledge = Knowledge(
         deps.library,
         info.sid,

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:c96ef114897b3d78084681626ea225f753ab73f89f1f0705258219c56b1595b0"
+SCHEMA_HASH: Final = "sha256:01584a4bf06eba0aa66d287e1812241bc9cafa3f2c1e99cec888eca134794151"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -262,7 +262,7 @@ export interface ContextFilesResult {
   files: ContextFile[];
 }
 
-/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. `rules` are the rule files that the model is shown; they come with `by`. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. With `by` come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -277,6 +277,7 @@ export interface ContextUsage {
   cost?: number;
   rules?: RuleFileUsage[];
   limitBy?: "price";
+  factor?: number;
 }
 
 /** The session to measure; `detail` adds the origin of the tokens. */
