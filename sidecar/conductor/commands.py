@@ -20,7 +20,6 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.loss import count_states
 from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
@@ -134,7 +133,7 @@ class Commands:
         done = await self._changes.compact(self._new_id(), self._engines.resolve(request))
         if done.status != "completed":
             return describe_result(done)
-        loss = done.loss or self._losses.count(done, await self._losses.read(done))
+        loss = done.loss or (await self._losses.read(done)).loss
         listed = " /loss lists them." if loss.let_go else ""
         return f"{describe_result(done)}\n{describe_let_go(loss)}{listed}"
 
@@ -176,18 +175,13 @@ class Commands:
         """List the facts that the model does not see whole any more; *rest* is a kind, or empty for all."""
         view = self._planner.view(self._engines.own_name, self._engines.automatic())
         report = await self._losses.read_now(view.entries)
-        if not report:
+        if not report.facts:
             return "The model sees the whole conversation; nothing is lost."
-        loss = count_states(report)
-        kinds = [each.kind for each in loss.kinds]
+        kinds = [each.kind for each in report.loss.kinds]
         if rest and rest not in kinds:
             return f"There are no facts of the kind {rest!r} in it. There are: {', '.join(kinds) or 'none'}."
-        lost = [
-            fact
-            for fact in self._losses.list_facts(report)
-            if fact.state != "kept" and rest in ("", fact.kind)
-        ]
-        lines = [describe_let_go(loss), *map(fact_line, lost[:_MAX_LINES])]
+        lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "letGo"))
+        lines = [describe_let_go(report.loss), *map(fact_line, self._losses.show(lost[:_MAX_LINES]))]
         if len(lost) > _MAX_LINES:
             lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
         return "\n".join(lines)

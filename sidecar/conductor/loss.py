@@ -186,11 +186,31 @@ class FactLedger:
                 self._calls[block.id] = block, entry.origin[0] if entry.origin else entry.node_id
 
 
-def report_facts(facts: Iterable[HeldFact], shown: TextLookup) -> list[tuple[HeldFact, FactState]]:
-    """Return *facts* with their state in the text that is *shown*, by kind."""
-    found = [(fact, state_of(fact, shown)) for fact in facts]
-    order = {kind: position for position, kind in enumerate(FactKind)}
-    return sorted(found, key=lambda each: order[each[0].kind])
+@dataclass(frozen=True, slots=True)
+class LossReport:
+    """The facts of a folded part with their states, by kind, and the counts."""
+
+    facts: Sequence[tuple[HeldFact, FactState]] = ()
+    loss: Loss = field(default_factory=lambda: Loss(0, 0, 0))
+
+    def select(
+        self, kinds: Collection[FactName] | None = None, states: Collection[FactState] | None = None
+    ) -> Sequence[tuple[HeldFact, FactState]]:
+        """Return the facts of some *kinds* and *states*, of all for None."""
+        return [
+            (fact, state)
+            for fact, state in self.facts
+            if (kinds is None or _NAMES[fact.kind] in kinds) and (states is None or state in states)
+        ]
+
+
+def report_facts(facts: Iterable[HeldFact], shown: TextLookup) -> LossReport:
+    """Return the report of *facts*, which stand or do not in the text that is *shown*."""
+    by_kind: dict[FactKind, list[tuple[HeldFact, FactState]]] = {kind: [] for kind in FactKind}
+    for fact in facts:
+        by_kind[fact.kind].append((fact, state_of(fact, shown)))
+    found = [each for some in by_kind.values() for each in some]
+    return LossReport(found, count_states(found))
 
 
 def state_of(fact: HeldFact, shown: TextLookup) -> FactState:
@@ -277,16 +297,16 @@ def texts_in(value: object) -> Iterator[str]:
                 yield from texts_in(each)
 
 
-def count_states(report: Iterable[tuple[HeldFact, FactState]], n_mended: int = 0) -> Loss:
-    """Return the counts of *report*, in all and by kind."""
-    counts = Counter((fact.kind, state) for fact, state in report)
+def count_states(facts: Iterable[tuple[HeldFact, FactState]]) -> Loss:
+    """Return the counts of *facts*, in all and by kind."""
+    counts = Counter((fact.kind, state) for fact, state in facts)
     kinds = tuple(
         KindLoss(_NAMES[kind], *(counts[kind, state] for state in get_args(FactState)))
         for kind in FactKind
         if any(counts[kind, state] for state in get_args(FactState))
     )
     kept, shortened, let_go = (sum(counts[kind, state] for kind in FactKind) for state in get_args(FactState))
-    return Loss(kept, shortened, let_go, n_mended, kinds)
+    return Loss(kept, shortened, let_go, kinds=kinds)
 
 
 def as_reported(fact: HeldFact, state: FactState, pinned: Collection[str]) -> ReportedFact:

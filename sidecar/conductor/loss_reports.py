@@ -8,10 +8,10 @@ the two branches whenever it is asked for, also after a restart.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.compaction_records import as_standing, changed_only_the_view
@@ -22,18 +22,15 @@ from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss import (
     FactLedger,
     HeldFact,
+    LossReport,
     TextLookup,
     as_reported,
-    count_states,
     report_facts,
     text_shown,
 )
-from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
+from sidecar.conductor.loss_values import FactState, Pin, ReportedFact
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
-
-LossReport: TypeAlias = Sequence[tuple[HeldFact, FactState]]
-"""Each fact of a compaction's folded part and its state, by kind."""
 
 COUNT_WAIT_S: Final = 0.25
 MAX_COUNTED: Final = 100_000
@@ -78,38 +75,36 @@ class LossReports:
         done, _ = await asyncio.wait([counting], timeout=COUNT_WAIT_S)
         if not done or counting.exception() is not None:
             return result
-        n_mended = len((result.info or {}).get("mended", ()))
-        return replace(result, loss=count_states(counting.result(), n_mended))
+        return replace(result, loss=with_mended(counting.result(), result.info).loss)
 
     async def read(self, done: Compaction) -> LossReport:
         """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""
         if done.status != "completed" or done.before_head is None:
-            return ()
+            return LossReport()
         key = (done.compaction_id, self.text_beside())
         if self._last is None or self._last[0] != key:
             before = self._history.history_at(done.before_head)
-            self._last = (key, await self._compare(before, self.view_after(done, before)))
+            report = await self._compare(before, self.view_after(done, before))
+            self._last = (key, with_mended(report, done.info))
         return self._last[1]
 
     async def read_now(self, view: Sequence[Entry]) -> LossReport:
         """Return the facts that stand behind *view*, the entries that the next request shows."""
-        key = (f"now {self._history.head}", self.text_beside())
-        if self._last is None or self._last[0] != key:
-            self._last = (key, await self._compare(self._history.current, view))
-        return self._last[1]
+        return await self._compare(self._history.current, view)
+
+    async def find(self, report: LossReport, fact_id: str) -> HeldFact | None:
+        """Return a fact of *report*, None where it has no such one."""
+        facts = (fact for fact, _ in report.facts if fact.fact_id == fact_id)
+        return await asyncio.to_thread(next, facts, None)
+
+    def show(self, facts: Iterable[tuple[HeldFact, FactState]]) -> tuple[ReportedFact, ...]:
+        """Return *facts* as clients see them."""
+        pinned = {pin.pin_id for pin in self._pins()}
+        return tuple(as_reported(fact, state, pinned) for fact, state in facts)
 
     def text_beside(self) -> str:
         """Return the text that the model sees beside the conversation: the system prompt and all rules."""
         return "\n".join((self._system(), *(self._engine_input().rules or ())))
-
-    def count(self, done: Compaction, report: LossReport) -> Loss:
-        """Return the counts of the *report* of *done*."""
-        return count_states(report, len((done.info or {}).get("mended", ())))
-
-    def list_facts(self, report: LossReport) -> Sequence[ReportedFact]:
-        """Return the facts of *report* as clients see them."""
-        pinned = {pin.pin_id for pin in self._pins()}
-        return [as_reported(fact, state, pinned) for fact, state in report]
 
     def view_after(self, done: Compaction, before: History) -> Sequence[Entry]:
         """Return the entries that the model saw right after *done*."""
@@ -129,6 +124,12 @@ class LossReports:
             return report_facts(facts, TextLookup(f"{text_shown(view)}\n{beside}"))
 
         return await asyncio.to_thread(compare)
+
+
+def with_mended(report: LossReport, info: Mapping[str, Any] | None) -> LossReport:
+    """Return *report* with the number of lines that *info* names as dropped from the summary."""
+    n_mended = len((info or {}).get("mended", ()))
+    return replace(report, loss=replace(report.loss, mended=n_mended))
 
 
 def log_failure(counting: asyncio.Future[LossReport]) -> None:

@@ -107,10 +107,9 @@ class Pins:
         done = [each for each in reversed(self._compactions.all) if each.status == "completed"]
         report = await self._losses.read_now(self._view())
         for each in (*done[:_REPORTS], None):
-            found = next((fact for fact, _ in report if fact.fact_id == fact_id), None)
-            if found is not None:
+            if (found := await self._losses.find(report, fact_id)) is not None:
                 return Pin(fact_id, found.text, found.node_id)
-            report = await self._losses.read(each) if each is not None else ()
+            report = await self._losses.read(each) if each is not None else report
         return None
 
     async def add(self, pin: Pin) -> Pin:

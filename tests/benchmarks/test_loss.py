@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from histories import entry_of
-from sidecar.conductor.loss import FactLedger, TextLookup, count_states, report_facts, text_shown
+from sidecar.conductor.loss import FactLedger, TextLookup, report_facts, text_shown
 from sidecar.conductor.loss_values import Loss
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
@@ -61,7 +61,7 @@ def test_a_report_costs_a_look_up_for_each_fact_that_is_known() -> None:
             history: History = history, view: tuple[Entry, ...] = view, ledger: FactLedger = ledger
         ) -> Loss:
             facts = ledger.facts_of(history.list_folded(view), view, TOOL_EFFECTS)
-            return count_states(report_facts(facts, TextLookup(text_shown(view))))
+            return report_facts(facts, TextLookup(text_shown(view))).loss
 
         began = time.process_time()
         loss = report()

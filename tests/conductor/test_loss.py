@@ -71,7 +71,7 @@ def a_round(number: int) -> list[Turn]:
 
 def report(before: History, view: Sequence[Entry]) -> list[tuple[HeldFact, FactState]]:
     facts = FactLedger().facts_of(before.list_folded(view), view, TOOL_EFFECTS)
-    return report_facts(facts, TextLookup(text_shown(view)))
+    return [*report_facts(facts, TextLookup(text_shown(view))).facts]
 
 
 def check(before: History, view: Sequence[Entry]) -> list[tuple[HeldFact, FactState]]:

@@ -11,6 +11,7 @@ from sidecar.conductor import loss_reports
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.loss import LossReport
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
@@ -34,7 +35,7 @@ async def a_compaction(
 
 
 async def facts_of(session: Session, done: Compaction) -> list[ReportedFact]:
-    return [*session.losses.list_facts(await session.losses.read(done))]
+    return [*session.losses.show((await session.losses.read(done)).facts)]
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime", "summarizing"])
@@ -43,7 +44,7 @@ async def test_the_event_has_the_counts_of_the_list(make_stage: Any, engine: str
     facts = await facts_of(session, done)
     assert done.loss is not None
     assert done.loss.total == len(facts) > 2
-    assert done.loss == session.losses.count(done, await session.losses.read(done))
+    assert done.loss == (await session.losses.read(done)).loss
     entries = session.history.graph.entries
     assert all(fact.node_id in entries for fact in facts)
     name = next(fact for fact in facts if fact.text == "port 7013")
@@ -158,8 +159,8 @@ async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_sta
 async def test_a_compaction_that_folded_nothing_has_an_empty_report(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]], repeat=True)
     session = await stage.session()
-    assert await session.losses.read(replace(NEVER, before_head=None)) == ()
-    assert await session.losses.read(replace(NEVER, status="failed")) == ()
+    assert await session.losses.read(replace(NEVER, before_head=None)) == LossReport()
+    assert await session.losses.read(replace(NEVER, status="failed")) == LossReport()
 
 
 NEVER = Compaction(
@@ -175,3 +176,10 @@ NEVER = Compaction(
     before_head=None,
     undoable=False,
 )
+
+
+async def test_the_list_of_now_follows_notes_that_move_no_head(make_stage: Any) -> None:
+    stage, session, done = await a_compaction(make_stage, "summarizing")
+    assert "Facts of the folded part" in (await stage.ask(session, "/loss")).text
+    await session.undo(done.compaction_id, force=False, expect_head=None)
+    assert "The model sees the whole conversation" in (await stage.ask(session, "/loss")).text

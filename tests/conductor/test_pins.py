@@ -44,7 +44,7 @@ async def test_a_pinned_fact_comes_back_and_stays_with_every_engine(make_stage: 
     done = next((each for each in session.compactions.all if each.status == "completed"), None)
     pin = session.pins.of_text("port 7013")
     if done is not None:
-        facts = session.losses.list_facts(await session.losses.read(done))
+        facts = session.losses.show((await session.losses.read(done)).facts)
         found = await session.pins.find_fact(next(f.fact_id for f in facts if f.text == "port 7013"))
         assert found is not None
         assert found.node_id in session.history.graph.entries
@@ -55,7 +55,7 @@ async def test_a_pinned_fact_comes_back_and_stays_with_every_engine(make_stage: 
         assert "\n- port 7013" in stage.model.calls[-1].conversation.system
         await session.compact(CompactionRequest()).outcome
     if done is not None:
-        again = session.losses.list_facts(await session.losses.read(done))
+        again = session.losses.show((await session.losses.read(done)).facts)
         assert [(f.state, f.pinned) for f in again if f.fact_id == pin.pin_id] == [("kept", True)]
     await session.pins.remove(pin.pin_id)
     await stage.ask(session, "and now?")

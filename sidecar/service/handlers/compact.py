@@ -124,14 +124,8 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
 async def read_facts(session: Session, done: Compaction, params: m.CompactReadParams) -> m.CompactReadResult:
     """Return a page of the facts that *done* folded away."""
     report = await session.losses.read(done)
-    loss, facts = session.losses.count(done, report), session.losses.list_facts(report)
-    wanted = [
-        fact
-        for fact in facts
-        if (params.kinds is None or fact.kind in params.kinds)
-        and (params.states is None or fact.state in params.states)
-    ]
-    page, next_cursor = take_page(wanted, params.cursor, params.limit)
+    chosen, next_cursor = take_page(report.select(params.kinds, params.states), params.cursor, params.limit)
+    page, loss = session.losses.show(chosen), report.loss
     content = "\n".join(
         (describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended), *map(fact_line, page))
     )
