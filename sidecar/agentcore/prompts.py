@@ -36,7 +36,8 @@ _HEADINGS = """## Goal
 
 _CARE = (
     "Keep file paths, commands, names, numbers and error messages exactly as they are written. "
-    "Keep every rule and wish of the user that still holds. Write `none` under a heading that has nothing."
+    "Keep every rule and wish of the user that still holds, word for word in double quotes. "
+    "Write `none` under a heading that has nothing."
 )
 
 HISTORY_INSTRUCTION = (

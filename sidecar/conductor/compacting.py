@@ -272,6 +272,8 @@ class Compactor:
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)
+        if done.summary_source == "model":
+            self._deps.on_summary(result.summary, given.history)
         return done
 
     async def keep(self, done: Compaction) -> None:

@@ -16,6 +16,7 @@ from sidecar.conductor.engines.contract import CompactionResult, EngineInput, Fr
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import Models, SessionTools
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
@@ -99,6 +100,7 @@ class CompactorDeps:
         with_loss: returns a result with the facts counted that it folds away.
         cached: the conversation as the summarising model's provider has it in its cache, None for none.
         count: counts the usage of a call of that model.
+        on_summary: called with a summary by that model, and the conversation that it was made of.
         fresh: reads files as they are now.
         is_stale: whether the file that the model named by a path changed since it was shown.
         new_id: makes ids.
@@ -113,6 +115,7 @@ class CompactorDeps:
     summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
     cached: Callable[[], CachedRequest | None]
     count: Callable[[Usage], object]
+    on_summary: Callable[[str, History], object]
     with_loss: Callable[[EngineInput, CompactionResult], Awaitable[CompactionResult]]
     fresh: FreshFiles
     is_stale: Callable[[str], bool]

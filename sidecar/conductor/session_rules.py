@@ -176,10 +176,13 @@ class SessionRules:
         )
         return next(each for each in self.all if each.id == rule.id)
 
-    def propose(self, summary: str) -> None:
-        """Take over the rules that a model's *summary* quotes from prompts of the conversation."""
-        entries = self._history.graph.entries
-        prompts = {node: prompt_text(entries[node].turn.blocks) for node in self._path if node in entries}
+    def propose(self, summary: str, history: History) -> None:
+        """Take over the rules that a model's *summary* of *history* quotes from its prompts."""
+        prompts = {
+            self._first_node(entry): prompt_text(entry.turn.blocks)
+            for entry in history
+            if entry.kind == "user"
+        }
         for node, quote in find_quotes(summary, prompts):
             if not any(quote in rule.text or rule.text in quote for rule in self.all):
                 self._keep(

@@ -225,6 +225,7 @@ def wire_session(
         summarizer=lambda: deps.models.summarizer(meta.info.model),
         cached=lambda: agent.cached_request(),
         count=lambda usage: meter.add(usage, deps.models.card(deps.models.summarizer_id(meta.info.model))),
+        on_summary=lambda summary, of: user_rules.propose(summary, of),
         with_loss=losses.with_counts,
         fresh=files.look,
         is_stale=files.is_stale,

@@ -32,7 +32,8 @@ TURN_MARK = "»"
 _POINTS = """\
 - Keep what is concrete: file paths, identifiers, numbers, commands with their outcome, error text, decisions
   and the reasons given for them.
-- Prefer the specific words of the transcript to a paraphrase. Quote rules that the user set word for word.
+- Prefer the specific words of the transcript to a paraphrase. Quote rules that the user set word for word,
+  in double quotes.
 - Fold a carried digest into the new one: what still holds stays, word for word.
 - Write in the language of the user's prompts; the headings stay as they are.
 - Invent nothing. What the transcript does not say, the digest does not say.

@@ -81,11 +81,19 @@ regola и в во на с со к по из от для не ни никогда
 должна должны используй используйте ты вы мы это пожалуйста правило надо нужно снова gilt gelten hinfällig
 aufgehoben vergiss streiche ignoriere olvida ignora quita oublie supprime esqueça remova dimentica togli
 забудь отмени сними scrap revoke withdraw disregard cancel lifted gone void cancelled obsolete hold holds
-remove under over within aus
+remove under over within aus i'd prefer really rather much but appreciate
 """
 """Words of any of the languages that say nothing of what a sentence is about."""
 
 _STOP: Final = frozenset(_STOP_WORDS.split())
+_RELEASE: Final = re.compile(
+    r"no longer|no need|needn't|(?:don't|do not) (?:need|have) to|any ?more|nicht mehr|keine? \w+ mehr|brauch"
+    r"|ya no|plus besoin|n'est plus|não precisa|já não|non (?:serve|occorre)|non è più|больше не|不用|不必"
+    r"|不再|无需"
+    r"|必要は|なくて|필요"
+)
+"""Words of a permission that end a demand."""
+
 _NUMBER: Final = re.compile(r"\d[\d.,_]*\w?")
 
 StatementKind = Literal["rule", "permission", "withdrawal"]
@@ -100,7 +108,7 @@ class Statement:
         text: the sentence, word for word.
         kind: a rule, a permission, or the withdrawal of a rule by that name.
         words: its subject.
-        is_ban: whether it forbids.
+        is_ban: whether it forbids; of a permission, whether it says that something need not be.
     """
 
     text: str
@@ -137,7 +145,12 @@ def state(sentence: str, *, is_rule: bool = False) -> Iterator[Statement]:
         before = [each.end() for each in _CLAUSE_END.finditer(typed, 0, start)]
         first, last = (before[-1] if before else 0), (after.start() if after else len(sentence))
         kind: StatementKind = "withdrawal" if is_withdrawal else "permission"
-        yield Statement(text=sentence, kind=kind, words=content_words(sentence[first:last]), is_ban=False)
+        yield Statement(
+            text=sentence,
+            kind=kind,
+            words=content_words(sentence[first:last]),
+            is_ban=bool(_RELEASE.search(typed.lower())),
+        )
         rest = typed[last:].lstrip(" ,;:")
         rest = re.sub(r"^(?:but|aber|pero|mais|mas|ma|но)\s", "", rest)
     if is_rule or sets_rule(rest):
@@ -202,9 +215,13 @@ def relate(newer: Statement, older: Statement) -> Relation | None:
         numbers = [any(map(_NUMBER.fullmatch, each)) for each in (differs, newer.words - shared)]
         is_other_number = all(map(_NUMBER.fullmatch, differs)) and len(newer.words) == len(older.words)
         return "ends" if differs and is_other_number and all(numbers) and shared else None
+    if newer.kind == "permission" and not (older.is_ban or newer.is_ban):
+        # To go ahead with something takes back no wish about it, unless it says that the wish is over.
+        return "disputes" if covered >= CLEAR_SHARE else None
     if covered >= CLEAR_SHARE:
         return "ends"
-    return "disputes" if covered >= UNCLEAR_SHARE else None
+    is_near = covered >= UNCLEAR_SHARE and (newer.kind == "permission" or len(shared) > 1)
+    return "disputes" if is_near else None
 
 
 @dataclass(slots=True)

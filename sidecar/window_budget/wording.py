@@ -21,6 +21,11 @@ _LEAD = re.compile(
 """What stands before an order in an English sentence: "I don't know" gives none, "so don't" does."""
 
 _START = re.compile(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
+_REPORT = re.compile(
+    r"\b(?:doesn't|does not|isn't|is not|didn't|did not|wasn't|was not) (?:adher|follow|respect|obey|match)"
+)
+"""A sentence with these words reports how things are."""
+
 _LEAD_CHARS = 20
 
 _ENGLISH_ORDERS = (
@@ -35,7 +40,7 @@ _ENGLISH_ORDERS = (
     r"|(?:house |ground |hard )?(?:rule|constraint|convention|guideline|requirement)s?(?: \d+)?(?: is|: )"
 )
 _OPENINGS = (
-    r"make sure |ensure "
+    r"make sure (?!(?:this|it|they|these|those)\b)|ensure (?!(?:this|it|they|these|those)\b)"
     r"|(?:no|keinen?|keine|sin|sans|sem|niente|nessun\w?|без) (?!problem|worries|idea|need|thanks|luck"
     r"|doubt|remove"
     r"|add |it |this |that |i |we |you |just|make|do |let|please|not |one |longer"
@@ -234,7 +239,7 @@ def sets_rule(text: str) -> bool:
     """
     lower = text.lower().replace("’", "'")
     if _finds(_RULE, _ASIAN_RULE, lower):
-        return True
+        return "\n" in lower or not _REPORT.search(lower)
     return any(
         lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()])
         for words, lead in ((_ORDER, _LEAD), (_OPENING, _START))

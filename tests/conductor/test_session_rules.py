@@ -248,3 +248,26 @@ async def test_a_new_follower_is_sent_the_rules(make_stage: Any) -> None:
     await session.add_rule("answer in Latin")
     session.introduce()
     assert published(session) == [["answer in Latin"], ["answer in Latin"]]
+
+
+QUOTING = '# Objective\nparser\n# Guardrails\n- "Money is in cents."\n- "Money is in dollars."\n# Plan\nnone'
+
+
+async def test_a_summary_proposes_a_rule_that_it_quotes_from_a_prompt(make_stage: Any) -> None:
+    """By its wording it is none, so only the model can see that it is one; it follows the prompt's path."""
+    stage = await make_stage([*[[Say(LONG)]] * 4, [Say(QUOTING + "\n# Carryover\nnone")]], repeat=True)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Fix the parser. Money is in cents.")
+    for prompt in ("one", "two", "three"):
+        await say(stage, session, prompt)
+    assert (await session.compact(CompactionRequest(force=True)).outcome).summary_source == "model"
+    (rule,) = session.rules.standing
+    assert (rule.text, rule.source) == ("Money is in cents.", "summary")
+    await session.undo(None, force=False, expect_head=None)
+    assert texts(session) == ["Money is in cents."]
+    sid = session.sid
+    await stage.hub.close(sid)
+    loaded = (await stage.hub.load(sid)).session
+    assert texts(loaded) == ["Money is in cents."]
+    await loaded.rewind(None, expect_head=None)
+    assert texts(loaded) == []
