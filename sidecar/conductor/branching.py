@@ -70,15 +70,17 @@ def nodes_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequen
     NodeNotFound.
     """
     needed: dict[str, SessionNode] = {}
+    followed: set[str] = set()
     try:
         path = () if leaf is None else graph.node_path(leaf)
         wanted = [node.id for node in path]
         while wanted:
             node_id = wanted.pop()
-            if node_id in graph.entries and node_id not in needed:
-                needed |= {node.id: node for node in graph.node_path(node_id)}
-            if node_id in graph.entries:
-                wanted += [each for each in graph.entries[node_id].origin if each not in needed]
+            if node_id in graph.entries and node_id not in followed:
+                followed.add(node_id)
+                missing = () if node_id in needed else graph.node_path(node_id)
+                needed |= {node.id: node for node in missing}
+                wanted += [*(node.id for node in missing), *graph.entries[node_id].origin]
     except ValueError:
         raise NodeNotFound(sid, leaf or "") from None
     return [node for node in graph.nodes if node.id in needed], len(path)

@@ -10,6 +10,7 @@ import pytest
 from sidecar.boot import ENGINES
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.rule_changes import statements_of_prompt
 from sidecar.conductor.rule_shapes import RulesChanged
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Conversation, TextBlock
@@ -210,6 +211,19 @@ async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any
     assert "answer in Latin" in last_sent(stage)
 
 
+async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Never push to main.")
+    for number in range(9):
+        await say(stage, session, f"Do step {number}: {LONG}")
+        if number % 3 == 2:
+            await session.compact(CompactionRequest(force=True)).outcome
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    assert fork.rules.all == session.rules.all
+    assert len(fork.history.current.originals()) == len(session.history.current.originals())
+
+
 async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
@@ -271,3 +285,25 @@ async def test_a_summary_proposes_a_rule_that_it_quotes_from_a_prompt(make_stage
     assert texts(loaded) == ["Money is in cents."]
     await loaded.rewind(None, expect_head=None)
     assert texts(loaded) == []
+
+
+async def test_a_prompt_is_searched_once_whatever_happens_to_it(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No compaction, undo or rewind looks at the text of a prompt again."""
+    searched: list[str] = []
+
+    def count(text: str, *more: Any) -> Any:
+        searched.append(text)
+        return statements_of_prompt(text, *more)
+
+    monkeypatch.setattr("sidecar.conductor.session_rules.statements_of_prompt", count)
+    stage = await a_stage(make_stage)
+    session = await stage.session(policy={"keepRecent": 600})
+    prompts = ["Never push to main.", *(f"Do step {number}: {LONG}" for number in range(5))]
+    for prompt in prompts:
+        await say(stage, session, prompt)
+        await session.compact(CompactionRequest(force=True)).outcome
+    await session.undo(None, force=True, expect_head=None)
+    await session.rewind(session.history.current[-2].node_id, expect_head=None)
+    assert searched == prompts
