@@ -73,7 +73,6 @@ class SessionRules:
         self,
         meta: SessionMeta,
         history: HistoryWriter,
-        *,
         view: Callable[[], View],
         emit: Callable[[RulesChanged], object],
         clock_ms: Callable[[], int],

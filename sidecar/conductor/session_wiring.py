@@ -22,6 +22,7 @@ from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice, PlanChanged
 from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
@@ -161,8 +162,11 @@ def wire_session(
         info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
     )
 
+    def own_view() -> View:
+        return planner.view(engines.own_name, engines.automatic())
+
     def list_folded() -> tuple[Entry, ...]:
-        view = planner.view(engines.own_name, engines.automatic())
+        view = own_view()
         return history.current.list_folded(view.entries)
 
     background = BackgroundCommands()
@@ -238,13 +242,7 @@ def wire_session(
     preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
     compactor = Compactor(info.sid, history, events, compactions, planner, preparer, compactor_deps)
     gauge = ContextGauge(inputs, history, meter, planner, engines, head)
-    user_rules = SessionRules(
-        meta,
-        history,
-        view=lambda: planner.view(engines.own_name, engines.automatic()),
-        emit=events.emit,
-        clock_ms=deps.clock_ms,
-    )
+    user_rules = SessionRules(meta, history, own_view, events.emit, deps.clock_ms)
     agent = SessionAgent(
         lambda: meta.info,
         deps,
