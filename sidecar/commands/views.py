@@ -100,6 +100,11 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
             sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
             how = "automatically, " if data["trigger"] != "manual" else ""
             screen.note(f"· compacted {how}{sizes}; /undo restores it")
+            if (loss := data.get("loss")) and data["trigger"] != "manual":
+                counts = (loss["kept"], loss["shortened"], loss["letGo"], loss["mended"])
+                screen.note(f"· {describe_loss(*counts)}")
+        case "compactionNear":
+            screen.note(f"· a compaction is near: {data['used']:,} of {data['trigger']:,} tokens")
         case "compaction" if data["status"] == "failed":
             screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":

@@ -193,7 +193,7 @@ export interface Compaction {
   loss?: Loss;
 }
 
-/** The conversation, of `used` tokens, is near the `trigger` of a compaction; `limit` is the window. It comes once, after a turn, when three quarters of the trigger are reached. The instructions of `/compact` and `sidecar/compact/run` steer the summary; else it is made when due. */
+/** The conversation, of `used` tokens, is near the `trigger` of a compaction; `limit` is the window. It comes once, after a turn, when three quarters of the trigger are reached. The instructions of `/compact` and `sidecar/compact/start` steer the summary; else it is made when due. */
 export interface CompactionNear {
   used: number;
   trigger: number;
