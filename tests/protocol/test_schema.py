@@ -30,7 +30,14 @@ from sidecar.protocol.schema import (
 from sidecar.protocol.schema_model import Property, Scalar, Shape, property_of
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
-STAYS_INSIDE = {"bufferOutOfSync", "notPermitted", "toolServerFailed", "clientGone", "clientRefused"}
+STAYS_INSIDE = {
+    "fetchFailed",
+    "bufferOutOfSync",
+    "notPermitted",
+    "toolServerFailed",
+    "clientGone",
+    "clientRefused",
+}
 """Kinds of errors that answer no request: a tool's reply to the model, a notice, a client that is gone."""
 
 
