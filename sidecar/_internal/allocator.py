@@ -24,11 +24,10 @@ _SETTINGS: Final = (
 
 def limit_kept_memory() -> None:
     """Let this process return the memory it frees; without glibc nothing happens."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
+    if sys.platform.startswith("linux"):
+        import ctypes
 
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        for setting in _SETTINGS:
-            library.mallopt(*setting)
+        library = ctypes.CDLL(None)
+        if hasattr(library, "mallopt"):
+            for setting in _SETTINGS:
+                library.mallopt(*setting)
