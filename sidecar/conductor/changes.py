@@ -18,6 +18,7 @@ from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
@@ -67,10 +68,8 @@ class Changes:
         expander: Expander,
         files: SessionFiles,
         gauge: ContextGauge,
-        clock_ms: Callable[[], int],
+        deps: SessionDeps,
         effects: Callable[[], Mapping[str, ToolEffects]],
-        *,
-        digests_branches: bool,
     ) -> None:
         self._meta = meta
         self._history = history
@@ -79,9 +78,9 @@ class Changes:
         self._expander = expander
         self._files = files
         self._gauge = gauge
-        self._clock_ms = clock_ms
+        self._clock_ms = deps.clock_ms
         self._effects = effects
-        self._digests_branches = digests_branches
+        self._digests_branches = deps.compaction.branch_digests
 
     async def compact(self, compaction_id: str, request: CompactionRequest) -> Compaction:
         """Compact on request of a client; *request* names its engine."""

@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from typing import Final, TypeAlias
 
+from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
 from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.compaction_records import CompactionLog
-from sidecar.conductor.content import COMMANDS, SlashCommand
+from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.expanding import ExpandRequest
@@ -28,6 +29,7 @@ from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
+from sidecar.conductor.user_shell import UserShell
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -75,6 +77,7 @@ class Commands:
         options: Options,
         gauge: ContextGauge,
         rules: SessionRules,
+        shell: UserShell,
         fork: Callable[[str], Awaitable[str]],
         new_id: Callable[[], str],
     ) -> None:
@@ -90,6 +93,7 @@ class Commands:
         self._options = options
         self._gauge = gauge
         self._rules = rules
+        self._shell = shell
         self._fork = fork
         self._new_id = new_id
         self._handlers: dict[str, _Handler] = {
@@ -114,8 +118,13 @@ class Commands:
             "help": self.help,
         }
 
-    async def run(self, command: SlashCommand) -> str:
-        """Run *command* and return the answer for the user; a refusal is an answer too."""
+    async def run(self, command: SlashCommand, cancel: CancelToken) -> str:
+        """Run *command* and return the answer for the user; a refusal is an answer too.
+
+        *cancel* ends a command in the shell.
+        """
+        if command.name == SHELL:
+            return await self._shell.run(command.rest, cancel)
         hint = next(known.hint for known in COMMANDS if known.name == command.name)
         if command.rest and hint is None:
             return f"/{command.name} takes no arguments; to send this to the model, begin with another word."
@@ -272,6 +281,7 @@ class Commands:
     async def help(self, _rest: str) -> str:
         """List the commands."""
         shown = [(f"/{each.name} {each.hint or ''}".strip(), each.description) for each in COMMANDS]
+        shown.append(("!COMMAND", "runs a command; the model sees it and its output with the next prompt"))
         return "\n".join(f"- {usage}: {description}" for usage, description in shown)
 
 

@@ -9,6 +9,7 @@ A prompt that begins with a slash and the name of a command is a command.
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -51,19 +52,31 @@ class SlashCommand:
     rest: str
 
 
+SHELL: Final = "!"
+"""The name of the command that runs a line in the shell."""
+
+_SHELL_LINE: Final = re.compile(r"!\s?([\w./~$\"'({][^\n]*)\n?")
+"""``!=`` and an image of Markdown begin no command, and no text of several lines is one."""
+
+
 def parse_command(content: Sequence[Mapping[str, Any]]) -> SlashCommand | None:
     """Return *content* as a command, None when it is a prompt.
 
-    A command is a single block of text that begins with a slash and a known name.
+    A command is a single block of text that begins with a slash and a known name, or one line that begins
+    with an exclamation mark.
 
     >>> parse_command([{"type": "text", "text": "/compact keep the names"}])
     SlashCommand(name='compact', rest='keep the names')
     >>> parse_command([{"type": "text", "text": "/usr/bin is missing"}]) is None
     True
+    >>> parse_command([{"type": "text", "text": "!git status"}])
+    SlashCommand(name='!', rest='git status')
     """
     if len(content) != 1 or content[0].get("type") != "text":
         return None
     text = content[0].get("text")
+    if isinstance(text, str) and (line := _SHELL_LINE.fullmatch(text)) is not None:
+        return SlashCommand(SHELL, line[1].strip())
     if not isinstance(text, str) or not text.lstrip().startswith("/"):
         return None
     word, *rest = text.split(maxsplit=1)

@@ -7,8 +7,9 @@ client disconnects, or when the answer is not one of the options.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.contract import (
@@ -38,6 +39,16 @@ class PermissionBroker:
     clock_ms: Callable[[], int]
     timeout_ms: int
     policy: Policy
+    _unasked: set[str] = field(default_factory=set)
+
+    @contextmanager
+    def skip_question(self, call_id: str) -> Iterator[None]:
+        """Ask nobody for the tool call *call_id* inside the block; a refusal of the policy holds."""
+        self._unasked.add(call_id)
+        try:
+            yield
+        finally:
+            self._unasked.discard(call_id)
 
     async def ask(self, ask: PermissionQuestion, turn_id: str | None) -> PermissionDecision:
         """Return whether *ask* is allowed; where the user is asked, the first answer decides."""
@@ -45,6 +56,8 @@ class PermissionBroker:
         if verdict.outcome != "ask":
             is_allowed = verdict.outcome == "allow"
             return PermissionDecision(is_allowed, None if is_allowed else verdict.why)
+        if ask.call_id in self._unasked:
+            return PermissionDecision(True)
         clients = tuple(self.host.controllers(self.sid))
         if not clients:
             return PermissionDecision(False)

@@ -49,6 +49,7 @@ from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
+from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
@@ -259,18 +260,7 @@ def wire_session(
         rules=user_rules,
     )
     expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
-    changes = Changes(
-        meta,
-        history,
-        events,
-        compactor,
-        expander,
-        files,
-        gauge,
-        deps.clock_ms,
-        tools.effects,
-        digests_branches=deps.compaction.branch_digests,
-    )
+    changes = Changes(meta, history, events, compactor, expander, files, gauge, deps, tools.effects)
     pins = Pins(
         meta,
         history,
@@ -293,6 +283,7 @@ def wire_session(
         options=options,
         gauge=gauge,
         rules=user_rules,
+        shell=UserShell(meta, history, events, tools, permissions, deps),
         fork=host.fork_of,
         new_id=deps.new_id,
     )

@@ -129,10 +129,10 @@ class TurnRunner:
         notices: OneTimeNotices,
         gauge: ContextGauge,
         answerer: PromptAnswerer,
-        run_command: Callable[[SlashCommand], Awaitable[str]],
+        run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
         take_news: Callable[[], str],
     ) -> None:
-        """*run_command* answers a slash command; *take_news* returns lines that the model is told."""
+        """*run_command* runs a command until its token fires; *take_news* returns lines for the model."""
         self._meta = meta
         self._models = deps.models
         self._clock_ms = deps.clock_ms
@@ -173,7 +173,7 @@ class TurnRunner:
             else:
                 resolve(job.entered, None)
                 self._events.emit(UserMessage(None, job.content, job.author))
-                text = await self._run_command(job.command)
+                text = await self._run_command(job.command, self._stop)
                 self._events.emit_text(text)
                 answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
             if answer.fault is None and answer.stop == "end_turn" and not answer.text:

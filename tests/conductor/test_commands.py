@@ -80,7 +80,8 @@ async def test_help_lists_every_command(make_stage: Any) -> None:
     stage = await make_stage()
     told = await say(stage, await stage.session(), "/help")
     assert [line.split(":")[0] for line in told.splitlines()] == [
-        f"- /{command.name} {command.hint or ''}".strip() for command in COMMANDS
+        *(f"- /{command.name} {command.hint or ''}".strip() for command in COMMANDS),
+        "- !COMMAND",
     ]
 
 

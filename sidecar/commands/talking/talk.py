@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,7 +193,9 @@ class Talk:
             await self.actions.help("")
         else:
             self._is_used = True
-            prompt = await asyncio.to_thread(read_prompt, text, self.actions.folder)
+            prompt: Sequence[Mapping[str, Any]] = [{"type": "text", "text": text}]
+            if not text.startswith("!"):  # in a command no @ names a file
+                prompt = await asyncio.to_thread(read_prompt, text, self.actions.folder)
             if steer and self.display.turn_id is not None:
                 await self.actions.client.turn_steer(self.actions.session.sid, tuple(prompt))
             else:
