@@ -438,6 +438,7 @@ async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None
     assert made[-1].undoable
+    assert (await session.losses.read(made[0])).facts, "its report is there, though the event has no counts"
     kinds = [entry.kind for entry in session.history.current]
     assert (kinds[:2], kinds.count("user")) == (["summary", "user"], 1)
 

@@ -39,7 +39,8 @@ def node_modules() -> Path:
 def project(tmp_path: Path) -> Path:
     folder = tmp_path.resolve() / "project"
     folder.mkdir()
-    (folder / "a.py").write_text("answer = 42\n")
+    lines = (f"value_{number} = {number}\n" for number in range(300))  # worth a compaction
+    (folder / "a.py").write_text("".join(("answer = 42\n", *lines)))
     return folder
 
 
@@ -159,9 +160,10 @@ def test_the_vscode_extension_works_on_the_daemon(
     begun, *told = seen["messages"]
     assert "new conversation" in begun
     assert [text.split(":")[0] for text in told] == ["Compacted", "Undone"], "of the resumed conversation"
-    (_, before, after, _), (transcript,) = seen["executed"][0], seen["opened"]
+    (_, before, after, _), (facts, transcript) = seen["executed"][0], seen["opened"]
     texts = seen["documents"]
     assert texts[before] != texts[after]
+    assert texts[facts].startswith("# The facts behind a compaction\n\nFacts of the folded part: ")
     assert texts[transcript] == texts[before], "it was undone"
 
 

@@ -123,10 +123,10 @@ async function compare(conversation: Conversation): Promise<void> {
     void vscode.window.showInformationMessage("Nothing was compacted yet");
     return;
   }
-  const [before, after] = await Promise.all(
-    ["before", "after"].map((side) => conversation.document(`compaction/${last.compactionId}/${side}.md`)),
-  );
+  const document = (name: string) => conversation.document(`compaction/${last.compactionId}/${name}.md`);
+  const [before, after, facts] = await Promise.all([document("before"), document("after"), document("facts")]);
   await vscode.commands.executeCommand("vscode.diff", before, after, "Compaction: before ↔ after");
+  await vscode.window.showTextDocument(facts, { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true });
 }
 
 async function showContext(conversation: Conversation): Promise<void> {

@@ -78,6 +78,7 @@ const vscode = {
   Uri,
   version: "1.91.0",
   env: { appName: "Visual Studio Code", language: "en" },
+  ViewColumn: { Beside: -2 },
   CancellationTokenSource: class {
     token = token;
     cancel() {}
