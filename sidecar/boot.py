@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -37,6 +37,7 @@ from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
 from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import OpenedSession, StoreReport
+from sidecar.conductor.subagents import Subagents
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
@@ -138,6 +139,7 @@ def build(
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
         factors=ModelFactors(home / "model-factors.json"),
     )
+    parts = replace(parts, run_subagent=Subagents(shelf).run)
     tracer = Tracer(home / "traces", _clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)

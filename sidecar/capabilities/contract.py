@@ -108,6 +108,29 @@ Contract: never raises but for cancellation; everything it started has ended whe
 """
 
 
+@dataclass(frozen=True, slots=True)
+class SubagentTask:
+    """A task for a sub-agent, in so many seconds and calls of tools at most."""
+
+    prompt: str
+    timeout_s: float
+    max_calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubagentEnd:
+    """The end of a sub-agent: its answer, and the reason where it did not finish.
+
+    *tokens* are its tokens by their kind, *cost* their price in US dollars where that is known.
+    """
+
+    text: str
+    problem: str | None
+    n_calls: int
+    tokens: Mapping[str, int]
+    cost: float | None
+
+
 Confine: TypeAlias = Callable[[Sequence[str], Path, Sequence[Path]], Awaitable[list[str]]]
 """``async (argv, cwd, roots) -> argv``: returns the command that runs another one in the sandbox.
 
@@ -125,6 +148,10 @@ class ToolReply:
     locations: tuple[Location, ...] = ()
     diffs: tuple[Diff, ...] = ()
     images: tuple[ImageBlock, ...] = ()
+
+
+RunSubagent: TypeAlias = Callable[[SubagentTask, "ToolContext", CancelToken], Awaitable[SubagentEnd]]
+"""Runs a sub-agent for a call with these surroundings. Contract: it has ended when this returns."""
 
 
 class ReadsPort(Protocol):
@@ -163,6 +190,7 @@ class ToolContext:
         may_fetch_private: whether pages may be fetched from this machine and its network.
         output_folder: the folder for the files of long outputs, None for no files.
         background: the commands that run in the background, None where none can.
+        run_subagent: runs a sub-agent, None where there are none.
         list_folded: returns the entries that the model does not see any more, oldest first.
     """
 
@@ -186,6 +214,7 @@ class ToolContext:
     may_fetch_private: bool = False
     output_folder: Path | None = None
     background: BackgroundCommands | None = None
+    run_subagent: RunSubagent | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
 
 

@@ -91,6 +91,7 @@ EDITS_FILE: Final = ToolEffects("edits", PATH_ARGUMENTS)
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
 PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
 FETCHES_PAGE: Final = ToolEffects("searches", ("url",))
+DELEGATES: Final = ToolEffects("anything")
 RUNS_COMMAND: Final = ToolEffects("runs", COMMAND_ARGUMENTS)
 ANYTHING: Final = ToolEffects("anything", PATH_ARGUMENTS)
 
@@ -128,6 +129,7 @@ _BY_NAME: Final[Mapping[str, ToolEffects]] = MappingProxyType(
     | dict.fromkeys(_EDITORS, EDITS_FILE)
     | dict.fromkeys(("patch", "apply_patch"), PATCHES_FILES)
     | dict.fromkeys(("fetch", "webfetch", "web_fetch"), FETCHES_PAGE)
+    | {"task": DELEGATES}
     | dict.fromkeys(_SHELLS, RUNS_COMMAND)
     | dict.fromkeys((*_THINKERS, *_WATCHERS), NO_EFFECTS)
 )

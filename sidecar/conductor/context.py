@@ -8,7 +8,7 @@ the conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from functools import reduce
 
 import msgspec
@@ -168,6 +168,14 @@ class ContextMeter:
         if (cost := cost_of(card, last)) is not None:
             self.cost = round((self.cost or 0.0) + cost, 6)
         return last
+
+    def add_total(self, tokens: TokenCounts | None, cost: float | None) -> None:
+        """Add the *tokens* of a sub-agent, and their price, to the totals."""
+        if tokens is not None:
+            total = self.session_total
+            self.session_total = TokenCounts(*map(sum, zip(astuple(total), astuple(tokens), strict=True)))
+        if cost is not None:
+            self.cost = round((self.cost or 0.0) + cost, 6)
 
     def usage(
         self,

@@ -10,12 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sidecar.capabilities.contract import Confine, ToolContext, ToolObserver
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.contract import (
+    AskUser,
+    Confine,
+    SubagentEnd,
+    SubagentTask,
+    ToolContext,
+    ToolObserver,
+)
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
 from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import Models, SessionTools
+from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
@@ -57,6 +66,8 @@ class SessionDeps:
         model_idle_timeout_s: a model call without an emission for this time has failed.
         permission_rules: the rules by which the user allows and denies actions.
         may_fetch_private: whether pages may be fetched from this machine and its network.
+        ask: answers the questions of tools, where not the session's own clients do.
+        run_subagent: runs sub-agents for a session with these dependencies and values; None for none.
         confine: confines commands, where the user's settings ask for it.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
@@ -75,6 +86,11 @@ class SessionDeps:
     new_id: Callable[[], str]
     permission_rules: Rules = field(default_factory=Rules)
     may_fetch_private: bool = False
+    ask: AskUser | None = None
+    run_subagent: (
+        Callable[[SessionDeps, SessionInfo, SubagentTask, ToolContext, CancelToken], Awaitable[SubagentEnd]]
+        | None
+    ) = None
     confine: Confine | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.background import BackgroundCommands
-from sidecar.capabilities.command_output import output_folder
-from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, PlanEntry, ToolContext
 from sidecar.capabilities.mcp.contract import ServerHost
 from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.changes import Changes
@@ -23,7 +20,7 @@ from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
 from sidecar.conductor.engines.contract import View
-from sidecar.conductor.events import Notice, PlanChanged
+from sidecar.conductor.events import Notice
 from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.gauge import ContextGauge, EngineInputs
@@ -48,6 +45,7 @@ from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
+from sidecar.conductor.session_tools import make_tools
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
@@ -171,7 +169,7 @@ def wire_session(
         return history.current.list_folded(view.entries)
 
     background = BackgroundCommands()
-    tools = _make_tools(
+    tools = make_tools(
         meta,
         deps,
         roots,
@@ -182,6 +180,7 @@ def wire_session(
         host=host,
         list_folded=list_folded,
         background=background,
+        meter=meter,
     )
     server_host = ServerHost(
         roots[0],
@@ -334,57 +333,3 @@ def wire_session(
         runner=runner,
         prompts=prompts,
     )
-
-
-def _make_tools(
-    meta: SessionMeta,
-    deps: SessionDeps,
-    roots: Sequence[Path],
-    *,
-    files: SessionFiles,
-    rules: RuleFiles,
-    events: SessionEvents,
-    permissions: PermissionBroker,
-    host: SessionHost,
-    list_folded: Callable[[], tuple[Entry, ...]],
-    background: BackgroundCommands,
-) -> SessionTools:
-    """Return the session's tools; each of their calls is given the session's surroundings."""
-
-    async def ask(question: PermissionQuestion) -> PermissionDecision:
-        return await permissions.ask(question, events.turn_id)
-
-    def set_plan(entries: tuple[PlanEntry, ...]) -> None:
-        meta.set_todo(entries)
-        events.emit(PlanChanged(meta.plan_items()))
-
-    home = None if meta.info.ephemeral else deps.home
-    outputs = None if home is None else output_folder(home, meta.info.sid)
-
-    def make_context(call_id: str) -> ToolContext:
-        return ToolContext(
-            session_id=meta.info.sid,
-            call_id=call_id,
-            cwd=roots[0],
-            roots=tuple(roots),
-            workspace=deps.workspace,
-            reads=files,
-            ask=ask,
-            progress=lambda text: None,
-            plan=lambda: meta.todo,
-            set_plan=set_plan,
-            child_started=deps.child_started,
-            max_output_chars=deps.max_output_chars,
-            terminal=host.terminal(meta.info.sid),
-            confine=deps.confine,
-            show_rules=rules.show,
-            sees_images=(card := deps.models.card(meta.info.model)) is not None
-            and "image" in card.modalities,
-            reads_only=permissions.policy.mode == "plan",
-            list_folded=list_folded,
-            may_fetch_private=deps.may_fetch_private,
-            output_folder=outputs,
-            background=background,
-        )
-
-    return deps.toolbox(make_context, events.on_tool)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow
 
 pytestmark = pytest.mark.e2e
@@ -144,3 +145,69 @@ async def test_long_output_is_kept_for_the_model_and_goes_with_the_session(
     assert file.read_text().endswith("\n20000\n")
     await session.client.request("sidecar/session/delete", {"sid": session.sid})
     assert list((tmp_path / "home" / "output").iterdir()) == []
+
+
+class TestSubagents:
+    """A call of ``task`` is a session of its own, within the session that asks."""
+
+    TASK = call("task", title="Look", prompt="Look into a.txt and change it.")
+
+    async def test_its_answer_is_the_result_and_its_questions_are_the_parents(
+        self, project: Path, tmp_path: Path
+    ) -> None:
+        (project / "a.txt").write_text("one\n")
+        asked: list[tuple[str, str]] = []
+
+        def answer(request: PermissionRequest) -> PermissionAnswer:
+            asked.append((request.sid, request.title))
+            return allow(request)
+
+        steps = [
+            self.TASK,
+            call("read", path="a.txt"),
+            call("edit", path="a.txt", old_text="one", new_text="two"),
+            call("task", title="Deeper", prompt="x"),
+            [{"text": "It said one, now it says two."}],
+            DONE,
+            [{"text": "and on"}],
+        ]
+        options = {"models": {"fake-1": {"scripted": steps}}}
+        client = await SidecarClient.spawn(cwd=project, permission=answer, options=options).start()
+        session = await client.start_session(project, model="fake-1")
+        events = [event async for event in session.stream("delegate it")]
+        (finished,) = [event.data for event in events if event.kind == "toolFinished"]
+        assert finished["content"].startswith("It said one, now it says two.\n[the sub-agent made 3 calls of")
+        progress = "".join(str(event.data) for event in events if event.kind == "toolProgress")
+        assert all(title in progress for title in ("Read a.txt", "Edit a.txt", "task"))
+        assert (project / "a.txt").read_text() == "two\n"
+        assert asked == [(session.sid, "Edit a.txt (sub-agent)")]
+        nodes = (await client.session_read(session.sid)).nodes
+        assert "Your task" not in json.dumps([node.blocks for node in nodes])
+        assert [each.sid for each in (await client.session_list()).sessions] == [session.sid]
+        stored = os.listdir(tmp_path / "home" / "sessions")
+        assert {name.partition(".")[0] for name in stored} == {session.sid}
+        await client.close()
+
+    @pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+    async def test_it_is_cancelled_with_its_parent(self, project: Path, open_session: Any) -> None:
+        os.mkfifo(project / "life")
+        steps = (self.TASK, call("bash", command="exec 9>life; echo up >&9; sleep 1000"))
+        session = await open_session(*steps)
+        running = asyncio.ensure_future(run_tools(session, "delegate it"))
+        with await asyncio.to_thread((project / "life").open, "rb") as life:
+            assert await asyncio.to_thread(life.readline) == b"up\n"
+            await session.interrupt()
+            assert await asyncio.to_thread(life.read) == b""
+        (output,) = await running
+        assert "cancelled" in output
+
+    async def test_a_bound_ends_it(self, project: Path, open_session: Any) -> None:
+        (project / "a.txt").write_text("one\n")
+        session = await open_session(
+            call("task", title="Look", prompt="x", max_calls=1),
+            [*call("read", path="a.txt"), *call("read", path="a.txt")],
+            *([call("read", path="a.txt")] * 3),
+            DONE,
+        )
+        output, *_ = await run_tools(session, "delegate it")
+        assert output.startswith("[it did not finish: it made its 1 calls of tools]")

@@ -1,0 +1,97 @@
+"""The tools of a session, and the surroundings that each of their calls is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.background import BackgroundCommands
+from sidecar.capabilities.command_output import output_folder
+from sidecar.capabilities.contract import (
+    PermissionDecision,
+    PermissionQuestion,
+    PlanEntry,
+    SubagentEnd,
+    SubagentTask,
+    ToolContext,
+)
+from sidecar.capabilities.subagent import TASK
+from sidecar.conductor.context import ContextMeter
+from sidecar.conductor.contract import TokenCounts
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import PlanChanged
+from sidecar.conductor.files import SessionFiles
+from sidecar.conductor.permissions import PermissionBroker
+from sidecar.conductor.ports import SessionHost, SessionTools
+from sidecar.conductor.records import from_record
+from sidecar.conductor.rule_files import RuleFiles
+from sidecar.conductor.session_events import SessionEvents
+from sidecar.conductor.session_meta import SessionMeta
+from sidecar.conversation import Entry
+
+
+def make_tools(
+    meta: SessionMeta,
+    deps: SessionDeps,
+    roots: Sequence[Path],
+    *,
+    files: SessionFiles,
+    rules: RuleFiles,
+    events: SessionEvents,
+    permissions: PermissionBroker,
+    host: SessionHost,
+    list_folded: Callable[[], tuple[Entry, ...]],
+    background: BackgroundCommands,
+    meter: ContextMeter,
+) -> SessionTools:
+    """Return the session's tools; each of their calls is given the session's surroundings."""
+
+    async def ask(question: PermissionQuestion) -> PermissionDecision:
+        if deps.ask is not None:
+            return await deps.ask(question)
+        return await permissions.ask(question, events.turn_id)
+
+    async def run_subagent(task: SubagentTask, context: ToolContext, cancel: CancelToken) -> SubagentEnd:
+        assert deps.run_subagent is not None
+        end = await deps.run_subagent(deps, meta.info, task, context, cancel)
+        meter.add_total(from_record(TokenCounts, end.tokens), end.cost)
+        return end
+
+    def set_plan(entries: tuple[PlanEntry, ...]) -> None:
+        meta.set_todo(entries)
+        events.emit(PlanChanged(meta.plan_items()))
+
+    home = None if meta.info.ephemeral else deps.home
+    outputs = None if home is None else output_folder(home, meta.info.sid)
+
+    def make_context(call_id: str) -> ToolContext:
+        return ToolContext(
+            session_id=meta.info.sid,
+            call_id=call_id,
+            cwd=roots[0],
+            roots=tuple(roots),
+            workspace=deps.workspace,
+            reads=files,
+            ask=ask,
+            progress=lambda text: None,
+            plan=lambda: meta.todo,
+            set_plan=set_plan,
+            child_started=deps.child_started,
+            max_output_chars=deps.max_output_chars,
+            terminal=host.terminal(meta.info.sid),
+            confine=deps.confine,
+            show_rules=rules.show,
+            sees_images=(card := deps.models.card(meta.info.model)) is not None
+            and "image" in card.modalities,
+            reads_only=permissions.policy.mode == "plan",
+            list_folded=list_folded,
+            may_fetch_private=deps.may_fetch_private,
+            output_folder=outputs,
+            background=background,
+            run_subagent=None if deps.run_subagent is None else run_subagent,
+        )
+
+    tools = deps.toolbox(make_context, events.on_tool)
+    tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
+    return tools
