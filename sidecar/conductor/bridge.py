@@ -112,6 +112,29 @@ def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
     return tuple(starts)
 
 
+def find_turn(turns: Sequence[Turn], message_index: int, n_messages: int) -> int:
+    """Return the index of the first turn that begins at or behind a message; costs only the turns behind it.
+
+    Args:
+        turns: the turns.
+        message_index: the index of the message.
+        n_messages: the number of messages of all turns.
+
+    >>> results = ToolTurn((ToolResultBlock("1", ""), ToolResultBlock("2", "")))
+    >>> [find_turn([UserTurn(()), results, UserTurn(())], index, 4) for index in range(5)]
+    [0, 1, 2, 2, 3]
+    """
+    at, start = len(turns), n_messages
+    while at:
+        turn, follows_tools = turns[at - 1], at > 1 and isinstance(turns[at - 2], ToolTurn)
+        is_split = isinstance(turn, ToolTurn) and _comes_apart(turn.blocks, follows_tools=follows_tools)
+        start -= len(turn.blocks) if is_split else 1
+        if start < message_index:
+            break
+        at -= 1
+    return at
+
+
 def messages_to_turns(messages: Iterable[Message]) -> tuple[Turn, ...]:
     """Return *messages* as turns; results that follow each other share one tool turn.
 

@@ -135,3 +135,14 @@ def test_a_full_window_is_sorted_out_in_milliseconds(benchmark: BenchmarkFixture
     n_tokens = full.engine.gate(full.engine_input, AUTO).tokens
     tell(f"summarizing, {n_tokens} tokens: gate {gate_s * 1e3:.1f} ms, view {view_s * 1e3:.1f} ms")
     assert view_s <= 5 * gate_s
+
+
+def test_a_plan_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> None:
+    """It looks at the tail, the newest files and as many facts as the digest holds."""
+    forced = CompactionRequest(force=True)
+    short, long = (Session(WindowBudgetEngine(), n_turns, 200_000) for n_turns in (2_000, 20_000))
+    works = [lambda each=each: each.engine.plan(each.engine_input, forced) for each in (short, long)]
+    short_s, long_s = fastest(*works)
+    measured(benchmark, works[1])
+    tell(f"windowBudget plan: {short_s * 1e3:.1f} ms, {long_s * 1e3:.1f} ms: {long_s / short_s:.2f}x")
+    assert long_s / short_s <= 2

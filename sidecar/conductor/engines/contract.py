@@ -364,8 +364,9 @@ def committed_view(
     """
     entries: list[Entry] = []
     if summary is not None:
-        origin = (history[index].node_id for index in range(cut) if index not in pinned)
-        entries.append(Entry(summary, "summary", origin=tuple(origin)))
+        folded = enumerate(history[:cut])
+        origin = tuple(entry.node_id for index, entry in folded if index not in pinned)
+        entries.append(Entry(summary, "summary", origin=origin))
     entries += restored
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)

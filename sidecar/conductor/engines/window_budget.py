@@ -6,13 +6,12 @@ Files come back as they are at the moment the digest is done, not as they were w
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.bridge import messages_to_turns, turn_starts
+from sidecar.conductor.bridge import find_turn, messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -103,7 +102,7 @@ class WindowBudgetEngine(CommittingEngine):
         plan = plan_compaction(self._messages(given), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
-        cut, pinned = _entry_at(given.history, plan.cut), _find_pinned(given.history, plan.prompt_index)
+        cut, pinned = _find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
         uses, overhead = _rank_files(given, plan), given.overhead_tokens
         files_tokens = plan.files_tokens if uses else 0
         files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
@@ -140,12 +139,16 @@ class WindowBudgetEngine(CommittingEngine):
             )
             return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
 
-        budget_request, made, ids = _budget_request(given, request), given.prepared, given.history.node_ids
-        if made is not None and made.node_id in ids:
+        budget_request, made, messages = (
+            _budget_request(given, request),
+            given.prepared,
+            self._messages(given),
+        )
+        if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
             budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
         done = await compact_messages(
-            self._messages(given),
+            messages,
             budget_request,
             invoke=deps.invoke,
             find_files=find,
@@ -153,7 +156,10 @@ class WindowBudgetEngine(CommittingEngine):
             cancel=deps.cancel,
         )
         deps.cancel.raise_if_cancelled()
-        return NoOp(_REASONS[done.noop]) if done.noop is not None else _as_result(given, done, files)
+        if done.noop is not None:
+            return NoOp(_REASONS[done.noop])
+        cut, pinned = _find_cut(given.history, len(messages), done.cut, done.prompt_index)
+        return _as_result(given, done, files, cut, pinned)
 
     async def prepare(
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
@@ -161,15 +167,18 @@ class WindowBudgetEngine(CommittingEngine):
         """Return a model's digest of the head that would be folded now."""
         if deps.invoke is None:
             return None
+        messages = self._messages(given)
         made = await prepare_digest(
-            self._messages(given),
+            messages,
             _budget_request(given, request),
             invoke=deps.invoke,
             deadline_s=deps.deadline_s,
             cancel=deps.cancel,
         )
-        node = None if made is None else given.history.node_at(_entry_at(given.history, made.n_messages))
-        if made is None or node is None:
+        if made is None:
+            return None
+        node = given.history.node_at(find_turn(given.history.turns, made.n_messages, len(messages)))
+        if node is None:
             return None
         return PreparedSummary(engine=self.name, text=made.text, node_id=node)
 
@@ -190,7 +199,7 @@ def _rank_files(given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
         for message in plan.tail.messages
         if isinstance(message, ToolResultMessage)
     }
-    first_kept = _entry_at(given.history, plan.cut)
+    first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
     return rank_by_use(given.history, shown, first_kept, given.tool_effects, given.same_file)[:MOST_LOOKED_AT]
 
 
@@ -220,11 +229,12 @@ def _policy(request: CompactionRequest) -> BudgetPolicy:
     )
 
 
-def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFile]) -> CompactionResult:
+def _as_result(
+    given: EngineInput, done: BudgetResult, files: dict[str, FreshFile], cut: int, pinned: tuple[int, ...]
+) -> CompactionResult:
     """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
     turns, reason = messages_to_turns(done.messages), done.fallback_reason
     folds = done.summary is not None
-    cut, pinned = _entry_at(given.history, done.cut), _find_pinned(given.history, done.prompt_index)
     restored = [(file, files[file.file.path]) for file in done.restored]
     shown_at = {read.path: entry.node_id for entry in given.history[:cut] for read in entry.reads}
 
@@ -257,10 +267,10 @@ def _as_result(given: EngineInput, done: BudgetResult, files: dict[str, FreshFil
     )
 
 
-def _find_pinned(history: History, prompt_index: int | None) -> tuple[int, ...]:
-    """Return the entry of the prompt that stays in front of the cut, if there is one."""
-    return () if prompt_index is None else (_entry_at(history, prompt_index),)
-
-
-def _entry_at(history: History, message_index: int) -> int:
-    return bisect_left(turn_starts(history.turns), message_index)
+def _find_cut(
+    history: History, n_messages: int, cut: int, prompt_index: int | None
+) -> tuple[int, tuple[int, ...]]:
+    """Return the entry of the message at *cut*, and that of the prompt that stays in front of it, if any."""
+    wanted = (cut,) if prompt_index is None else (cut, prompt_index)
+    first_kept, *pinned = (find_turn(history.turns, index, n_messages) for index in wanted)
+    return first_kept, tuple(pinned)
