@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, get_args
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conversation import Entry
@@ -39,6 +40,9 @@ from sidecar.window_budget.tool_use import open_todos
 
 MAX_TEXT_CHARS: Final = 2_000
 """How much of a fact a report shows."""
+
+_BATCH: Final = 500
+"""How many entries are searched for facts before a look whether the report is still wanted."""
 
 _MAX_PLACES: Final = 64
 """Where the rarest word of a text has more places than this, one search of the whole text costs less."""
@@ -127,9 +131,10 @@ class TextLookup:
 
 
 class FactLedger:
-    """The facts of entries, found once for each."""
+    """The facts of entries, found once for each, until *cancel*."""
 
-    def __init__(self) -> None:
+    def __init__(self, cancel: CancelToken | None = None) -> None:
+        self.cancel = cancel or CancelToken()
         self._facts: dict[str, tuple[HeldFact, ...]] = {}
         self._calls: dict[str, tuple[ToolCallBlock, str]] = {}
 
@@ -140,8 +145,16 @@ class FactLedger:
             folded: the entries behind a view, oldest first.
             shown: the view. The calls of folded results may be there, and a todo list newer than theirs.
             tools: the effects of the tools.
+
+        Raises:
+            CancelledByToken: the session was closed.
         """
-        self.add([entry for entry in folded if entry.node_id not in self._facts], shown, tools)
+        for entry in shown:
+            self._note_calls(entry)
+        new = [entry for entry in folded if entry.node_id not in self._facts]
+        for first in range(0, len(new), _BATCH):
+            self.cancel.raise_if_cancelled()
+            self.add(new[first : first + _BATCH], tools)
         found: dict[str, HeldFact] = {}
         for entry in folded:
             for fact in self._facts[entry.node_id]:
@@ -150,13 +163,11 @@ class FactLedger:
             found |= {fact.name: fact for fact in newest_todos(folded)}
         return list(found.values())
 
-    def add(self, entries: Sequence[Entry], shown: Sequence[Entry], tools: CallEffects) -> None:
+    def add(self, entries: Sequence[Entry], tools: CallEffects) -> None:
         """Find the facts of *entries*, of which none is known."""
         called = {
             block.id for entry in entries for block in entry.turn.blocks if isinstance(block, ToolCallBlock)
         }
-        for entry in shown:
-            self._note_calls(entry)
         messages, holders = list[Message](), list[tuple[str, str]]()
         for entry in entries:
             self._note_calls(entry)

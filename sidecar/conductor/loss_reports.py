@@ -13,6 +13,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Any, Final
 
+from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.compaction_records import as_standing, changed_only_the_view
 from sidecar.conductor.contract import Compaction
@@ -62,9 +63,14 @@ class LossReports:
         self._engine_input = engine_input
         self._system = system
         self._pins = pins
-        self._ledger = FactLedger()
+        self._cancel = CancelToken()
+        self._ledger = FactLedger(self._cancel)
         self._lock = Lock()
         self._last: tuple[tuple[str, str], LossReport] | None = None
+
+    def close(self) -> None:
+        """End a report that is being made: the session is closed, and its end must not wait for it."""
+        self._cancel.cancel("the session is closed")
 
     async def with_counts(self, given: EngineInput, result: CompactionResult) -> CompactionResult:
         """Return *result* with its facts counted, or as it is where that takes too long. Never fails."""
@@ -134,5 +140,6 @@ def with_mended(report: LossReport, info: Mapping[str, Any] | None) -> LossRepor
 
 def log_failure(counting: asyncio.Future[LossReport]) -> None:
     """Log the failure of a report, which never fails a compaction."""
-    if not counting.cancelled() and (error := counting.exception()) is not None:
+    error = None if counting.cancelled() else counting.exception()
+    if error is not None and not isinstance(error, CancelledByToken):
         log_fault("a loss report", error)

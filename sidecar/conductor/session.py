@@ -123,6 +123,7 @@ class Session:
             self._settle_unrun(job)
         if self._queue.current is not None:
             self._runner.stop()
+        self.losses.close()
         try:
             await self._queue.wait_idle()
             await self.prompts.stored.store()

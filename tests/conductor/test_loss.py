@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from histories import history_of
 from model_cards import card
 from sidecar import boot
+from sidecar._internal.cancel import CancelledByToken, CancelToken
+from sidecar.conductor import loss
 from sidecar.conductor.loss import (
     FactLedger,
     HeldFact,
@@ -190,3 +192,18 @@ def test_what_calls_say_is_compared_unescaped() -> None:
     turns: list[Turn] = [AssistantTurn((call,)), ToolTurn((ToolResultBlock("c1", {"out": "done"}),))]
     assert text_shown(history_of(turns)) == 'echo "a"\nls\nsrc\ndone'
     assert "\\n" in json.dumps(call.input)
+
+
+def test_a_call_and_its_result_in_two_batches_belong_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loss, "_BATCH", 1)
+    split = history_of(turn for number in range(3) for turn in a_round(number))
+    in_steps = FactLedger().facts_of(split, (), TOOL_EFFECTS)
+    monkeypatch.undo()
+    assert in_steps == FactLedger().facts_of(split, (), TOOL_EFFECTS)
+
+
+def test_a_report_of_a_closed_session_ends_early() -> None:
+    cancel = CancelToken()
+    cancel.cancel("closed")
+    with pytest.raises(CancelledByToken):
+        FactLedger(cancel).facts_of(history_of(a_round(1)), (), TOOL_EFFECTS)
