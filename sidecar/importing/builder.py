@@ -128,6 +128,13 @@ class ImportBuilder:
         """Add a prompt; one without content is left out."""
         self._add("user", blocks, at_ms, key)
 
+    def command(
+        self, command: str, output: str, exit_code: object, *, at_ms: int | None = None, key: str = ""
+    ) -> None:
+        """Add a *command* that the user ran, with its *output*; its *exit_code* may be anything."""
+        code = exit_code if isinstance(exit_code, int) else "n/a"
+        self._add("shell", [TextBlock(f"$ {command}\n{output}\n[exit {code}]")], at_ms, key)
+
     def file(self, text: str, shown: ShownFile | None, *, at_ms: int | None = None) -> None:
         """Add a file that the host showed to the model, as *text* of its own words."""
         item = self._add("file", [TextBlock(text)], at_ms, "")

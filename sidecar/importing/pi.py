@@ -18,7 +18,7 @@ from sidecar.importing.content import (
     parse_time,
     prompt_blocks,
 )
-from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.llmgateway.contract import ToolCallBlock
 
 _QUIET = frozenset({"thinking_level_change", "model_change", "label", "custom"})
 _CUT_MARKS = ("[Showing lines ", "more lines in file", "[Truncated", "Use offset=")
@@ -105,8 +105,8 @@ def read_message(
             )
         case "bashExecution":
             output = as_text(message.get("output")).rstrip("\n")
-            text = f"$ {as_text(message.get('command'))}\n{output}\n[exit {message.get('exitCode')}]"
-            builder.prompt([TextBlock(text)], at_ms=at_ms, key=key)
+            command, code = as_text(message.get("command")), message.get("exitCode")
+            builder.command(command, output, code, at_ms=at_ms, key=key)
         case _:
             builder.note("hostText")
 

@@ -521,6 +521,11 @@ def test_a_session_becomes_entries(
     assert (session.report.format, session.cwd, session.title, session.report.n_reads) == head
 
 
+def test_a_command_of_the_user_is_no_prompt(tmp_path: Path) -> None:
+    session = import_records(tmp_path, *PI[:-2])
+    assert "shell: $ ls\na.py\n[exit 0]" in shown(session)
+
+
 def test_a_prompt_in_the_place_of_an_earlier_one_begins_a_branch(tmp_path: Path) -> None:
     session = import_records(
         tmp_path,
