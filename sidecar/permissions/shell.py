@@ -116,24 +116,26 @@ class _Parser:
                 self.is_fed = was_fed
                 return
             else:
-                self.parse_command()
+                n_read = len(self.commands)
+                is_group = self.parse_command()
                 operator = self.read_separator(closer)
                 needs_command = operator in ("&&", "||", "|", "|&")
-                is_beginning = is_beginning and operator in ("", ";", "&&") and self.keep_texts(n_before)
+                # A group may run in a shell of its own, as the commands within a word do.
+                is_plain = not is_group and len(self.commands) == n_read + 1
+                is_beginning = is_beginning and is_plain and operator in ("", ";", "&&") and self.keep_texts()
                 self.is_fed = was_fed or operator in ("|", "|&")
 
-    def keep_texts(self, n_before: int) -> bool:
-        """Keep the texts that the commands since *n_before* set; return whether they do nothing else."""
-        if not all(command.local_names for command in self.commands[n_before:]):
-            return False
-        for word in (word for command in self.commands[n_before:] for word in command.assignments):
+    def keep_texts(self) -> bool:
+        """Keep the plain texts that the newest command sets; return whether it does nothing else."""
+        command = self.commands[-1]
+        for word in command.assignments if command.local_names else ():
             name, _, text = (word.text or "").partition("=")
             if _PLAIN.fullmatch(text):
                 self.scope.texts[name] = text
-        return True
+        return bool(command.local_names)
 
-    def parse_command(self) -> None:
-        """Read a simple command, a group or a loop."""
+    def parse_command(self) -> bool:
+        """Read a simple command, a group or a loop; return whether it was not a simple command."""
         while self.is_at_word("!"):
             self.at += 1
             self.skip_blanks()
@@ -191,6 +193,7 @@ class _Parser:
                 self.scope.texts.pop(name, None)
         elif not is_group:
             raise ShellSyntaxError("a command is missing")
+        return is_group
 
     def parse_loop(self, head: re.Match[str]) -> None:
         """Read the rest of a loop after its *head*, and its body for each of the words behind ``in``."""

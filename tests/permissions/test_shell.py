@@ -178,12 +178,20 @@ def test_bash_gives_a_program_the_words_that_were_read() -> None:
     assert [each for each in differences if each[1]] == []
 
 
-SETTINGS = st.sampled_from(
-    [
-        *("x=b", "y=$x", "x=c", "x=$(false)", "false", "show $x", 'show "$y-$x"', "show '$x'", "(", ")"),
-        *("; ", " && ", " || ", " | ", " & ", "\n", "for x in d e; do ", "for y in f; do ", "; done"),
-        *("{ ", "; }"),
-    ]
+STATEMENTS = st.sampled_from(
+    ["x=b", "y=$x", 'x="$x d"', "x=$(y=e)", "x=f y=g", "x+=h", "! x=i", "false", "show $x"]
+)
+SEPARATORS = st.sampled_from(["; ", " && ", " || ", " | ", " & ", "\n"])
+LINES = st.recursive(
+    STATEMENTS,
+    lambda inner: st.one_of(
+        st.tuples(inner, SEPARATORS, inner).map("".join),
+        inner.map("({})".format),
+        inner.map("{{ {}; }}".format),
+        inner.map("for x in l m; do {}; done".format),
+        inner.map("for y in n; do {}; done".format),
+    ),
+    max_leaves=4,
 )
 
 
@@ -193,16 +201,15 @@ def test_bash_runs_no_other_commands_than_those_that_were_read() -> None:
     """With variables, loops and conditions: what bash runs is among what was read, computed words aside."""
     lines: list[str] = []
 
-    @settings(max_examples=400)
-    @given(st.lists(SETTINGS, min_size=3, max_size=9))
-    def collect(pieces: list[str]) -> None:
+    @settings(max_examples=1500)
+    @given(st.tuples(LINES, SEPARATORS, st.just("show $x k $y")).map("".join))
+    def collect(line: str) -> None:
         with contextlib.suppress(ShellSyntaxError):
-            commands = parse_command_line("".join(pieces))
-            if any(word.text == "show" for command in commands for word in command.words):
-                lines.append("".join(pieces))
+            parse_command_line(line)
+            lines.append(line)
 
     collect()
-    show = """show() { for word; do printf '%s\\1' "$word"; done; printf '\\3'; }"""
+    show = """show() { local all= word; for word; do all+="$word"$'\\1'; done; printf '%s\\3' "$all"; }"""
     loop = """while [ $# -gt 0 ]; do (unset x y; eval "$1"; wait) 2>&-; printf '\\2'; shift; done"""
     script = f"{show}; {loop}"
     done = subprocess.run(["bash", "-c", script, "bash", *lines], capture_output=True, text=True, check=False)

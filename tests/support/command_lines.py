@@ -467,6 +467,10 @@ x=--force; git push "$x"
 x=/etc/passwd; cat $x
 x=a; x=--force; git push $x
 x=a || x=--force; git push $x
+x=main; x="--force $x"; git push origin $x
+(x=--dry-run); git push $x origin +main
+y=$(x=main); git push origin $x
+for y in a; do x=main; done & git push origin $x
 x=a; [ -f y ] && x=--force; git push $x
 x=a | cat; git push $x
 (x=--force; git push $x)
