@@ -14,7 +14,7 @@ from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import ModelCard
 
-_LEAST_RATIO: Final = 0.45
+_LEAST_RATIO: Final = 0.47
 """The least share of the window at which prices make a compaction due."""
 _MOST_RATIO: Final = 0.75
 """The share of the window at which a compaction is due without regard to prices."""

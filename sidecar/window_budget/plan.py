@@ -7,7 +7,7 @@ nothing, and the kept messages leave room for the digest inside the limit.
 *Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
 where the provider counted more tokens than the estimate. With a window of 200,000, a reserve of 2,048, a
 ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, the
-digest 25 % and restored files 15 % (and no more than their own limits). The steps:
+digest 22 % and restored files 15 % (and no more than their own limits). The steps:
 
 1. Read the meter. Under the limit, and not forced: nothing to do.
 2. Cut. By tokens (``keep_recent``); a forced compaction cuts at the newest prompt instead, unless its turn
@@ -46,7 +46,7 @@ MIN_ROOM_TOKENS = 160
 MAX_SCALE = 4.0
 """How far a provider's figure may exceed ours before it is taken for wrong."""
 
-DIGEST_SHARE = 0.25
+DIGEST_SHARE = 0.22
 FILES_SHARE = 0.15
 """How much of the room a digest and the restored files take at most; the tail has its own share."""
 
