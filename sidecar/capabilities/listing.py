@@ -1,4 +1,6 @@
-"""The ls, find and glob tools: a folder as a tree, and files by name or by pattern. No file is opened.
+"""The ls and find tools: a folder as a tree, and files by name or by pattern. No file is opened.
+
+``find`` does all that ``glob`` does, which is not offered any more and answers where it is called.
 
 All of them walk folders by the ignore rules, and so does the grep tool, with :class:`TreeWalk`.
 """
@@ -45,7 +47,8 @@ class FindArguments(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[
         str,
         msgspec.Meta(
-            min_length=1, description="A part of the name, in any case, or a glob such as test_*.py."
+            min_length=1,
+            description="A part of the name, in any case, or a glob such as test_*.py or src/**/*.{ts,tsx}.",
         ),
     ]
     path: Annotated[str, msgspec.Meta(description="The folder to look in.")] = "."
@@ -242,7 +245,7 @@ LS = TypedTool(
 
 FIND = TypedTool(
     name="find",
-    description="Find files and folders by name. Ignored ones are left out.",
+    description="Find files and folders by name or by a glob of their path. Ignored ones are left out.",
     kind="search",
     effects=SEARCHES,
     arguments=FindArguments,

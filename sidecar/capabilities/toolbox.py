@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
@@ -49,7 +49,11 @@ _UNPARSED = "__unparsed"
 
 def default_tools() -> tuple[Tool, ...]:
     """Return the tools of our own, in the order of the list that a model is given."""
-    return (READ, GREP, FIND, LS, GLOB, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, FETCH, TODO)
+    return (READ, GREP, FIND, LS, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, FETCH, TODO)
+
+
+UNLISTED_TOOLS: Final[tuple[Tool, ...]] = (GLOB,)
+"""Tools of earlier versions that still answer: a stored conversation may lead a model to call them."""
 
 
 class SessionToolBox:
@@ -77,7 +81,8 @@ class SessionToolBox:
         self._extra[group] = tuple(tools)
         extra = (tool for each in self._extra.values() for tool in each)
         offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *extra)}
-        self._tools = {name: tool for name, (tool, _) in offered.items()}
+        unlisted = {tool.descriptor.name: tool for tool in UNLISTED_TOOLS}
+        self._tools = unlisted | {name: tool for name, (tool, _) in offered.items()}
         self._effects = {name: tool.effects for name, tool in self._tools.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())
 
@@ -132,7 +137,7 @@ class SessionToolBox:
         try:
             arguments = check_arguments(call)
             if tool is None:
-                hint = f"use one of {', '.join(self._tools)}"
+                hint = f"use one of {', '.join(each.name for each in self._descriptors)}"
                 reply = error_reply(f"there is no tool {call.name!r}", hint)
             elif isinstance(arguments, ToolReply):
                 reply = arguments

@@ -92,6 +92,11 @@ class TestGlob:
         assert await desk.output(GLOB, pattern="*/*.{py,txt}", path="src") == "src/sub/B.txt\nsrc/sub/a.py"
         assert await desk.output(GLOB, pattern="sub") == "no file matches sub"
 
+    async def test_find_takes_the_same_patterns(self, desk: Desk) -> None:
+        plant(desk)
+        assert await desk.output(FIND, name="**/*.py") == "src/b.py\nsrc/sub/a.py\ntop.py"
+        assert await desk.output(FIND, name="*/*.{py,txt}", path="src") == "src/sub/B.txt\nsrc/sub/a.py"
+
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),

@@ -274,3 +274,12 @@ def test_arguments_must_be_a_whole_object(arguments: Any) -> None:
     assert isinstance(refused, ToolReply)
     assert refused.is_error
     assert check_arguments(ToolCall("1", "read", {"path": "a"})) == {"path": "a"}
+
+
+async def test_a_tool_of_an_earlier_version_answers_and_is_not_offered(desk: Desk) -> None:
+    desk.put("src/a.py")
+    bench = Bench(desk, FakeTool())
+    outcome = await bench.run({"pattern": "**/*.py"}, name="glob")
+    assert (outcome.output, outcome.is_error) == ("src/a.py", False)
+    assert "glob" not in [each.name for each in bench.box.descriptors()]
+    assert not bench.box.effects()["glob"].may_change

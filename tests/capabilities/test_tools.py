@@ -12,7 +12,7 @@ from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.effects import effects_of_name
 from sidecar.capabilities.read import READ
-from sidecar.capabilities.toolbox import default_tools
+from sidecar.capabilities.toolbox import UNLISTED_TOOLS, default_tools
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -22,7 +22,6 @@ ROWS = {
     "grep": ("search", "searches"),
     "find": ("search", "searches"),
     "ls": ("search", "searches"),
-    "glob": ("search", "searches"),
     "edit": ("edit", "edits"),
     "write": ("edit", "writes"),
     "bash": ("execute", "runs"),
@@ -30,11 +29,12 @@ ROWS = {
     "bash_kill": ("execute", "none"),
     "fetch": ("fetch", "searches"),
     "todo": ("think", "none"),
+    "glob": ("search", "searches"),
     "apply_patch": ("edit", "patches"),
 }
 """One row for each tool of our own: its kind for clients, and its effects."""
 
-EVERY_TOOL: tuple[Tool, ...] = (*default_tools(), APPLY_PATCH)
+EVERY_TOOL: tuple[Tool, ...] = (*default_tools(), *UNLISTED_TOOLS, APPLY_PATCH)
 every_tool = pytest.mark.parametrize("tool", EVERY_TOOL, ids=lambda tool: str(tool.descriptor.name))
 
 
