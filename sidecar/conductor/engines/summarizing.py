@@ -45,6 +45,8 @@ _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
 _NOTES_CUT: Final = "[... {} characters of these notes left out ...]"
 _LENGTH_DIGITS: Final = 8
+_WORTH_SHARE: Final = 4
+"""Notes that are too long stand whole where they free one in so many tokens of the room."""
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
 
@@ -197,9 +199,10 @@ def to_result(
 ) -> CompactionResult | NoOp:
     """Return the result with the notes of *progress*; NoOp where the view is not smaller."""
     folded = reading.to_summarize[: progress.n_events]
-    # A model may write more than it was asked for.
+    # A model may write more than it was asked for, and nothing of it is lost where it pays all the same.
     notes, most = progress.summary, chars_within(scene.limits.summary_max_tokens)
-    if len(notes) > most:
+    gained = scene.shown_tokens - _after(scene, folded, notes).shown_tokens
+    if len(notes) > most and gained < scene.limits.max_context_tokens // _WORTH_SHARE:
         notes = cut_end(notes, max(0, most - len(_NOTES_CUT) - _LENGTH_DIGITS), _NOTES_CUT)
     after, pinned = _after(scene, folded, notes), _find_pinned_prompt(scene, folded)
     if after.shown_tokens >= scene.shown_tokens:
