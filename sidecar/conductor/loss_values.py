@@ -14,6 +14,7 @@ FactName: TypeAlias = Literal[
     "request",
     "rule",
     "todo",
+    "question",
     "decision",
     "outcome",
     "modified",
@@ -21,6 +22,7 @@ FactName: TypeAlias = Literal[
     "command",
     "search",
     "error",
+    "environment",
     "name",
 ]
 """A kind of fact, such as a request of the user, a rule, a decision, a changed file or a command."""

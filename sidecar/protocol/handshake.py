@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:01584a4bf06eba0aa66d287e1812241bc9cafa3f2c1e99cec888eca134794151"
+SCHEMA_HASH: Final = "sha256:03e58086e01f5428af631e6ae515b91a5063d8a1240edf6a01ec525c2f69b93d"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -30,6 +30,7 @@ from sidecar.window_budget.facts import (
     fact_key,
     facts_of_prompt,
     facts_of_reply,
+    find_question,
     shape_of,
 )
 from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_prompt, is_restored
@@ -92,6 +93,14 @@ class TodoList:
     items: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EndOfTurn:
+    """An answer at *index* with the *question* at its end, empty for none, or a prompt, which answers it."""
+
+    index: int
+    question: str
+
+
 class FactIndex:
     """The facts of a transcript by kind, its reads and writes, and its todo list.
 
@@ -142,6 +151,12 @@ class FactIndex:
         count = _count_before(self._buffer.todos, before)
         return self._buffer.todos[count - 1].items if count else None
 
+    def question(self, before: int) -> str:
+        """Return the model's question that no prompt has answered, asked before *before*; empty for none."""
+        count = _count_before(self._buffer.ends, self._count)
+        newest = self._buffer.ends[count - 1] if count else None
+        return newest.question if newest is not None and newest.index < before else ""
+
     def reads(self, before: int) -> Iterator[ReadCall]:
         """Yield the successful reads before *before*, newest first."""
         return _newest_first(self._buffer.reads, before)
@@ -186,11 +201,12 @@ class FactIndex:
 class _FactBuffer:
     """The shared buffer: lists that only grow, in the order of the messages."""
 
-    __slots__ = ("count", "groups", "order", "reads", "todos", "writes")
+    __slots__ = ("count", "ends", "groups", "order", "reads", "todos", "writes")
 
     def __init__(self) -> None:
         self.count = 0
         self.todos: list[TodoList] = []
+        self.ends: list[EndOfTurn] = []
         self.reads: list[ReadCall] = []
         self.writes: list[WriteCall] = []
         self.groups: dict[tuple[FactKind, str], list[Fact]] = {}
@@ -206,6 +222,8 @@ class _FactBuffer:
                 text = "\n".join(block.text for block in content if isinstance(block, TextBlock))
                 if text.strip():
                     self._add_facts(facts_of_reply(text, index, is_answer=not calls))
+                if not calls:
+                    self.ends.append(EndOfTurn(index, find_question(text)))
                 if error:
                     self._add_facts([Fact(FactKind.ERROR, one_line(error, ERROR_CHARS), index)])
                 open_calls.update(calls)
@@ -235,6 +253,7 @@ class _FactBuffer:
                     self.reads.append(ReadCall(index, "", FileRange(path, offset, limit)))
             case UserMessage(content=content) if is_prompt(message):
                 self._add_facts(facts_of_prompt(text_of(content), index))
+                self.ends.append(EndOfTurn(index, ""))
 
     def _add_facts(self, facts: Iterable[Fact]) -> None:
         for fact in facts:
@@ -249,6 +268,7 @@ class _FactBuffer:
         """Return a copy of the part that *count* messages made."""
         copy = _FactBuffer()
         copy.count = count
+        copy.ends = self.ends[: _count_before(self.ends, count)]
         copy.todos = self.todos[: _count_before(self.todos, count)]
         copy.reads = self.reads[: _count_before(self.reads, count)]
         copy.writes = self.writes[: _count_before(self.writes, count)]

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.text import cut_middle, one_line, tidy
@@ -46,6 +47,7 @@ class FactKind(Enum):
     REQUEST = "Requests"
     RULE = "Rules"
     TODO = "Open todos"
+    QUESTION = "Open question"
     DECISION = "Decisions"
     OUTCOME = "Outcomes"
     MODIFIED = "Files modified"
@@ -53,6 +55,7 @@ class FactKind(Enum):
     COMMAND = "Commands"
     SEARCH = "Searches"
     ERROR = "Errors"
+    ENVIRONMENT = "Environment"
     NAME = "Names and numbers"
 
 
@@ -82,6 +85,15 @@ _NAME = re.compile(
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
     r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b"
 )
+_ENVIRONMENT = re.compile(
+    r"(?<![\w.-])(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][a-z0-9-]{0,40}(?:\.[a-z0-9-]{1,40}){1,4}):\d{2,5}\b"
+    r"|\b[A-Z][A-Za-z+#]{1,20}(?:\.js)? v?\d{1,4}(?:\.\d{1,6}){1,3}\b"
+)
+"""A host with its port, and a program with its version."""
+
+_QUESTION = re.compile(r"[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
+"""A question at the end of an answer."""
+
 _TELLING = re.compile(r"[/`@_\d]|[a-z0-9][A-Z]")
 """What every name holds at least one of: a clause without any is passed over, which most prose is."""
 
@@ -104,6 +116,7 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
         request = cut_middle(typed, REQUEST_CHARS, "[... {} characters cut ...]")
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
     prose = keep_ends(text)
+    yield from _environment(prose, index)
     for sentence in find_rule_sentences(text):
         if sets_rule(hide_pasted_text(sentence)):
             yield Fact(FactKind.RULE, sentence, index)
@@ -124,9 +137,20 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
     telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= MIN_TELLING_CHARS)
     if is_answer and (outcome := next(telling, "")):
         yield Fact(FactKind.OUTCOME, outcome, index)
+    yield from _environment(prose, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
+
+
+def find_question(answer: str) -> str:
+    """Return the question that *answer* ends with, empty when it ends otherwise.
+
+    >>> find_question("Both would work. Shall I use the first one?")
+    'Shall I use the first one?'
+    """
+    found = _QUESTION.search(answer[-SENTENCE_CHARS:].rstrip())
+    return one_line(found.group(), SENTENCE_CHARS) if found else ""
 
 
 def fact_key(kind: FactKind, text: str) -> str:
@@ -189,6 +213,12 @@ def _sentences(prose: str, is_wanted: Callable[[str], bool], limit: int) -> Iter
         if limit and not sentence.endswith(":") and is_wanted(sentence):
             limit -= 1
             yield sentence
+
+
+def _environment(prose: str, index: int) -> Iterator[Fact]:
+    seen = dict.fromkeys(found.group() for found in islice(_ENVIRONMENT.finditer(prose), MAX_NAMES))
+    for text in seen:
+        yield Fact(FactKind.ENVIRONMENT, text, index)
 
 
 def _names(prose: str, index: int) -> Iterator[Fact]:

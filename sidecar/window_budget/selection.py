@@ -39,7 +39,7 @@ JOINT = "; "
 INDENT = "  "
 """Begins each further line of a fact of several lines."""
 
-JOINED_KINDS = frozenset({FactKind.READ, FactKind.SEARCH, FactKind.NAME})
+JOINED_KINDS = frozenset({FactKind.READ, FactKind.SEARCH, FactKind.ENVIRONMENT, FactKind.NAME})
 """Kinds that stand on one line, parted by :data:`JOINT`."""
 
 PROSE_LINE_CHARS = 400
@@ -79,6 +79,8 @@ _WEIGHTS = {
     FactKind.COMMAND: 5.0,
     FactKind.SEARCH: 2.0,
     FactKind.TODO: 8.0,
+    FactKind.QUESTION: 8.0,
+    FactKind.ENVIRONMENT: 3.0,
     FactKind.NAME: 1.5,
     FactKind.READ: 2.0,
     FactKind.OUTCOME: 0.8,
@@ -103,6 +105,8 @@ _MAX_CHARS = {
     FactKind.SEARCH: 100,
     FactKind.TODO: 160,
     FactKind.ERROR: 150,
+    FactKind.QUESTION: 400,
+    FactKind.ENVIRONMENT: 100,
     FactKind.NAME: 80,
 }
 _PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION, FactKind.OUTCOME})
@@ -349,6 +353,10 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
         ranked, earlier = list(enumerate(reversed(facts))), []
     if kind is FactKind.TODO and (todos := index.todos(before)) is not None:
         yield from (FactCandidate(TODO_PRICE, Fact(kind, item, before)) for item in todos)
+        return
+    if kind is FactKind.QUESTION:
+        if question := index.question(before):
+            yield FactCandidate(TODO_PRICE, Fact(kind, question, before))
         return
     if kind is FactKind.REQUEST:
         first = earlier[0] if earlier else index.oldest(kind, before)

@@ -184,6 +184,10 @@ def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS
             yield WriteCall(index, found.group(1).strip(), is_whole=False)
 
 
+_ASKS_VERSION = re.compile(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
+_SWITCHES_BRANCH = re.compile(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([\w./-]{1,80})")
+
+
 def facts_of_call(
     call: ToolCallBlock, body: str, index: int, *, is_error: bool, tools: CallEffects = TOOL_EFFECTS
 ) -> Iterator[Fact]:
@@ -214,6 +218,12 @@ def facts_of_call(
     if command is not None:
         outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
         yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
+        if not failed and (asked := _ASKS_VERSION.search(command)):
+            lines = body[:OUTCOME_CHARS].strip().splitlines()
+            if told := next((line for line in lines if any(map(str.isdecimal, line))), ""):
+                yield Fact(FactKind.ENVIRONMENT, one_line(f"{asked[0]}: {told}", EXCERPT_CHARS), index)
+        if not failed and (branch := _SWITCHES_BRANCH.search(command)):
+            yield Fact(FactKind.ENVIRONMENT, f"branch {branch[1]}", index)
     if failed:
         return
     if effect.reads and (read := read_of(call, index, tools)):

@@ -80,3 +80,33 @@ def test_an_open_call_is_known_until_it_is_answered() -> None:
     assert index.extend([ToolResultMessage("1", "read", ())]).open_call("1") is None
     flood = tuple(ToolCallBlock(str(number), "read", {}) for number in range(2, 400))
     assert index.extend([AssistantMessage(flood)]).open_call("1") is None
+
+
+def test_the_environment_that_was_used_is_known() -> None:
+    call = ToolCallBlock("c1", "bash", {"command": "node --version"})
+    switch = ToolCallBlock("c2", "bash", {"command": "git switch -c fix/parser && make"})
+    index = FactIndex().extend(
+        [
+            UserMessage("The database is at db.example.internal:5432, PostgreSQL 15.4."),
+            AssistantMessage((TextBlock("I look at localhost:8080."), call, switch)),
+            ToolResultMessage("c1", "bash", (TextBlock("v20.11.1\n[exit 0]"),)),
+            ToolResultMessage("c2", "bash", (TextBlock("done\n[exit 0]"),)),
+        ]
+    )
+    found = {fact.text for _, fact in index.rank(FactKind.ENVIRONMENT, before=4)}
+    assert found == {
+        "db.example.internal:5432",
+        "PostgreSQL 15.4",
+        "localhost:8080",
+        "node --version: v20.11.1",
+        "branch fix/parser",
+    }
+
+
+def test_a_question_is_open_until_the_user_says_something() -> None:
+    asked = AssistantMessage((TextBlock("Two ways are possible. Shall I take the first one?"),))
+    messages: list[Message] = [UserMessage("Fix it."), asked, UserMessage("Yes.")]
+    index = FactIndex().extend(messages[:2])
+    assert [index.question(before) for before in (0, 1, 2)] == ["", "", "Shall I take the first one?"]
+    assert index.extend(messages[2:]).question(3) == ""
+    assert FactIndex().extend(messages).first(2).question(2) == "Shall I take the first one?"

@@ -114,7 +114,7 @@ export interface CompactReadParams {
   sid: string;
   compactionId: string;
   part?: "summary" | "dropped" | "facts";
-  kinds?: ("request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name")[];
+  kinds?: ("request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name")[];
   states?: ("kept" | "shortened" | "letGo")[];
   cursor?: string;
   limit?: number;
@@ -479,7 +479,7 @@ export interface Kept {
 
 /** The facts of one kind that a compaction folded away, by their state. */
 export interface KindLoss {
-  kind: "request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name";
+  kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
   kept: number;
   shortened: number;
   letGo: number;
@@ -764,7 +764,7 @@ export interface Rehydrated {
 /** One fact of a loss report; `nodeId` is the node that holds it, on the branch before the compaction. `factId` is the same in every report of a session. A text is cut to 2,000 characters. */
 export interface ReportedFact {
   factId: string;
-  kind: "request" | "rule" | "todo" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "name";
+  kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
   state: "kept" | "shortened" | "letGo";
   text: string;
   nodeId: string;
