@@ -21,9 +21,10 @@ searched. Adding a statement costs the rules that share a word with it.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
 
 from sidecar._internal.typed_text import hide_pasted_text
@@ -36,6 +37,9 @@ CLEAR_SHARE: Final = 0.75
 
 UNCLEAR_SHARE: Final = 0.5
 """A statement that covers less of them has nothing to do with it."""
+
+MAX_NEAR: Final = 64
+"""How many rules one statement is held against."""
 
 _WORD: Final = re.compile(r"[\w./@~'-]+")
 _ELISION: Final = re.compile(r"\b(?:l|d|n|qu|c|j|s|m|t)'(?=\w{2})")
@@ -97,7 +101,7 @@ _RELEASE: Final = re.compile(
 _NUMBER: Final = re.compile(r"\d[\d.,_]*\w?")
 
 StatementKind = Literal["rule", "permission", "withdrawal"]
-Relation = Literal["ends", "disputes", "repeats"]
+Relation = Literal["ends", "disputes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +178,7 @@ def content_words(clause: str) -> frozenset[str]:
     return frozenset(word for word in words if word and word not in _STOP)
 
 
+@lru_cache(maxsize=4_096)
 def same_word(left: str, right: str) -> bool:
     """Whether two words are forms of one.
 
@@ -192,14 +197,14 @@ def _stem(word: str) -> str:
 
 
 def relate(newer: Statement, older: Statement) -> Relation | None:
-    """Return the effect of *newer* on *older*, a standing rule; None for no effect.
+    """Return the effect of *newer* on *older*, a standing rule that does not say the same way; None for none.
 
     >>> never, may = find_statements("Never push to main. You may push to main now.")
     >>> relate(may, never)
     'ends'
     """
     if not older.words or not newer.words:
-        return "repeats" if newer.kind == "rule" and newer.text == older.text else None
+        return None
     shared = {word for word in older.words if any(same_word(word, each) for each in newer.words)}
     covered = len(shared) / len(older.words)
     if newer.kind == "withdrawal":
@@ -209,12 +214,6 @@ def relate(newer: Statement, older: Statement) -> Relation | None:
     # Two statements that name different files or values are about different things.
     if any(map(_NAME.match, differs)) and not any(map(_NAME.match, shared)) and newer.is_ban != older.is_ban:
         return None
-    if newer.kind == "rule" and newer.is_ban == older.is_ban:
-        if covered == 1.0 and len(newer.words) == len(older.words):
-            return "repeats"
-        numbers = [any(map(_NUMBER.fullmatch, each)) for each in (differs, newer.words - shared)]
-        is_other_number = all(map(_NUMBER.fullmatch, differs)) and len(newer.words) == len(older.words)
-        return "ends" if differs and is_other_number and all(numbers) and shared else None
     if newer.kind == "permission" and not (older.is_ban or newer.is_ban):
         # To go ahead with something takes back no wish about it, unless it says that the wish is over.
         return "disputes" if covered >= CLEAR_SHARE else None
@@ -251,7 +250,8 @@ class Rulings:
 
     def __init__(self) -> None:
         self._rulings: dict[str, Ruling] = {}
-        self._by_stem: defaultdict[str, set[str]] = defaultdict(set)
+        self._by_start: defaultdict[tuple[bool, str], dict[str, None]] = defaultdict(dict)
+        self._by_subject: dict[tuple[bool, frozenset[str]], dict[frozenset[str], str]] = {}
 
     def all(self) -> Iterable[Ruling]:
         """Return every rule, oldest first, also the rules that were taken back."""
@@ -259,28 +259,48 @@ class Rulings:
 
     def add(self, key: str, statement: Statement) -> None:
         """Take in a statement that is later than all others; *key* names it from now on."""
-        near = {other for word in statement.words for other in self._by_stem[word[:3]]}
         disputed: list[str] = []
-        for other in sorted(near, key=list(self._rulings).index) if near else ():
-            ruling = self._rulings[other]
-            if ruling.ended_by is not None:
-                continue
-            match relate(statement, ruling.statement):
-                case "repeats":
-                    return
-                case "ends":
-                    self.end(other, key)
-                case "disputes":
-                    ruling.disputed_by.append(key)
-                    disputed.append(other)
-                case None:
-                    continue
-        if statement.kind == "rule":
-            self._rulings[key] = Ruling(key, statement, disputed_by=disputed)
-            for word in statement.words:
-                self._by_stem[word[:3]].add(key)
+        for other in self._near(statement):
+            relation = relate(statement, self._rulings[other].statement)
+            if relation == "ends":
+                self.end(other, key)
+            elif relation == "disputes":
+                self._rulings[other].disputed_by.append(key)
+                disputed.append(other)
+        if statement.kind != "rule":
+            return
+        stems = frozenset(map(_stem, statement.words)) or frozenset((statement.text,))
+        numbers = frozenset(filter(_NUMBER.fullmatch, stems))
+        known = self._by_subject.setdefault((statement.is_ban, stems - numbers), {})
+        standing = {said: other for said, other in known.items() if self._rulings[other].ended_by is None}
+        if numbers in standing:
+            return
+        for said, other in standing.items() if numbers and stems != numbers else ():
+            if len(said) == len(numbers):
+                self.end(other, key)
+        known[numbers] = key
+        self._rulings[key] = Ruling(key, statement, disputed_by=disputed)
+        for start in _starts(statement.words):
+            self._by_start[statement.is_ban, start][key] = None
+
+    def _near(self, statement: Statement) -> list[str]:
+        """Return the standing rules that share most words with *statement* and do not say the same way."""
+        sides = (True, False) if statement.kind != "rule" else (not statement.is_ban,)
+        counts = Counter(
+            key
+            for side in sides
+            for start in _starts(statement.words)
+            for key in self._by_start.get((side, start), ())
+            if self._rulings[key].ended_by is None
+        )
+        return [key for key, _ in counts.most_common(MAX_NEAR)]
 
     def end(self, key: str, by: str) -> None:
         """Take the rule *key* back because of *by*; nothing where there is none."""
         if key in self._rulings:
             self._rulings[key].ended_by = by
+
+
+def _starts(words: Iterable[str]) -> set[str]:
+    """Return keys that forms of one word share: a name whole, of any other word the beginning."""
+    return {word if _NAME.match(word) else word[:3] for word in words}

@@ -97,3 +97,9 @@ def test_one_sentence_may_allow_one_thing_and_forbid_another() -> None:
         ("Never push to main.", "1"),
         ("You may push to main now, but never force-push.", None),
     ]
+
+
+def test_the_one_rule_among_many_alike_is_found() -> None:
+    rules = [f"Never rename module_{number} of the package." for number in range(500)]
+    rulings = rulings_of(*rules, "You may rename module_490 of the package now.")
+    assert [each.key for each in rulings.all() if each.ended_by] == ["490"]
