@@ -224,6 +224,14 @@ def report_facts(facts: Iterable[HeldFact], shown: TextLookup) -> LossReport:
     return LossReport(found, count_states(found))
 
 
+def count_facts(facts: Iterable[HeldFact], shown: TextLookup) -> Loss:
+    """Return the counts of :func:`report_facts` alone.
+
+    It keeps nothing for each fact: a hundred thousand new objects would make Python look through all others.
+    """
+    return count_states((fact, state_of(fact, shown)) for fact in facts)
+
+
 def state_of(fact: HeldFact, shown: TextLookup) -> FactState:
     """Return whether *fact* is kept in *shown*, shortened there, or let go.
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
@@ -26,12 +26,15 @@ from sidecar.conductor.loss import (
     LossReport,
     TextLookup,
     as_reported,
+    count_facts,
     report_facts,
     text_shown,
 )
-from sidecar.conductor.loss_values import FactState, Pin, ReportedFact
+from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
+
+T = TypeVar("T")
 
 COUNT_WAIT_S: Final = 0.25
 MAX_COUNTED: Final = 100_000
@@ -76,12 +79,12 @@ class LossReports:
         """Return *result* with its facts counted, or as it is where that takes too long. Never fails."""
         if len(self._history.graph.entries) > MAX_COUNTED:
             return result
-        counting = asyncio.ensure_future(self._compare(given.history, result.view.entries))
+        counting = asyncio.ensure_future(self._compare(given.history, result.view.entries, count_facts))
         counting.add_done_callback(log_failure)
         done, _ = await asyncio.wait([counting], timeout=COUNT_WAIT_S)
         if not done or counting.exception() is not None:
             return result
-        return replace(result, loss=with_mended(counting.result(), result.info).loss)
+        return replace(result, loss=with_mended(counting.result(), result.info))
 
     async def read(self, done: Compaction) -> LossReport:
         """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""
@@ -90,13 +93,13 @@ class LossReports:
         key = (done.compaction_id, self.text_beside())
         if self._last is None or self._last[0] != key:
             before = self._history.history_at(done.before_head)
-            report = await self._compare(before, self.view_after(done, before))
-            self._last = (key, with_mended(report, done.info))
+            report = await self._compare(before, self.view_after(done, before), report_facts)
+            self._last = (key, replace(report, loss=with_mended(report.loss, done.info)))
         return self._last[1]
 
     async def read_now(self, view: Sequence[Entry]) -> LossReport:
         """Return the facts that stand behind *view*, the entries that the next request shows."""
-        return await self._compare(self._history.current, view)
+        return await self._compare(self._history.current, view, report_facts)
 
     async def find(self, report: LossReport, fact_id: str) -> HeldFact | None:
         """Return a fact of *report*, None where it has no such one."""
@@ -120,25 +123,26 @@ class LossReports:
         request = replace(self._engines.automatic(), engine=done.engine)
         return self._engines.get(done.engine).view(given, request).entries
 
-    async def _compare(self, before: History, view: Sequence[Entry]) -> LossReport:
+    async def _compare(
+        self, before: History, view: Sequence[Entry], result_of: Callable[[Iterable[HeldFact], TextLookup], T]
+    ) -> T:
         tools, beside = call_effects(self._engine_input().tool_effects), self.text_beside()
 
-        def compare() -> LossReport:
+        def compare() -> T:
             with self._lock:
                 folded = before.list_folded(view)
                 facts = self._ledger.facts_of(folded, view, tools)
-            return report_facts(facts, TextLookup(f"{text_shown(view)}\n{beside}"))
+            return result_of(facts, TextLookup(f"{text_shown(view)}\n{beside}"))
 
         return await asyncio.to_thread(compare)
 
 
-def with_mended(report: LossReport, info: Mapping[str, Any] | None) -> LossReport:
-    """Return *report* with the number of lines that *info* names as dropped from the summary."""
-    n_mended = len((info or {}).get("mended", ()))
-    return replace(report, loss=replace(report.loss, mended=n_mended))
+def with_mended(loss: Loss, info: Mapping[str, Any] | None) -> Loss:
+    """Return *loss* with the number of lines that *info* names as dropped from the summary."""
+    return replace(loss, mended=len((info or {}).get("mended", ())))
 
 
-def log_failure(counting: asyncio.Future[LossReport]) -> None:
+def log_failure(counting: asyncio.Future[Loss]) -> None:
     """Log the failure of a report, which never fails a compaction."""
     error = None if counting.cancelled() else counting.exception()
     if error is not None and not isinstance(error, CancelledByToken):
