@@ -1,7 +1,7 @@
 """The tests of each module are found: by its name, by an import in the tests of its folder, or in a table.
 
-``sidecar/runtime/wire/pairing.py`` is tested in ``tests/runtime/wire/test_pairing.py``. A module that no test
-of its folder names or imports, because it is reached through another one, stands in ``TESTED_IN``.
+``sidecar/runtime/dispatch.py`` is tested in ``tests/runtime/test_dispatch.py``. A module that no test of its
+folder names or imports, because it is reached through another one, stands in ``TESTED_IN``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ TESTED_IN = {
     "conductor.session_*": "conductor/test_session.py",
     "conductor.turns": "conductor/test_session.py",
     "conductor.watching": "service/test_handlers.py",
-    "conversation.index": "conversation/test_history.py",
     "importing.content": "importing/test_doctests.py",
     "importing.reading": "importing/test_finding.py",
     "llmgateway.contract.*": "llmgateway/test_channel.py",

@@ -22,6 +22,7 @@ from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_rules import SessionRules
+from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -31,7 +32,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
 )
-from sidecar.llmgateway.families import family_of
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
 from sidecar.runtime.wire import Outgoing, build_conversation

@@ -7,8 +7,7 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
-from sidecar.conversation.history import AppendOnlySeq, History
-from sidecar.conversation.index import Index
+from sidecar.conversation.history import AppendOnlySeq, History, Index
 
 __all__ = [
     "AppendOnlySeq",

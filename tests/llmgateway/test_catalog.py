@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway import families
-from sidecar.llmgateway.catalog import BUILT_IN, Catalog, get_card, published_card
+from sidecar.llmgateway import catalog
+from sidecar.llmgateway.catalog import BUILT_IN, Catalog, family_of, get_card, published_card
 from sidecar.llmgateway.contract import CostSheet
-from sidecar.llmgateway.families import family_of
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, ModelName, parse_name
 
 
@@ -127,7 +126,7 @@ def test_a_new_version_of_a_family_has_its_limits_without_the_price_list(
 
 
 def test_every_family_is_found_by_its_own_name() -> None:
-    for family in families._FAMILIES:
+    for family in catalog._FAMILIES:
         assert family_of(family.prefix) == family
         assert 0 < family.max_output <= family.window
         assert family.vendor in PROVIDERS_BY_NAME

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from sidecar.llmgateway import catalog, channel, config, credentials, families, names, routing
+from sidecar.llmgateway import catalog, channel, config, credentials, names, routing
 from sidecar.llmgateway.offline import digest, intent, model
 from sidecar.llmgateway.providers import (
     anthropic_messages,
@@ -30,7 +30,6 @@ MODULES: tuple[ModuleType, ...] = (
     credentials,
     digest,
     failures,
-    families,
     fields,
     google_generate,
     intent,

@@ -18,8 +18,7 @@ from memory_stream import MemoryStream
 from sidecar.conductor.events import Event, Notice, TextDelta
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
-from sidecar.transport.feed import FeedItem, Gap, Projection
-from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
+from sidecar.transport.outbox import HIGH_WATER_BYTES, FeedItem, Gap, Outbox, Projection
 
 
 def tell(item: FeedItem) -> Iterable[bytes]:

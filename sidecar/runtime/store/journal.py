@@ -15,10 +15,9 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, History, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record
+from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record, to_json
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
-from sidecar.runtime.store.jsonable import to_json
 from sidecar.runtime.store.lines import LineWriter, append_nowhere, seal
 from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
 

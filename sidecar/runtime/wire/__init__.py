@@ -1,7 +1,16 @@
 """From a history to a provider's conversation: a projection per role, and every call with its result."""
 
-from sidecar.runtime.wire.outgoing import OPENING, PROJECTORS, Outgoing, Projector, build_conversation
-from sidecar.runtime.wire.pairing import NO_RESULT, is_blank, pair_results, with_distinct_ids
+from sidecar.runtime.wire.outgoing import (
+    NO_RESULT,
+    OPENING,
+    PROJECTORS,
+    Outgoing,
+    Projector,
+    build_conversation,
+    is_blank,
+    pair_results,
+    with_distinct_ids,
+)
 
 __all__ = [
     "NO_RESULT",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.runtime.store.jsonable import to_json
+from sidecar.runtime.store.codec import to_json
 
 
 @dataclass

@@ -17,7 +17,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.wire import NO_RESULT, is_blank, pair_results, with_distinct_ids
-from sidecar.runtime.wire.pairing import is_sound
+from sidecar.runtime.wire.outgoing import is_sound
 
 IMAGE = ImageBlock("image/png", "AAAA")
 
