@@ -52,6 +52,7 @@ from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
 from sidecar.workspace.files import real_path
+from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
 
@@ -128,6 +129,7 @@ def build(
         permission_rules=models.settings.rules,
         may_fetch_private=models.settings.fetch_private,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
+        contents=KeptContents(real_path(home)),
         home=real_path(home),
         compaction=CompactionSettings(
             prepare=compaction.prepare,
@@ -197,9 +199,10 @@ class SessionShelf:
         return (await self._store.open(sid)).records
 
     async def delete(self, sid: str) -> bool:
-        """Delete *sid* with the long outputs of its commands; False when it is not stored."""
+        """Delete *sid* with its long outputs and kept files; False when it is not stored."""
         is_deleted = await self._store.delete(sid)
         await asyncio.to_thread(remove_outputs, self._home, sid)
+        await asyncio.to_thread(KeptContents(self._home).remove, sid)
         return is_deleted
 
     async def settle(self) -> None:

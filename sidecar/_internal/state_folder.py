@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-STATE_FOLDERS: Final = ("sessions", "knowledge", "traces", "history", "output")
+STATE_FOLDERS: Final = ("sessions", "knowledge", "traces", "history", "output", "checkpoints")
 """The folders of the daemon's files. Not the one with the socket: its content could be the work of others, so
 it is refused and never repaired."""
 

@@ -154,6 +154,30 @@ RunSubagent: TypeAlias = Callable[[SubagentTask, "ToolContext", CancelToken], Aw
 """Runs a sub-agent for a call with these surroundings. Contract: it has ended when this returns."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change of a file that a tool is about to make: the view before it, and the text after it.
+
+    *before* is None for a new file, *text* for a file that is deleted.
+    """
+
+    path: Path
+    before: FileView | None
+    text: str | None
+
+
+class CheckpointPort(Protocol):
+    """Keeps the contents of files that tools change. Contract: never raises but for cancellation."""
+
+    async def keep(self, call_id: str, changes: Sequence[PlannedChange]) -> None:
+        """Keep the files of *changes* as they are; on disk when this returns."""
+        ...
+
+    async def correct(self, view: FileView) -> None:
+        """Record that the newest change of a file has led to *view* and not to the planned text."""
+        ...
+
+
 class ReadsPort(Protocol):
     """The files that the model of one session has read."""
 
@@ -192,6 +216,7 @@ class ToolContext:
         background: the commands that run in the background, None where none can.
         run_subagent: runs a sub-agent, None where there are none.
         list_folded: returns the entries that the model does not see any more, oldest first.
+        checkpoints: keeps the contents of files before they are changed, None for nothing.
     """
 
     session_id: str
@@ -216,6 +241,7 @@ class ToolContext:
     background: BackgroundCommands | None = None
     run_subagent: RunSubagent | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
+    checkpoints: CheckpointPort | None = None
 
 
 class Tool(Protocol):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.capabilities.contract import Diff, PermissionQuestion, ToolContext
+from sidecar.capabilities.contract import Diff, PermissionQuestion, PlannedChange, ToolContext
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
 from sidecar.conversation import FileRead
@@ -108,6 +108,9 @@ async def apply_changes(
         diffs=tuple(each.diff for each in changes),
     )
     await require_permission(context, question)
+    if context.checkpoints is not None:
+        planned = [PlannedChange(each.target.path, each.target.view, each.text) for each in changes]
+        await context.checkpoints.keep(context.call_id, planned)
     done: list[AppliedChange] = []
     try:
         while len(done) < len(changes):
@@ -130,6 +133,8 @@ async def make_change(context: ToolContext, change: FileChange) -> AppliedChange
     expected_hash = None if before is None else before.hash
     view = await context.workspace.write(path, change.text, expected_hash=expected_hash)
     is_altered = view.text != change.text
+    if is_altered and context.checkpoints is not None:
+        await context.checkpoints.correct(view)
     return AppliedChange(
         view, "[the editor changed the text on the way; read it again]" if is_altered else None
     )

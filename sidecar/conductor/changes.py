@@ -15,6 +15,8 @@ from typing import Literal
 from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
 from sidecar.capabilities.touches import touches_of_call
 from sidecar.conductor.branching import with_partners
+from sidecar.conductor.checkpoint_shapes import FileRestore
+from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
@@ -39,21 +41,26 @@ from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 class HeadChange:
     """A move of the head: the head after it, the nodes that left the conversation, and their tokens.
 
-    *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
+    *edited_files* are the URIs of the files that those nodes edited, and *changes* the ids of the changes of
+    files that can be taken back. *files* are the files that were taken back, or left.
     """
 
     head: str | None
     removed: tuple[str, ...]
     tokens: int
     edited_files: tuple[str, ...] = ()
+    changes: frozenset[str] = frozenset()
+    files: tuple[FileRestore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class UndoneCompaction:
-    """A compaction that was taken back, and the URIs of the files edited since, which stay as they are."""
+    """A compaction that was taken back, and the URIs of the files edited since; the rest as for a move."""
 
     compaction: Compaction
     edited_files: tuple[str, ...]
+    changes: frozenset[str] = frozenset()
+    files: tuple[FileRestore, ...] = ()
 
 
 class Changes:
@@ -67,6 +74,7 @@ class Changes:
         compactor: Compactor,
         expander: Expander,
         files: SessionFiles,
+        checkpoints: Checkpoints,
         gauge: ContextGauge,
         deps: SessionDeps,
         effects: Callable[[], Mapping[str, ToolEffects]],
@@ -77,6 +85,7 @@ class Changes:
         self._compactor = compactor
         self._expander = expander
         self._files = files
+        self._checkpoints = checkpoints
         self._gauge = gauge
         self._clock_ms = deps.clock_ms
         self._effects = effects
@@ -95,17 +104,27 @@ class Changes:
         await self._store_size()
         return done
 
-    async def undo(self, compaction_id: str | None, *, force: bool) -> UndoneCompaction:
-        """Take a compaction back, the newest for None; raises as :meth:`Compactor.undo`."""
+    async def undo(
+        self, compaction_id: str | None, *, force: bool, restores_files: bool = False
+    ) -> UndoneCompaction:
+        """Take a compaction back, the newest for None; raises as :meth:`Compactor.undo`.
+
+        With *restores_files* the files that turns since then have changed are taken back.
+        """
         undone = await self._compactor.undo(compaction_id, force=force)
         await self._store_size(compacted=True)
-        later = takewhile(lambda entry: entry.node_id != undone.before_head, reversed(self._history.current))
-        return UndoneCompaction(undone, self._edited_files([*later]))
+        newest = reversed(self._history.current)
+        later = [*takewhile(lambda entry: entry.node_id != undone.before_head, newest)]
+        kept = self._history.current.node_ids[: len(self._history.current) - len(later)]
+        changes = self._checkpoints.of_entries(later, kept)
+        files = await self._checkpoints.restore(changes) if restores_files else ()
+        return UndoneCompaction(undone, self._edited_files(later), changes, files)
 
-    async def rewind(self, to_node: str | None) -> HeadChange:
+    async def rewind(self, to_node: str | None, *, restores_files: bool = False) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
 
-        A digest of the branch that it leaves waits for the next prompt. Raises NodeNotFound.
+        A digest of the branch that it leaves waits for the next prompt. With *restores_files* the files that
+        the turns taken back have changed are taken back as well. Raises NodeNotFound.
         """
         history = self._history
         try:
@@ -121,7 +140,9 @@ class Changes:
             self._meta.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
-        return await self._publish_move("rewind", removed)
+        changes = self._checkpoints.of_entries(removed, kept)
+        files = await self._checkpoints.restore(changes) if restores_files else ()
+        return replace(await self._publish_move("rewind", removed), changes=changes, files=files)
 
     async def drop(self, node_ids: Sequence[str]) -> HeadChange:
         """Go on without *node_ids*, on a branch of its own; calls and their results go together.

@@ -13,6 +13,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
+from sidecar.conductor.checkpoint_commands import offer_restore, run_checkpoint, show_changes
+from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
@@ -74,6 +76,7 @@ class Commands:
         losses: LossReports,
         pins: Pins,
         changes: Changes,
+        checkpoints: Checkpoints,
         options: Options,
         gauge: ContextGauge,
         rules: SessionRules,
@@ -90,6 +93,7 @@ class Commands:
         self._losses = losses
         self._pins = pins
         self._changes = changes
+        self._checkpoints = checkpoints
         self._options = options
         self._gauge = gauge
         self._rules = rules
@@ -111,6 +115,8 @@ class Commands:
             "forget": self.forget,
             "fork": self.fork,
             "rewind": self.rewind,
+            "diff": lambda _: show_changes(checkpoints),
+            "checkpoint": lambda rest: run_checkpoint(checkpoints, rest),
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
             "permissions": lambda rest: self.choose("permissions", rest),
@@ -158,7 +164,8 @@ class Commands:
         if done.trigger == "expand":
             what = "expansion"
         size = f"{done.post_count} turns, about {done.post_tokens or 0:,} tokens"
-        return f"The {what} is undone: {size}.{describe_edited(undone.edited_files)}"
+        text = f"The {what} is undone: {size}.{describe_edited(undone.edited_files)}"
+        return text + await offer_restore(self._checkpoints, undone.changes)
 
     async def expand(self, rest: str) -> str:
         """Bring turns behind a summary back: all, some nodes, or a range; *rest* may name the compaction."""
@@ -259,7 +266,8 @@ class Commands:
             node = before_prompts(self._history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
         size = _size(len(self._history.current))
-        return f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files)}"
+        text = f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files)}"
+        return text + await offer_restore(self._checkpoints, moved.changes)
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""

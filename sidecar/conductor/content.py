@@ -33,6 +33,8 @@ COMMANDS: Final = (
     CommandInfo("forget", "Take a rule back", "id or words of the rule"),
     CommandInfo("fork", "Start another session with this conversation"),
     CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),
+    CommandInfo("diff", "Show the changes of files by this session"),
+    CommandInfo("checkpoint", "List the checkpoints of files, or take files back", "[diff ID | restore ID]"),
     CommandInfo("model", "Show or choose the model", "[name]"),
     CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
     CommandInfo("permissions", "Show or choose when to ask for permission", "[mode]"),

@@ -30,7 +30,7 @@ from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import CachedRequest
-from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.contract import ContentsPort, WorkspacePort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +69,7 @@ class SessionDeps:
         ask: answers the questions of tools, where not the session's own clients do.
         run_subagent: runs sub-agents for a session with these dependencies and values; None for none.
         confine: confines commands, where the user's settings ask for it.
+        contents: stores the files that sessions change as they were before, None for nowhere.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
         compaction: the user's settings of compactions.
@@ -92,6 +93,7 @@ class SessionDeps:
         | None
     ) = None
     confine: Confine | None = None
+    contents: ContentsPort | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
     factors: ModelFactors = field(default_factory=ModelFactors)

@@ -151,6 +151,7 @@ class Hub:
         info.check_folder()
         opened = await self._adopt(info, (), nodes, graph.entries, leaf)
         session = await self._add(info, replace(opened, records=[]))
+        await session.checkpoints.adopt(await self._store.records(wanted.sid), wanted.sid)
         await session.store()
         if wanted.servers is not None:
             session.connect(wanted.servers)
@@ -298,7 +299,6 @@ class Hub:
     async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, Models]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
         cwd = existing_folder(wanted.cwd)
-        roots = existing_folders(wanted.roots)
         models = await self._deps.models.at(Path(cwd))
         if wanted.model is None and models.undecided is not None:
             raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
@@ -317,7 +317,7 @@ class Hub:
             engine=engine,
             created_at=now,
             updated_at=now,
-            roots=roots,
+            roots=existing_folders(wanted.roots),
             title=wanted.title or "",
             policy=check_policy(wanted.policy),
             knowledge=check_sources(wanted.knowledge, self._deps.library.names),

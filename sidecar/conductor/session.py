@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import HeadChange, UndoneCompaction
+from sidecar.conductor.checkpoint_shapes import FileRestore
 from sidecar.conductor.content import COMMANDS, Content
 from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
@@ -59,6 +60,7 @@ class Session:
         pins: the passages that the model always sees.
         gauge: how full the model's window is.
         changes: the changes of the conversation; a change is made through the queue of this session.
+        checkpoints: the kept files, for reading.
         options: the config options.
         rules: the rules of the user, for reading.
         prompts: the prompts, and the queue of them.
@@ -91,6 +93,7 @@ class Session:
         self.pins = wired.pins
         self.gauge = wired.gauge
         self.changes = wired.changes
+        self.checkpoints = wired.checkpoints
         self.options = wired.options
         self.rules = wired.rules
         self.prompts = wired.prompts
@@ -107,6 +110,7 @@ class Session:
         await self.history.load()
         await self.rules.load()
         self.compactions.load([record for record in records if record.get("type") == "compaction"])
+        self.checkpoints.load(records)
         self.prompts.restore(records)
         self._n_restored = len(self.prompts.items())
         await self._open_knowledge()
@@ -291,18 +295,29 @@ class Session:
         return self._compactor.cancel(compaction_id)
 
     def undo(
-        self, compaction_id: str | None, *, force: bool, expect_head: str | None
+        self, compaction_id: str | None, *, force: bool, expect_head: str | None, restores_files: bool = False
     ) -> Awaitable[UndoneCompaction]:
         """Take a compaction back, the newest for None. Only between turns."""
-        return self._change(lambda: self.changes.undo(compaction_id, force=force), expect_head)
+        return self._change(
+            lambda: self.changes.undo(compaction_id, force=force, restores_files=restores_files), expect_head
+        )
 
     def expand(self, request: ExpandRequest, *, expect_head: str | None) -> Awaitable[Compaction]:
         """Bring originals behind a summary back into view. Only between turns."""
         return self._change(lambda: self.changes.expand(request), expect_head)
 
-    def rewind(self, to_node: str | None, *, expect_head: str | None) -> Awaitable[HeadChange]:
+    def rewind(
+        self, to_node: str | None, *, expect_head: str | None, restores_files: bool = False
+    ) -> Awaitable[HeadChange]:
         """Let the conversation end at a node, or before everything for None. Only between turns."""
-        return self._change(lambda: self.changes.rewind(to_node), expect_head)
+        return self._change(lambda: self.changes.rewind(to_node, restores_files=restores_files), expect_head)
+
+    def restore_files(
+        self, checkpoint_id: str, uris: Sequence[str] | None
+    ) -> Awaitable[tuple[FileRestore, ...]]:
+        """Take files back to a checkpoint, *uris* or all. Only between turns. Raises InvalidInput."""
+        wanted = self.checkpoints.since(checkpoint_id, uris)
+        return self._change(lambda: self.checkpoints.restore(wanted), None)
 
     def drop(self, node_ids: Sequence[str], *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Go on without some nodes of the conversation. Only between turns."""

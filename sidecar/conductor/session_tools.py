@@ -17,6 +17,7 @@ from sidecar.capabilities.contract import (
     ToolContext,
 )
 from sidecar.capabilities.subagent import TASK
+from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
@@ -43,6 +44,7 @@ def make_tools(
     host: SessionHost,
     list_folded: Callable[[], tuple[Entry, ...]],
     background: BackgroundCommands,
+    checkpoints: Checkpoints,
     meter: ContextMeter,
 ) -> SessionTools:
     """Return the session's tools; each of their calls is given the session's surroundings."""
@@ -89,6 +91,7 @@ def make_tools(
             may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
             background=background,
+            checkpoints=checkpoints,
             run_subagent=None if deps.run_subagent is None else run_subagent,
         )
 

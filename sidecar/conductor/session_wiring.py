@@ -11,6 +11,7 @@ from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.mcp.contract import ServerHost
 from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.changes import Changes
+from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.commands import Commands
 from sidecar.conductor.compacting import Compactor
@@ -78,6 +79,7 @@ class WiredSession:
     pins: Pins
     gauge: ContextGauge
     changes: Changes
+    checkpoints: Checkpoints
     options: Options
     rules: SessionRules
     runner: TurnRunner
@@ -168,6 +170,16 @@ def wire_session(
         view = own_view()
         return history.current.list_folded(view.entries)
 
+    checkpoints = Checkpoints(
+        info.sid,
+        roots,
+        history,
+        deps.workspace,
+        None if info.ephemeral else deps.contents,
+        turn_id=lambda: events.turn_id,
+        new_id=deps.new_id,
+        clock_ms=deps.clock_ms,
+    )
     background = BackgroundCommands()
     tools = make_tools(
         meta,
@@ -180,6 +192,7 @@ def wire_session(
         host=host,
         list_folded=list_folded,
         background=background,
+        checkpoints=checkpoints,
         meter=meter,
     )
     server_host = ServerHost(
@@ -259,7 +272,9 @@ def wire_session(
         rules=user_rules,
     )
     expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
-    changes = Changes(meta, history, events, compactor, expander, files, gauge, deps, tools.effects)
+    changes = Changes(
+        meta, history, events, compactor, expander, files, checkpoints, gauge, deps, tools.effects
+    )
     pins = Pins(
         meta,
         history,
@@ -279,6 +294,7 @@ def wire_session(
         losses=losses,
         pins=pins,
         changes=changes,
+        checkpoints=checkpoints,
         options=options,
         gauge=gauge,
         rules=user_rules,
@@ -328,6 +344,7 @@ def wire_session(
         pins=pins,
         gauge=gauge,
         changes=changes,
+        checkpoints=checkpoints,
         options=options,
         rules=user_rules,
         runner=runner,

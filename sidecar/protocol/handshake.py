@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:03e58086e01f5428af631e6ae515b91a5063d8a1240edf6a01ec525c2f69b93d"
+SCHEMA_HASH: Final = "sha256:80b1c26b3b7a885d0ad76bf986b0ae83d1219e59b4fe3931016ce4ea1aa09e22"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -71,6 +71,9 @@ METHOD_NAMES: Final = (
     "sidecar/rule/list",
     "sidecar/rule/add",
     "sidecar/rule/remove",
+    "sidecar/checkpoint/list",
+    "sidecar/checkpoint/diff",
+    "sidecar/checkpoint/restore",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
 

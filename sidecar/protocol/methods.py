@@ -242,8 +242,33 @@ _RULE: Final = (
     ),
 )
 
+_CHECKPOINT: Final = (
+    Method(
+        "sidecar/checkpoint/list",
+        m.SidParams,
+        m.CheckpointListResult,
+        "session",
+        "List the files that were kept before the session changed them.",
+    ),
+    Method(
+        "sidecar/checkpoint/diff",
+        m.CheckpointDiffParams,
+        m.CheckpointDiffResult,
+        "session",
+        "Show the changes of files by the session, which a restore would take back.",
+    ),
+    Method(
+        "sidecar/checkpoint/restore",
+        m.CheckpointRestoreParams,
+        m.CheckpointRestoreResult,
+        "session",
+        "Take files back to a checkpoint, except for files that others have changed since.",
+        errors=("busy", *STORES),
+    ),
+)
+
 METHODS: Final[dict[str, Method]] = {
-    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT, *_RULE)
+    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT, *_RULE, *_CHECKPOINT)
 }
 """The requests of a client, by method."""
 

@@ -128,6 +128,36 @@ class ClientFileSource:
     write: Callable[[Path, str], Awaitable[bool]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """A file on disk: its bytes and its mode, and its text and codec, both None where it is not text."""
+
+    raw: bytes
+    mode: int | None
+    text: str | None
+    codec: str | None
+
+
+class ContentsPort(Protocol):
+    """The contents of files, kept before a session changed them. All of it works on the disk."""
+
+    def look(self, path: Path) -> FileBytes:
+        """Return the bytes of the resolved *path* on disk. Raises FileAccessError, also for a link in it."""
+        ...
+
+    def keep(self, sid: str, raw: bytes) -> str:
+        """Keep *raw* for the session *sid* and return its name; on disk when this returns. Raises OSError."""
+        ...
+
+    def read(self, sid: str, name: str, *, mode: int | None, is_text: bool) -> FileBytes | None:
+        """Return a kept content as a file, None where it has gone or is damaged; *is_text* for UTF-8."""
+        ...
+
+    def fork(self, sid: str, to_sid: str) -> None:
+        """Give the contents of *sid* to its fork *to_sid*, as far as the disk allows."""
+        ...
+
+
 class FileTrackerPort(Protocol):
     """The files of one session that are compared with the content its model knows, by resolved path."""
 
@@ -201,13 +231,16 @@ class WorkspacePort(Protocol):
         """Return every open buffer that stands for a file, one view a file."""
         ...
 
-    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+    async def write(
+        self, path: Path, text: str, *, expected_hash: str | None, original: FileBytes | None = None
+    ) -> FileView:
         """Make *text* the content of *path* and return the new view.
 
         *expected_hash* is the hash the caller has seen, None for a file that must not exist yet; anything
         else there raises FileAccessError ``changedSinceRead``. An open buffer is edited through the editor
         when it offers that; else a clean buffer's file is written, and an unsaved one is refused with the way
-        out. Disk writes are atomic and keep mode and line ends of *text* as given.
+        out. Disk writes are atomic and keep mode and line ends of *text* as given. With *original*, a file
+        that was kept, a write to the disk restores its bytes and its mode instead.
         """
         ...
 

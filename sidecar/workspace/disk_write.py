@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sidecar.workspace.contract import FileAccessError
+from sidecar.workspace.contract import FileAccessError, FileBytes
 from sidecar.workspace.encodings import encode_text
 from sidecar.workspace.files import BOM, DiskText, read_text, text_hash
 from sidecar.workspace.handles import hold_file
@@ -43,7 +43,9 @@ class _FileState:
     status: os.stat_result | None = None
 
 
-def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: int) -> DiskText:
+def write_text(
+    path: Path, text: str, expected_hash: str | None, limit_bytes: int, original: FileBytes | None = None
+) -> DiskText:
     """Make *text* the content of the resolved *path*, and return it as it stands then.
 
     Missing parent folders are created; mode, owner, byte order mark and encoding of an existing file stay.
@@ -54,6 +56,7 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
         expected_hash: the hash of the file as it was read, None for no file; it is checked before the work
             and once more right before the rename.
         limit_bytes: a larger file was never read, so its content cannot be the expected one.
+        original: a kept file, the bytes and mode of which are restored; *text* is its text.
 
     Raises:
         FileAccessError: ``changedSinceRead``, ``isDirectory``, ``binary``, ``unwritable`` or ``diskFull``.
@@ -69,11 +72,14 @@ def write_text(path: Path, text: str, expected_hash: str | None, limit_bytes: in
                 message = f"cannot write {path}: it is read-only"
                 raise FileAccessError("unwritable", message, hint="make it writable")
             codec = before.codec or codec
-            raw = encode_text(body, codec)
+            raw = encode_text(body, codec) if original is None else original.raw
+            if original is not None and original.codec is not None:
+                codec = original.codec
             _replace(
                 place,
                 raw,
                 before,
+                None if original is None else original.mode,
                 lambda: _refuse_changed(path, _file_state(place, limit_bytes), expected_hash),
             )
     except UnicodeEncodeError as error:
@@ -134,7 +140,9 @@ def _refuse_changed(path: Path, now: _FileState, expected_hash: str | None) -> N
     )
 
 
-def _replace(place: _Place, raw: bytes, before: _FileState, refuse_changed: Callable[[], None]) -> None:
+def _replace(
+    place: _Place, raw: bytes, before: _FileState, mode: int | None, refuse_changed: Callable[[], None]
+) -> None:
     folder = place.folder
     temporary = f".sidecar-{uuid.uuid4().hex}.tmp"
     if folder is None:
@@ -149,7 +157,9 @@ def _replace(place: _Place, raw: bytes, before: _FileState, refuse_changed: Call
             with contextlib.suppress(PermissionError):
                 if hasattr(os, "chown"):
                     os.chown(temporary, before.status.st_uid, before.status.st_gid, dir_fd=folder)
-            os.chmod(temporary, stat.S_IMODE(before.status.st_mode), dir_fd=folder)
+            mode = stat.S_IMODE(before.status.st_mode) if mode is None else mode
+        if mode is not None:
+            os.chmod(temporary, mode, dir_fd=folder)
         refuse_changed()
         if before.status is None:
             _move_to_free_name(temporary, place)

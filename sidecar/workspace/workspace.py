@@ -21,6 +21,7 @@ from sidecar.workspace.contract import (
     Dispose,
     EditApplier,
     FileAccessError,
+    FileBytes,
     FileView,
     StaleFile,
     WatchStatus,
@@ -114,7 +115,9 @@ class Workspace:
         views = [await self._view_or_none(path) for path in paths]
         return tuple(view for view in views if view is not None and view.source == "buffer")
 
-    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+    async def write(
+        self, path: Path, text: str, *, expected_hash: str | None, original: FileBytes | None = None
+    ) -> FileView:
         """Make *text* the content of *path* and return the new view; see ``WorkspacePort.write``."""
         real = path
         await asyncio.to_thread(require_resolved, path)
@@ -122,7 +125,7 @@ class Workspace:
         try:
             buffer = self._buffers.find(real)
             if buffer is None or buffer.superseded:
-                return await self._write_unshared(real, text, expected_hash)
+                return await self._write_unshared(real, text, expected_hash, original)
             view = await self.view(real)
             if view.hash != expected_hash:
                 raise _error_of_change(real, "the open buffer")
@@ -132,7 +135,7 @@ class Workspace:
                 raise _error_of_unsaved(view)
             # The buffer is clean: it is out of date until the editor has loaded the file anew.
             n_events = buffer.n_events
-            view = await self._write_disk(real, text, expected_hash)
+            view = await self._write_disk(real, text, expected_hash, original)
             buffer.superseded = buffer.n_events == n_events
             return view
         finally:
@@ -253,10 +256,12 @@ class Workspace:
         for tracker in tuple(self._trackers.values()):
             tracker.compare(path, now)
 
-    async def _write_unshared(self, real: Path, text: str, expected_hash: str | None) -> FileView:
+    async def _write_unshared(
+        self, real: Path, text: str, expected_hash: str | None, original: FileBytes | None
+    ) -> FileView:
         """Write a file that no open buffer stands for: through a client that takes it, else to the disk."""
         if not self._client_files.cover(real):
-            return await self._write_disk(real, text, expected_hash)
+            return await self._write_disk(real, text, expected_hash, original)
         write = self._client_files.writer(real)
         before: FileView | None = None
         try:
@@ -267,7 +272,7 @@ class Workspace:
         if write is None and before is not None and before.unsaved:
             raise _error_of_unsaved(before)
         if write is None:
-            return await self._write_disk(real, text, expected_hash)
+            return await self._write_disk(real, text, expected_hash, original)
         if (None if before is None else before.hash) != expected_hash:
             raise _error_of_change(real, "the file")
         if not await write(real, text):
@@ -275,10 +280,12 @@ class Workspace:
         self._on_disk_change((real,))
         return await self.view(real)
 
-    async def _write_disk(self, real: Path, text: str, expected_hash: str | None) -> FileView:
+    async def _write_disk(
+        self, real: Path, text: str, expected_hash: str | None, original: FileBytes | None
+    ) -> FileView:
         def write() -> DiskText:
             with self._disk_lock:
-                return write_text(real, text, expected_hash, self._limit_bytes)
+                return write_text(real, text, expected_hash, self._limit_bytes, original)
 
         view = _view_of_disk(real, await asyncio.to_thread(write))
         self._on_disk_change((real,))

@@ -100,7 +100,7 @@ async def test_the_sugar_asks_for_its_own_session() -> None:
         await session.close()
     assert script.params_of("sidecar/turn/interrupt") == [{"sid": "s", "queue": "keep"}]
     assert script.params_of("sidecar/context/usage") == [{"sid": "s", "detail": True}]
-    assert script.params_of("sidecar/compact/undo") == [{"sid": "s", "force": True}]
+    assert script.params_of("sidecar/compact/undo") == [{"sid": "s", "force": True, "files": "keep"}]
 
 
 async def test_a_stream_is_one_turn_with_its_gaps_and_its_end() -> None:

@@ -15,6 +15,7 @@ from sidecar.workspace.contract import (
     Dispose,
     EditApplier,
     FileAccessError,
+    FileBytes,
     FileSource,
     FileView,
     StaleFile,
@@ -95,7 +96,9 @@ class FakeWorkspace:
         paths = {buffer.path: None for buffer in self._buffers.all() if buffer.path and not buffer.superseded}
         return tuple(self.now(path) for path in paths)
 
-    async def write(self, path: Path, text: str, *, expected_hash: str | None) -> FileView:
+    async def write(
+        self, path: Path, text: str, *, expected_hash: str | None, original: FileBytes | None = None
+    ) -> FileView:
         """Write *path*; where a buffer is open through its editor, else beneath it if it is clean."""
         real = _normal(path)
         before, buffer = self._now_or_none(real), self._buffers.find(real)

@@ -108,6 +108,11 @@ class _Calls:
     rule_list = _Method("sidecar/rule/list", m.RuleListParams, m.RuleListResult)
     rule_add = _Method("sidecar/rule/add", m.RuleAddParams, m.RuleResult)
     rule_remove = _Method("sidecar/rule/remove", m.RuleRemoveParams, m.RuleResult)
+    checkpoint_list = _Method("sidecar/checkpoint/list", m.SidParams, m.CheckpointListResult)
+    checkpoint_diff = _Method("sidecar/checkpoint/diff", m.CheckpointDiffParams, m.CheckpointDiffResult)
+    checkpoint_restore = _Method(
+        "sidecar/checkpoint/restore", m.CheckpointRestoreParams, m.CheckpointRestoreResult
+    )
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 
 

@@ -27,6 +27,43 @@ export interface CancelResult {
   accepted: boolean;
 }
 
+/** The changes of files to compare: those since a checkpoint began, or all that the session has made. */
+export interface CheckpointDiffParams {
+  sid: string;
+  checkpointId?: string;
+  uris?: string[];
+}
+
+/** The files, 200 at most, each from its content before the changes to the present one. */
+export interface CheckpointDiffResult {
+  files: FileDiff[];
+}
+
+/** A file of a checkpoint; `created` when it did not exist before, `problem` says why it was not kept. */
+export interface CheckpointFile {
+  uri: string;
+  created: boolean;
+  problem?: string;
+}
+
+/** The checkpoints, oldest first. */
+export interface CheckpointListResult {
+  checkpoints: FileCheckpoint[];
+}
+
+/** The checkpoint to take files back to: `uris`, or every file that the session has changed since. */
+export interface CheckpointRestoreParams {
+  sid: string;
+  checkpointId: string;
+  uris?: string[];
+}
+
+/** The files that were taken back, and the files that stay as they are; a new checkpoint undoes it. */
+export interface CheckpointRestoreResult {
+  files: FileRestore[];
+  seq: number;
+}
+
 /** A process that the daemon started. */
 export interface ChildInfo {
   pid: number;
@@ -150,20 +187,22 @@ export interface CompactStartResult {
   reason?: string;
 }
 
-/** The compaction to take back, the newest one by default. `force` takes it back even when the restored conversation does not fit the window. */
+/** The compaction to take back, the newest one by default. `force` takes it back even when the restored conversation does not fit the window. `files` says whether the files that turns since the compaction have changed stay or are restored, each unless others have changed it since. */
 export interface CompactUndoParams {
   sid: string;
   compactionId?: string;
   expectHead?: string;
   force?: boolean;
+  files?: "keep" | "restore";
 }
 
-/** The new head, and the number of tokens that are back in the conversation. `editedFiles` are the URIs of the files that turns since the compaction edited; they stay as they are. */
+/** The new head, and the number of tokens that are back in the conversation. `editedFiles` are the URIs of the files that turns since the compaction edited. `restoredFiles` are empty unless the request asked for them; a file with another outcome stays as it is. */
 export interface CompactUndoResult {
   head: string | null;
   restoredTokens: number;
   seq: number;
   editedFiles: string[];
+  restoredFiles: FileRestore[];
 }
 
 /** One compaction, from its start to its end. Tokens are counted by the engine. With the `trigger` `expand` it is the opposite: originals behind a summary came back into view. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
@@ -353,9 +392,34 @@ export interface Faulted {
   durationMs: number;
 }
 
+/** The files that a turn or a restore changed, as they were before its first change of each. */
+export interface FileCheckpoint {
+  checkpointId: string;
+  at: number;
+  cause: "turn" | "restore";
+  files: CheckpointFile[];
+  turnId?: string;
+}
+
+/** The changes of a file since it was kept, as a unified diff, empty where there is no text to compare. `outcome` is the outcome that a restore would have now. `truncated` says that lines are missing. */
+export interface FileDiff {
+  uri: string;
+  outcome: "restored" | "removed" | "unchanged" | "changedSince" | "notKept" | "outside";
+  diff: string;
+  truncated: boolean;
+  reason?: string;
+}
+
 /** A stale file is no longer stale: it has its old text again, was read again, or is forgotten. */
 export interface FileFresh {
   uri: string;
+}
+
+/** A file that a restore takes back, or leaves as it is. `outcome` is `restored`; `removed` for a file that the session had created; or, where the file stays as it is, `unchanged` (it has that content already), `changedSince` (others have changed it), `notKept` or `outside` (of the session's folders). `reason` says more. */
+export interface FileRestore {
+  uri: string;
+  outcome: "restored" | "removed" | "unchanged" | "changedSince" | "notKept" | "outside";
+  reason?: string;
 }
 
 /** A file changed after the model had read it; `nowHash` is null when it was deleted. */
@@ -981,19 +1045,21 @@ export interface SessionRenameParams {
   title: string;
 }
 
-/** The new end of the conversation: `toNode` on any branch, or null for an empty conversation. `expectHead` is the head that the client saw; null accepts any. */
+/** The new end of the conversation: `toNode` on any branch, or null for an empty conversation. `expectHead` is the head that the client saw; null accepts any. `files` says whether the files that the turns taken back have changed stay or are restored, each unless others have changed it since. */
 export interface SessionRewindParams {
   sid: string;
   toNode: string | null;
   expectHead: string | null;
+  files?: "keep" | "restore";
 }
 
-/** The new head and the nodes that left the conversation, which stay stored. The head differs from the requested node when a tool call had to be completed with its result. `editedFiles` are the URIs of the files that those nodes edited; the files stay as they are. */
+/** The new head and the nodes that left the conversation, which stay stored. The head differs from the requested node when a tool call had to be completed with its result. `editedFiles` are the URIs of the files that those nodes edited. `restoredFiles` are empty unless the request asked for them; a file that it does not name, or with another outcome, stays as it is. */
 export interface SessionRewindResult {
   head: string | null;
   undone: string[];
   seq: number;
   editedFiles: string[];
+  restoredFiles: FileRestore[];
 }
 
 /** A rule of the user, word for word. `nodeId` is the prompt that set it; a rule set by hand has none. A later statement takes a rule back: then `holds` is false and `revokedBy` has that statement. `conflicts` are later statements that may have done so; it is not clear, and both stand. */
@@ -1294,6 +1360,9 @@ export interface Methods {
   "sidecar/rule/list": { params: RuleListParams; result: RuleListResult };
   "sidecar/rule/add": { params: RuleAddParams; result: RuleResult };
   "sidecar/rule/remove": { params: RuleRemoveParams; result: RuleResult };
+  "sidecar/checkpoint/list": { params: SidParams; result: CheckpointListResult };
+  "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
+  "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
 }
 
 /** The requests of the daemon. */

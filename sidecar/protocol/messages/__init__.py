@@ -4,6 +4,7 @@ Shapes only. The shapes of a session come from :mod:`sidecar.conductor.contract`
 well, for clients, which import the protocol alone.
 """
 
+from sidecar.conductor.checkpoint_shapes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
 from sidecar.conductor.contract import (
     Compaction,
     ContextFile,
@@ -18,6 +19,13 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.conductor.rule_shapes import SessionRule
+from sidecar.protocol.messages.checkpoint import (
+    CheckpointDiffParams,
+    CheckpointDiffResult,
+    CheckpointListResult,
+    CheckpointRestoreParams,
+    CheckpointRestoreResult,
+)
 from sidecar.protocol.messages.compact import (
     CancelResult,
     CompactCancelParams,
@@ -136,6 +144,12 @@ __all__ = [
     "AttachParams",
     "AttachResult",
     "CancelResult",
+    "CheckpointDiffParams",
+    "CheckpointDiffResult",
+    "CheckpointFile",
+    "CheckpointListResult",
+    "CheckpointRestoreParams",
+    "CheckpointRestoreResult",
     "ChildInfo",
     "ClientInfo",
     "ClosingNotification",
@@ -164,6 +178,9 @@ __all__ = [
     "Empty",
     "EventNotification",
     "EventRange",
+    "FileCheckpoint",
+    "FileDiff",
+    "FileRestore",
     "FsChangedNotification",
     "FsUnwatchParams",
     "FsWatchParams",

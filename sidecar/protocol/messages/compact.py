@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from sidecar.conductor.checkpoint_shapes import FileRestore
 from sidecar.conductor.contract import Compaction, Plan
 from sidecar.conductor.loss_values import FactName, FactState, Loss, ReportedFact
 from sidecar.protocol.messages.session import NodeView
@@ -94,26 +95,31 @@ class CancelResult:
 class CompactUndoParams:
     """The compaction to take back, the newest one by default.
 
-    *force* takes it back even when the restored conversation does not fit the window.
+    *force* takes it back even when the restored conversation does not fit the window. *files* says whether
+    the files that turns since the compaction have changed stay or are restored, each unless others have
+    changed it since.
     """
 
     sid: str
     compaction_id: str | None = None
     expect_head: str | None = None
     force: bool = False
+    files: Literal["keep", "restore"] = "keep"
 
 
 @dataclass(frozen=True, slots=True)
 class CompactUndoResult:
     """The new head, and the number of tokens that are back in the conversation.
 
-    *edited_files* are the URIs of the files that turns since the compaction edited; they stay as they are.
+    *edited_files* are the URIs of the files that turns since the compaction edited. *restored_files* are
+    empty unless the request asked for them; a file with another outcome stays as it is.
     """
 
     head: str | None
     restored_tokens: int
     seq: int
     edited_files: tuple[str, ...] = ()
+    restored_files: tuple[FileRestore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

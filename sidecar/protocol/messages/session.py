@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from sidecar.conductor.checkpoint_shapes import FileRestore
 from sidecar.conductor.contract import ConfigOption, ContextUsage, SessionSnapshot, SessionSummary
 
 
@@ -200,12 +201,14 @@ class SessionForkParams:
 class SessionRewindParams:
     """The new end of the conversation: *to_node* on any branch, or null for an empty conversation.
 
-    *expect_head* is the head that the client saw; null accepts any.
+    *expect_head* is the head that the client saw; null accepts any. *files* says whether the files that the
+    turns taken back have changed stay or are restored, each unless others have changed it since.
     """
 
     sid: str
     to_node: str | None
     expect_head: str | None
+    files: Literal["keep", "restore"] = "keep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +216,15 @@ class SessionRewindResult:
     """The new head and the nodes that left the conversation, which stay stored.
 
     The head differs from the requested node when a tool call had to be completed with its result.
-    *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
+    *edited_files* are the URIs of the files that those nodes edited. *restored_files* are empty unless the
+    request asked for them; a file that it does not name, or with another outcome, stays as it is.
     """
 
     head: str | None
     undone: tuple[str, ...]
     seq: int
     edited_files: tuple[str, ...] = ()
+    restored_files: tuple[FileRestore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,13 +69,20 @@ def cancel(connection: Connection, params: m.CompactCancelParams) -> m.CancelRes
 def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.CompactUndoResult]:
     """Undo a compaction."""
     session = connection.hub.session(params.sid)
-    undoing = session.undo(params.compaction_id, force=params.force, expect_head=params.expect_head)
+    undoing = session.undo(
+        params.compaction_id,
+        force=params.force,
+        expect_head=params.expect_head,
+        restores_files=params.files == "restore",
+    )
 
     async def answer() -> m.CompactUndoResult:
         undone = await undoing
         info = undone.compaction.info or {}
         restored = max(0, info.get("tokensBefore", 0) - info.get("tokensAfter", 0))
-        return m.CompactUndoResult(session.history.head, restored, session.log.seq, undone.edited_files)
+        return m.CompactUndoResult(
+            session.history.head, restored, session.log.seq, undone.edited_files, undone.files
+        )
 
     return answer()
 

@@ -140,11 +140,15 @@ async def tree(connection: Connection, params: m.SidParams) -> m.SessionTreeResu
 def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m.SessionRewindResult]:
     """Move the end of the conversation."""
     session = connection.hub.session(params.sid)
-    rewinding = session.rewind(params.to_node, expect_head=params.expect_head)
+    rewinding = session.rewind(
+        params.to_node, expect_head=params.expect_head, restores_files=params.files == "restore"
+    )
 
     async def answer() -> m.SessionRewindResult:
         moved = await rewinding
-        return m.SessionRewindResult(moved.head, moved.removed, session.log.seq, moved.edited_files)
+        return m.SessionRewindResult(
+            moved.head, moved.removed, session.log.seq, moved.edited_files, moved.files
+        )
 
     return answer()
 

@@ -1,0 +1,47 @@
+"""Messages of ``sidecar/checkpoint/*``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sidecar.conductor.checkpoint_shapes import FileCheckpoint, FileDiff, FileRestore
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointListResult:
+    """The checkpoints, oldest first."""
+
+    checkpoints: tuple[FileCheckpoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDiffParams:
+    """The changes of files to compare: those since a checkpoint began, or all that the session has made."""
+
+    sid: str
+    checkpoint_id: str | None = None
+    uris: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDiffResult:
+    """The files, 200 at most, each from its content before the changes to the present one."""
+
+    files: tuple[FileDiff, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRestoreParams:
+    """The checkpoint to take files back to: *uris*, or every file that the session has changed since."""
+
+    sid: str
+    checkpoint_id: str
+    uris: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRestoreResult:
+    """The files that were taken back, and the files that stay as they are; a new checkpoint undoes it."""
+
+    files: tuple[FileRestore, ...]
+    seq: int
