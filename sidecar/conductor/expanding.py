@@ -15,6 +15,7 @@ An engine that stores no summary shows the originals again once its record is un
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -24,8 +25,7 @@ from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.compaction_records import CompactionLog, begin
-from sidecar.conductor.context import entry_tokens
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, Gate
 from sidecar.conductor.errors import ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss import prose_of
@@ -103,15 +103,18 @@ class Expander:
         archive = self._history.graph.entries
         folded = find_originals(history, summary, archive)
         chosen = self.choose(folded, request)
-        entries = expand_entries(history, summary, folded, chosen, archive)
         given = replace(self._planner.engine_input(engine), context_tokens=0)
         before = self._engines.own.gate(given, self._engines.automatic())
-        expanded = replace(given, history=History(entries, archive))
-        after = self._engines.own.gate(expanded, self._engines.automatic())
+
+        def expand_to(nodes: Collection[str]) -> tuple[list[Entry], Gate]:
+            entries = expand_entries(history, summary, folded, nodes, archive)
+            expanded = replace(given, history=History(entries, archive))
+            return entries, self._engines.own.gate(expanded, self._engines.automatic())
+
+        entries, after = expand_to(chosen)
         limit = after.limit or after.window
         if limit and after.tokens > limit:
-            back = [entry for entry in folded if entry.node_id in chosen]
-            raise self.explain_size(back, after.tokens, limit, before.tokens)
+            raise self.explain_size(folded, chosen, limit, lambda nodes: expand_to(nodes)[1].tokens)
         begun = begin(self._new_id(), engine, "expand", given=given, pre_tokens=before.tokens)
         async with self._history.transaction():
             await self._history.replace(entries)
@@ -165,19 +168,31 @@ class Expander:
         return {folded[place].node_id for place in with_partners([entry.turn for entry in folded], chosen)}
 
     def explain_size(
-        self, chosen: Sequence[Entry], tokens: int, limit: int, before: int
+        self,
+        folded: Sequence[Entry],
+        chosen: Collection[str],
+        limit: int,
+        weigh: Callable[[Collection[str]], int],
     ) -> ExpansionTooLargeError:
-        """Return the refusal, with the newest of *chosen* that would fit."""
-        room, n_fitting = limit - before, 0
-        for entry in reversed(chosen):
-            room -= entry_tokens(entry)
-            if room < 0:
-                break
-            n_fitting += 1
-        first = chosen[-n_fitting].node_id if n_fitting else None
-        n_chosen = len(chosen)
+        """Return the refusal, with the newest of *chosen* that would fit.
+
+        Args:
+            folded: the entries behind the summary.
+            chosen: the nodes of those that were to come back.
+            limit: the most tokens of the conversation.
+            weigh: returns the tokens of the conversation with some nodes of *folded* in view.
+        """
+        nodes = [entry.node_id for entry in folded if entry.node_id in chosen]
+
+        def is_over(n_left_out: int) -> bool:
+            range_back = ExpandRequest(first=nodes[n_left_out], last=nodes[-1])
+            return weigh(self.choose(folded, range_back)) > limit
+
+        n_left_out = bisect_left(range(len(nodes)), True, key=lambda place: not is_over(place))
+        n_fitting = len(nodes) - n_left_out
+        first = nodes[n_left_out] if n_fitting else None
         return ExpansionTooLargeError(
-            self._sid, tokens, limit, n_chosen=n_chosen, n_fitting=n_fitting, first=first
+            self._sid, weigh(chosen), limit, n_chosen=len(nodes), n_fitting=n_fitting, first=first
         )
 
 
