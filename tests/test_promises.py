@@ -67,8 +67,8 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "conductor/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
         "conductor/test_file_use.py::test_the_file_that_is_used_most_and_last_comes_first",
     ),
-    "No tool acts unasked: `edit`, `write`, `bash` and every path outside the session's folders ask first, "
-    "and no answer means no.": (
+    "No tool acts unasked: edits, patches, commands, pages and every path outside the session's folders ask "
+    "first, and no answer means no.": (
         "capabilities/test_tools.py::test_a_tool_that_may_change_something_asks_first",
         "capabilities/test_listing.py::test_outside_is_asked_for",
         "capabilities/test_grep.py::test_outside_is_asked_for",
