@@ -307,3 +307,11 @@ async def test_a_prompt_is_searched_once_whatever_happens_to_it(
     await session.undo(None, force=True, expect_head=None)
     await session.rewind(session.history.current[-2].node_id, expect_head=None)
     assert searched == prompts
+
+
+def test_the_built_in_model_takes_no_note_about_rules_for_a_question() -> None:
+    from sidecar.conductor import session_rules
+    from sidecar.llmgateway.offline.digest import HOST_MARKS
+
+    titles = [session_rules._BLOCK, session_rules._ADDED, session_rules._ENDED]
+    assert all(title.startswith(HOST_MARKS) for title in titles)

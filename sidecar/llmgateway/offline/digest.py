@@ -97,7 +97,13 @@ _DIGEST_MARKS: Final = (
 """The beginnings of turns that an earlier compaction wrote."""
 _RESTORED_MARK: Final = "[Restored file after compaction]"
 
-HOST_MARKS: Final = (*_DIGEST_MARKS, _RESTORED_MARK)
+HOST_MARKS: Final = (
+    *_DIGEST_MARKS,
+    _RESTORED_MARK,
+    "The user's rules, word for word.",
+    "The user has set these rules;",
+    "These rules no longer hold:",
+)
 """The beginnings of texts that a host writes under the user's role."""
 
 _INNER_CALL: Final = re.compile(r"(?P<name>[A-Za-z_]\w*)\((?P<text>.*?)\)(?:; |\Z)", re.S)
