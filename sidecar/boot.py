@@ -35,9 +35,9 @@ from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
-from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.conductor.subagents import Subagents
+from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (

@@ -78,7 +78,10 @@ class SessionToolBox:
 
     def offer(self, group: str, tools: Iterable[Tool]) -> None:
         """Offer *tools* besides the first ones; they replace the earlier tools of their *group*."""
-        self._extra[group] = tuple(tools)
+        offer = tuple(tools)
+        if group in self._extra and self._extra[group] == offer:
+            return
+        self._extra[group] = offer
         extra = (tool for each in self._extra.values() for tool in each)
         offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *extra)}
         unlisted = {tool.descriptor.name: tool for tool in UNLISTED_TOOLS}

@@ -27,9 +27,9 @@ from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.expanding import Expander, ExpandRequest
 from sidecar.conductor.file_use import rank_by_use
 from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.left_branch import digest_left
+from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta

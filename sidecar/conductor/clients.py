@@ -128,7 +128,8 @@ class SessionServers:
             self._host.warn(
                 title, "How to start them is not stored. Load the session with mcpServers for them."
             )
-        await self._servers.ready(cancel)
+        if self.named:
+            await self._servers.ready(cancel)
 
     async def aclose(self) -> None:
         """Stop every server."""

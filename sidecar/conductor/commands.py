@@ -21,12 +21,12 @@ from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.expanding import ExpandRequest
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
 from sidecar.conductor.pins import Pins
+from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_meta import SessionMeta

@@ -128,10 +128,11 @@ class CompactionPlanner:
 
     def engine_input(self, engine: str) -> EngineInput:
         """Return the conversation as *engine* is to judge it, with the record that its view rests on."""
+        given = self._deps.engine_input()
+        if not self._log.has_folded:
+            return given
         newest = next(self._log.find_standing(engine, self._history.current), None)
-        return replace(
-            self._deps.engine_input(), standing=as_standing(newest) if newest is not None else None
-        )
+        return replace(given, standing=as_standing(newest) if newest is not None else None)
 
     def _refusal(self, engine: str) -> NoOp | None:
         """Return why *engine* cannot compact in this session, None when it can."""

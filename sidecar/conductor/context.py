@@ -14,10 +14,10 @@ from functools import reduce
 import msgspec
 
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
-from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,
     TURN_TOKENS,
+    ModelFactors,
     estimate_text_tokens,
     estimate_turn_tokens,
 )

@@ -22,9 +22,9 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
-from sidecar.conductor.model_factors import ModelFactors
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules

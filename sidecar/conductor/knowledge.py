@@ -186,7 +186,7 @@ class Knowledge:
 
     def max_tokens(self, window: int) -> int:
         """Return the most tokens that the message takes of a *window* in tokens, 0 when no source is open."""
-        if not self.is_on:
+        if not self._sources:
             return 0
         return min(MAX_TOKENS, window // _WINDOW_SHARE) if window > 0 else MAX_TOKENS
 

@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
+from sidecar.conductor.bridge import call_effects
 from sidecar.conductor.compaction_records import as_standing, changed_only_the_view
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput
-from sidecar.conductor.engines.transcripts import call_effects
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss import (
     FactLedger,

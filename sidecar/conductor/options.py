@@ -14,8 +14,8 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.ports import Models
+from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.session_agent import THINKING_LEVELS
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import SessionEvents

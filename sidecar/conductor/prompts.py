@@ -18,14 +18,21 @@ from sidecar.conductor.content import Content, content_to_prompt, parse_command
 from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
 from sidecar.conductor.events import QueueChanged, Settled, UserMessage
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.log import count_chars
-from sidecar.conductor.queue import MAX_WAITING, Job, JobQueue, PromptJob, SubmitReceipt, TurnOutcome
+from sidecar.conductor.queue import (
+    MAX_WAITING,
+    Job,
+    JobQueue,
+    PromptJob,
+    StoredQueue,
+    SubmitReceipt,
+    TurnOutcome,
+)
+from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.stored_queue import StoredQueue
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn

@@ -286,13 +286,15 @@ class _Reading:
         """Read the files at *places*; many a place has none. *importers* lead to the file that names them."""
         existing = set(await self._workspace.find_existing([place.path for place in places]))
         for place in places:
+            if place.path not in existing and not importers:
+                continue
             name = shown_path(place.path, self._cwd)
             if place.path in existing and len(importers) > MAX_IMPORT_DEPTH:
                 text = f"it is imported too deep, and {MAX_IMPORT_DEPTH} levels are read"
                 self._notices.add_unused(f"{name} is not used: {text}")
             elif place.path in existing:
                 await self._read(place, name, importers)
-            elif importers and place.path.suffix == ".md":  # else a word like @someone
+            elif place.path.suffix == ".md":  # else a word like @someone
                 importer = shown_path(importers[-1], self._cwd)
                 self._notices.add_unused(
                     f"{name} is not used: {importer} imports it, and there is no such file"

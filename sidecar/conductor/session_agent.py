@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
@@ -13,24 +14,27 @@ from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import SessionEngine, View
 from sidecar.conductor.events import Retry
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
-from sidecar.conductor.model_calls import RequestHead, call_when_ready, with_idle_timeout
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.request import ContextGauge, RequestHead
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_rules import SessionRules
 from sidecar.llmgateway.catalog import family_of
+from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
+    Emission,
     GatewayError,
     StreamOptions,
     ThinkingLevel,
     Turn,
     Usage,
+    emissions_of,
+    gateway_error,
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
@@ -105,7 +109,8 @@ class SessionAgent:
         self._turn_engine = self._engines.own_name
         config = self._make_config()
         if config != self._config:
-            self._offer_patches()
+            if config.model != self._config.model:
+                self._offer_patches()
             self._config = config
             self._agent.configure(config)
 
@@ -208,3 +213,44 @@ def backstop_of(engine: SessionEngine) -> CompactionPolicy:
     Never where the engine keeps the request within the window, or wants no compaction at all.
     """
     return _LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION
+
+
+def call_when_ready(
+    prepare: Callable[[], Awaitable[Conversation]], call: Callable[[Conversation], Channel]
+) -> Channel:
+    """Return the channel of a *call* that is made once *prepare* has returned the conversation to send.
+
+    An exception of either one ends the channel.
+    """
+
+    async def emissions() -> AsyncGenerator[Emission, None]:
+        async with emissions_of(call(await prepare())) as inner:
+            async for emission in inner:
+                yield emission
+
+    return channel_of(emissions)
+
+
+def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
+    """Return *channel* with a limit on the time between two emissions, so that no turn waits for ever.
+
+    When *timeout_s* seconds pass without an emission, the call is closed and the channel raises a
+    GatewayError. The length of the whole call is not limited.
+    """
+
+    async def watch_emissions() -> AsyncGenerator[Emission, None]:
+        async with emissions_of(channel) as emissions:
+            while True:
+                try:
+                    async with asyncio.timeout(timeout_s) as limit:
+                        emission = await anext(emissions)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError as error:
+                    if not limit.expired():  # raised by the call itself
+                        raise
+                    text = f"the model sent nothing for {timeout_s:g} s; try again, or choose another model"
+                    raise gateway_error("transport", text, cause=error) from None
+                yield emission
+
+    return channel_of(watch_emissions)

@@ -124,6 +124,8 @@ class SessionRules:
     @property
     def tokens(self) -> int:
         """The tokens of the block and of the notes."""
+        if not self._block and not self._notes:
+            return 0
         notes = (_note_text(note) for node, note in self._notes.items() if node in self._path)
         return text_tokens(self._block) + sum(map(text_tokens, notes))
 

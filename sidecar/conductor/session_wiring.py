@@ -24,13 +24,11 @@ from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter, JournalPort
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_reports import LossReports
 from sidecar.conductor.loss_values import describe_pins
-from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.pins import Pins
@@ -39,6 +37,7 @@ from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
 from sidecar.conductor.records import SessionInfo, from_record
+from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.room import Participants
 from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_agent import SessionAgent

@@ -21,11 +21,10 @@ from sidecar.conductor.content import SlashCommand, prompt_title, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
-from sidecar.conductor.gauge import ContextGauge, EngineInputs
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.left_branch import branch_entry
-from sidecar.conductor.model_calls import RequestHead
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents

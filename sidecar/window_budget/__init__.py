@@ -41,13 +41,11 @@ from sidecar.window_budget.estimate import (
 )
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS, local_fallback_digest
-from sidecar.window_budget.marks import (
+from sidecar.window_budget.message import (
     BRANCH_HEADER,
     CLEARED_TOOL_RESULT,
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
-)
-from sidecar.window_budget.message import (
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,

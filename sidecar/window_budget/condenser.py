@@ -17,8 +17,7 @@ from sidecar.window_budget.contract import AUTO_CONDENSE_POLICY, BudgetPolicy, C
 from sidecar.window_budget.cut import plan_slice
 from sidecar.window_budget.estimate import estimate_tokens, is_over_budget
 from sidecar.window_budget.local_digest import local_fallback_digest
-from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER, digest_text
-from sidecar.window_budget.message import Message, UserMessage
+from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER, Message, UserMessage, digest_text
 from sidecar.window_budget.model_digest import SummarizeDeps, request_digest
 from sidecar.window_budget.prompt import build_summary_prompt
 

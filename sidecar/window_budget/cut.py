@@ -26,12 +26,12 @@ from collections.abc import Iterable, Sequence
 
 from sidecar.window_budget.contract import BudgetPolicy, CondensePlan
 from sidecar.window_budget.estimate import estimate_message_tokens, prefix_tokens
-from sidecar.window_budget.marks import is_prompt
 from sidecar.window_budget.message import (
     AssistantMessage,
     Message,
     ToolResultMessage,
     calls_of,
+    is_prompt,
     result_ids_of,
 )
 

@@ -33,8 +33,8 @@ from sidecar.window_budget.facts import (
     find_question,
     shape_of,
 )
-from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_prompt, is_restored
 from sidecar.window_budget.message import (
+    RESTORED_FILE_PREFIX,
     AssistantMessage,
     BashExecutionMessage,
     CustomMessage,
@@ -42,6 +42,8 @@ from sidecar.window_budget.message import (
     ToolResultMessage,
     UserMessage,
     calls_of,
+    is_prompt,
+    is_restored,
     text_of,
 )
 from sidecar.window_budget.text import one_line

@@ -28,8 +28,7 @@ from sidecar.window_budget.estimate import (
     tokens_of_chars,
 )
 from sidecar.window_budget.facts import Fact, FactKind, fact_key
-from sidecar.window_budget.marks import DIGEST_HEADER
-from sidecar.window_budget.message import Message
+from sidecar.window_budget.message import DIGEST_HEADER, Message
 from sidecar.window_budget.selection import (
     CARRYOVER,
     COUNT_LINE,

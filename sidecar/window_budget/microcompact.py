@@ -11,8 +11,13 @@ from dataclasses import replace
 
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.window_budget.contract import CallEffects
-from sidecar.window_budget.marks import CLEARED_TOOL_RESULT, is_cleared
-from sidecar.window_budget.message import Message, ToolResultMessage, calls_of
+from sidecar.window_budget.message import (
+    CLEARED_TOOL_RESULT,
+    Message,
+    ToolResultMessage,
+    calls_of,
+    is_cleared,
+)
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 DEFAULT_KEEP_RECENT = 6

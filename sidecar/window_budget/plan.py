@@ -34,8 +34,7 @@ from sidecar.window_budget.contract import BudgetRequest, NoOpReason, TokenEstim
 from sidecar.window_budget.cut import has_open_calls, safe_cut
 from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS
-from sidecar.window_budget.marks import digest_text, is_cleared, is_restored
-from sidecar.window_budget.message import Message, ToolResultMessage
+from sidecar.window_budget.message import Message, ToolResultMessage, digest_text, is_cleared, is_restored
 from sidecar.window_budget.rehydrate import FileCandidate, select_candidates
 from sidecar.window_budget.tail import TAIL_SHARE, Tail, fit_tail
 from sidecar.window_budget.transcript import Transcript

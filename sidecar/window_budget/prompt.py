@@ -13,7 +13,6 @@ from typing import assert_never
 
 from sidecar.llmgateway.contract import TextBlock, ThinkingBlock, ToolCallBlock
 from sidecar.window_budget.contract import CondenseScope
-from sidecar.window_budget.marks import branch_text, digest_text, is_restored
 from sidecar.window_budget.message import (
     AssistantMessage,
     BashExecutionMessage,
@@ -23,6 +22,9 @@ from sidecar.window_budget.message import (
     Message,
     ToolResultMessage,
     UserMessage,
+    branch_text,
+    digest_text,
+    is_restored,
     text_of,
 )
 from sidecar.window_budget.text import compact_json, tidy

@@ -30,8 +30,15 @@ from typing import Literal, TypeAlias
 from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
 from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.marks import RESTORED_FILE_PREFIX, is_cleared, is_restored
-from sidecar.window_budget.message import Message, ToolResultMessage, UserMessage, text_of
+from sidecar.window_budget.message import (
+    RESTORED_FILE_PREFIX,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+    is_cleared,
+    is_restored,
+    text_of,
+)
 from sidecar.window_budget.tail import file_cut_marker
 from sidecar.window_budget.text import cut_end, path_key
 from sidecar.window_budget.tool_use import FileRange, ReadCall, effect_of

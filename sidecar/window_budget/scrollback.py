@@ -12,8 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sidecar.window_budget.marks import branch_text, digest_text
-from sidecar.window_budget.message import BranchSummaryMessage, Message
+from sidecar.window_budget.message import BranchSummaryMessage, Message, branch_text, digest_text
 from sidecar.window_budget.prompt import flatten_message
 from sidecar.window_budget.text import byte_length
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex
 from sidecar.window_budget.facts import Fact, FactKind, fact_key
-from sidecar.window_budget.marks import BRANCH_HEADER, DIGEST_HEADER
+from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER
 from sidecar.window_budget.text import one_line
 
 CARRYOVER = "# Carryover"

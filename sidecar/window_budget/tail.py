@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
-from sidecar.window_budget.marks import CLEARED_TOOL_RESULT
 from sidecar.window_budget.message import (
+    CLEARED_TOOL_RESULT,
     BashExecutionMessage,
     CustomMessage,
     Message,

@@ -24,7 +24,7 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.model_calls import RequestHead
+from sidecar.conductor.request import RequestHead
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor

@@ -58,7 +58,7 @@ def transcript(engine: Any, given: EngineInput) -> Any:
 
 def room(engine: Any, given: EngineInput) -> Any:
     found = engine._room
-    found.sync(given.history, given.participants)
+    found.sync(given.history, given.participants())
     # The time at which an event was made is all that may differ.
     events = [(e.id, e.index, e.source, e.content, e.channel_data) for e in found.events]
     return (events, found.starts, found.before, found.prompt, found.n_turns)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.model_calls import with_idle_timeout
+from sidecar.conductor.session_agent import with_idle_timeout
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import Emission, GatewayError, TextEmission
 from sidecar.llmgateway.scripted import Hang, Say

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from model_cards import card
-from sidecar.conductor.model_factors import MAX_FILE_BYTES, MAX_MODELS, MAX_RATIOS, ModelFactors, read_ratios
+from sidecar.conductor.token_estimate import MAX_FILE_BYTES, MAX_MODELS, MAX_RATIOS, ModelFactors, read_ratios
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Say
 

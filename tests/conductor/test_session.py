@@ -16,9 +16,8 @@ from sidecar.conductor.contract import PlanItem, TokenCounts
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
-from sidecar.conductor.gauge import ContextGauge
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.model_calls import RequestHead
+from sidecar.conductor.request import ContextGauge, RequestHead
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_events import OneTimeNotices
 from sidecar.conductor.session_meta import SessionMeta

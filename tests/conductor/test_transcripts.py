@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from histories import entry_of
-from sidecar.conductor.engines.transcripts import SessionTranscript, has_calls, kept_length, shared_length
+from sidecar.conductor.bridge import SessionTranscript, has_calls, kept_length, shared_length
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.window_budget.facts import FactKind

@@ -53,7 +53,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 BOTH = (
     "from sidecar.runtime import cadence",
     "from sidecar.runtime.cadence import fold_turn",
-    "import sidecar.runtime.cadence.fold",
+    "import sidecar.runtime.cadence.run_messages",
     "import sidecar.runtime.conductor",
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.window_budget import CompactionSummaryMessage, Message, UserMessage, flatten_transcript
-from sidecar.window_budget.marks import BRANCH_HEADER
+from sidecar.window_budget.message import BRANCH_HEADER
 from sidecar.window_budget.scrollback import BLOCK_BYTES, DigestText, Scrollback
 
 

@@ -28,7 +28,7 @@ from sidecar.conductor.contract import (
     SummarySource,
 )
 from sidecar.conductor.loss_values import Loss
-from sidecar.conductor.room import NO_PARTICIPANTS, Participants
+from sidecar.conductor.room import Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
@@ -117,7 +117,7 @@ class EngineInput:
         context_tokens: the size of the next request as the session's meter knows it best, 0 for unknown.
         standing: the engine's newest record that its view rests on.
         summarizer_card: the card of the model that writes summaries, None for unknown.
-        participants: the clients of the session, for engines that name speakers.
+        participants: returns the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
         closing: the line with which a summary ends, for the model that reads it; empty for none.
@@ -132,7 +132,7 @@ class EngineInput:
     context_tokens: int
     standing: StandingSummary | None = None
     summarizer_card: ModelCard | None = None
-    participants: Participants = NO_PARTICIPANTS
+    participants: Callable[[], Participants] = Participants
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
     closing: str = ""

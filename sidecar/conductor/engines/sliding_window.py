@@ -84,7 +84,7 @@ class SlidingWindowEngine:
 
     def _window(self, given: EngineInput, request: CompactionRequest) -> list[RoomEvent]:
         """Return the events in sight, oldest first; an event that is too large is cut."""
-        self._room.sync(given.history, given.participants)
+        self._room.sync(given.history, given.participants())
         limits = limits_of(given, request)
         size = _Size(max_events(request), limits.max_context_tokens if limits else 0)
         if self._walk.events is not self._room.events or self._walk.size != size:

@@ -138,7 +138,7 @@ class SummarizingEngine:
         limits = limits_of(given, request)
         if limits is None:
             return None
-        self._room.sync(given.history, given.participants)
+        self._room.sync(given.history, given.participants())
         if self._scene is None or not self._scene.is_still(limits, given.standing):
             self._scene = Scene(self._room, limits, given.standing)
         return self._scene

@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.bridge import find_turn, messages_to_turns, turn_starts
+from sidecar.conductor.bridge import (
+    SessionTranscript,
+    call_effects,
+    find_turn,
+    messages_to_turns,
+    turn_starts,
+)
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -25,7 +31,6 @@ from sidecar.conductor.engines.contract import (
     PreparedSummary,
     committed_view,
 )
-from sidecar.conductor.engines.transcripts import SessionTranscript, call_effects
 from sidecar.conductor.file_use import FileUse, rank_by_use
 from sidecar.conductor.restoring import restore_uses, restored_entry, restored_file
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt

@@ -1,8 +1,10 @@
 """The pure core of a run: a state machine as data, and the folds it stands on."""
 
-from sidecar.runtime.cadence.fold import (
+from sidecar.runtime.cadence.reducer import FAULTING, IGNORED, TRANSITIONS, Step, cadence, start_tools
+from sidecar.runtime.cadence.run_messages import (
     UNPARSED,
     Draft,
+    RunMessages,
     add_usage,
     fold_all,
     fold_blocks,
@@ -10,8 +12,6 @@ from sidecar.runtime.cadence.fold import (
     seal_tool_args,
     tool_calls_of,
 )
-from sidecar.runtime.cadence.reducer import FAULTING, IGNORED, TRANSITIONS, Step, cadence, start_tools
-from sidecar.runtime.cadence.run_messages import RunMessages
 from sidecar.runtime.cadence.steps import StepFn, Transition, initial_snapshot, replace_history
 
 __all__ = [

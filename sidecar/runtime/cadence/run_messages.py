@@ -1,17 +1,250 @@
 """The messages of a run: an immutable sequence that is cheap to extend, with a last turn that may be open.
 
 They equal the tuple of the same turns. An older version never sees later turns.
+
+The open turn may be an answer that arrives as many small deltas, and folding each into a new turn would cost
+the length of the turn per delta. So an answer in the making is a :class:`Draft`, a log of emissions: adding
+one costs the same however long the answer is, and the log is folded once, when the turn is looked at. Folding
+joins the deltas of each block at the end, in time that grows with their number only. For example, thinking
+"h", thinking "m", text "ok" fold to the blocks ``Thinking("hm"), Text("ok")``. No stop reason is interpreted.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias, overload
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, overload
 
 from sidecar.conversation.history import AppendOnlySeq
-from sidecar.llmgateway.contract import ToolTurn, Turn
-from sidecar.runtime.cadence.fold import Draft
-from sidecar.runtime.wire import Outgoing, is_blank
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Block,
+    DoneEmission,
+    Emission,
+    TextBlock,
+    TextEmission,
+    ThinkingBlock,
+    ThinkingEmission,
+    ToolCallBlock,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    ToolTurn,
+    Turn,
+    Usage,
+)
+from sidecar.runtime.contract import ToolCall
+from sidecar.runtime.wire import Outgoing, is_blank, with_distinct_ids
+
+UNPARSED: Final = "__unparsed"
+"""The key that malformed arguments are kept under, whole."""
+
+
+def fold_blocks(blocks: Sequence[Block], emission: Emission) -> tuple[Block, ...]:
+    """Return *blocks* with one more emission folded in.
+
+    A delta of text or thinking extends the last block if it is of that kind, else opens one. Argument text
+    goes to the newest call of its id, and opens a nameless call when there is none. A done emission stands
+    for all before it. Usage, stop and error change nothing.
+
+    >>> fold_blocks((TextBlock("Hel"),), TextEmission("lo"))
+    (TextBlock(text='Hello'),)
+    """
+    return fold_all(blocks, (emission,))
+
+
+def fold_turn(turn: AssistantTurn, emission: Emission) -> AssistantTurn:
+    """Return *turn* with one more emission folded in; *turn* itself when it changes nothing.
+
+    >>> fold_turn(AssistantTurn(()), ToolCallStartEmission("c1", "ls")).blocks
+    (ToolCallBlock(id='c1', name='ls', input=''),)
+    """
+    blocks = fold_blocks(turn.blocks, emission)
+    return turn if blocks == tuple(turn.blocks) else AssistantTurn(blocks)
+
+
+def fold_all(blocks: Sequence[Block], emissions: Iterable[Emission]) -> tuple[Block, ...]:
+    """Return *blocks* with all of *emissions* folded in, in time that grows with their number only.
+
+    >>> fold_all((), [ThinkingEmission("h"), ThinkingEmission("m"), TextEmission("ok")])
+    (ThinkingBlock(text='hm', signature=None), TextBlock(text='ok'))
+    """
+    fold = _Fold(blocks)
+    for emission in emissions:
+        fold.add(emission)
+    return fold.blocks()
+
+
+class _Fold:
+    """Blocks under construction: the deltas of each block are joined once, at the end."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self._start_from(blocks)
+
+    def _start_from(self, blocks: Sequence[Block]) -> None:
+        self._blocks: list[Block] = list(blocks)
+        self._deltas: dict[int, list[str]] = {}
+        calls = enumerate(self._blocks)
+        self._newest_call = {block.id: at for at, block in calls if isinstance(block, ToolCallBlock)}
+
+    def add(self, emission: Emission) -> None:
+        match emission:
+            case TextEmission(delta=delta):
+                self._add_prose(TextBlock, delta)
+            case ThinkingEmission(delta=delta):
+                self._add_prose(ThinkingBlock, delta)
+            case ToolCallStartEmission(id=call_id, name=name):
+                self._open_call(call_id, name)
+            case ToolCallDeltaEmission(id=call_id, args_delta=delta):
+                at = self._newest_call.get(call_id)
+                if at is None:
+                    at = self._open_call(call_id, "")
+                call = self._blocks[at]
+                if isinstance(call, ToolCallBlock) and not isinstance(call.input, str):
+                    self._blocks[at] = replace(call, input="")
+                self._deltas.setdefault(at, []).append(delta)
+            case DoneEmission(reply=reply):
+                self._start_from(reply.blocks)
+
+    def _add_prose(self, kind: type[TextBlock] | type[ThinkingBlock], delta: str) -> None:
+        if self._blocks and isinstance(self._blocks[-1], kind):
+            self._deltas.setdefault(len(self._blocks) - 1, []).append(delta)
+        else:
+            self._blocks.append(kind(delta))
+
+    def _open_call(self, call_id: str, name: str) -> int:
+        at = self._newest_call[call_id] = len(self._blocks)
+        self._blocks.append(ToolCallBlock(call_id, name, ""))
+        return at
+
+    def blocks(self) -> tuple[Block, ...]:
+        for at, deltas in self._deltas.items():
+            text = "".join(deltas)
+            match self._blocks[at]:
+                case TextBlock() | ThinkingBlock() as block:
+                    self._blocks[at] = replace(block, text=block.text + text)
+                case ToolCallBlock() as call:
+                    self._blocks[at] = replace(call, input=call.input + text)
+        self._deltas.clear()
+        return tuple(self._blocks)
+
+
+class Draft:
+    """An assistant turn that is still being written; immutable.
+
+    >>> Draft().fold(TextEmission("Hel")).fold(TextEmission("lo")).turn
+    AssistantTurn(blocks=(TextBlock(text='Hello'),))
+    """
+
+    __slots__ = ("_base", "_log", "_turn")
+
+    def __init__(self, base: tuple[Block, ...] = (), log: AppendOnlySeq[Emission] | None = None) -> None:
+        self._base = base
+        self._log: AppendOnlySeq[Emission] = AppendOnlySeq() if log is None else log
+        self._turn: AssistantTurn | None = None
+
+    def fold(self, emission: Emission) -> Draft:
+        """Return this draft with one more emission; a done emission stands for all before it."""
+        if isinstance(emission, DoneEmission):
+            return Draft(tuple(emission.reply.blocks))
+        return Draft(self._base, self._log.extended((emission,)))
+
+    @property
+    def turn(self) -> AssistantTurn:
+        """The turn as far as it is written; argument text is raw."""
+        if self._turn is None:
+            self._turn = AssistantTurn(fold_all(self._base, self._log))
+        return self._turn
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing has been written yet."""
+        return is_blank(self.turn)
+
+    def seal(self) -> AssistantTurn:
+        """Return the finished turn: streamed arguments parsed, every call under an id of its own.
+
+        The blocks of a done emission are final: an input may be a string and then stays one.
+        """
+        n_final = len(self._base)
+        blocks = tuple(
+            block if at < n_final and block is self._base[at] else seal_call(block)
+            for at, block in enumerate(self.turn.blocks)
+        )
+        return with_distinct_ids(AssistantTurn(blocks))
+
+
+def seal_tool_args(turn: AssistantTurn) -> AssistantTurn:
+    """Return *turn* with the raw argument text of its calls parsed; *turn* itself when there is none.
+
+    >>> seal_tool_args(AssistantTurn((ToolCallBlock("c1", "ls", '{"path": "."}'),))).blocks[0].input
+    {'path': '.'}
+    """
+    blocks = tuple(map(seal_call, turn.blocks))
+    unchanged = all(new is old for new, old in zip(blocks, turn.blocks, strict=True))
+    return turn if unchanged else AssistantTurn(blocks)
+
+
+def seal_call(block: Block) -> Block:
+    """Return *block* with its argument text, if it is a call with any, as a JSON value.
+
+    Blank text is ``{}``; text that is not valid JSON is kept whole under :data:`UNPARSED`.
+    """
+    if not isinstance(block, ToolCallBlock) or not isinstance(block.input, str):
+        return block
+    arguments: Any = {}
+    if block.input.strip():
+        try:
+            arguments = json.loads(block.input, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            arguments = {UNPARSED: block.input}
+    return replace(block, input=arguments)
+
+
+def _refuse_constant(constant: str) -> None:
+    """Refuse ``NaN`` and ``Infinity``, which Python's parser would accept."""
+    raise ValueError(f"{constant} is not valid JSON")
+
+
+def tool_calls_of(turn: AssistantTurn) -> tuple[ToolCall, ...]:
+    """Return the calls of *turn*, in its order.
+
+    >>> tool_calls_of(AssistantTurn((ToolCallBlock("c1", "ls", {}), TextBlock("done"))))
+    (ToolCall(id='c1', name='ls', input={}),)
+    """
+    return tuple(ToolCall(b.id, b.name, b.input) for b in turn.blocks if isinstance(b, ToolCallBlock))
+
+
+def add_usage(total: Usage, usage: Usage) -> Usage:
+    """Return the sum, field by field, in tokens; a cache tier that sums to 0 is None.
+
+    >>> add_usage(Usage(1, 2), Usage(10, 20, cache_read_tokens=5))
+    Usage(input_tokens=11, output_tokens=22, cache_read_tokens=5, cache_write_tokens=None)
+    """
+    return Usage(
+        total.input_tokens + usage.input_tokens,
+        total.output_tokens + usage.output_tokens,
+        (total.cache_read_tokens or 0) + (usage.cache_read_tokens or 0) or None,
+        (total.cache_write_tokens or 0) + (usage.cache_write_tokens or 0) or None,
+    )
+
+
+def swap_usage(total: Usage, old: Usage | None, new: Usage) -> Usage:
+    """Return *total* with *new* in the place of *old*: a call counts once, however often it reports.
+
+    >>> swap_usage(Usage(108, 51), Usage(8, 1), Usage(8, 5))
+    Usage(input_tokens=108, output_tokens=55, cache_read_tokens=None, cache_write_tokens=None)
+    """
+    if old is None:
+        return add_usage(total, new)
+    taken_back = Usage(
+        -old.input_tokens,
+        -old.output_tokens,
+        -(old.cache_read_tokens or 0),
+        -(old.cache_write_tokens or 0),
+    )
+    return add_usage(add_usage(total, taken_back), new)
+
 
 OpenTurn: TypeAlias = Draft | ToolTurn
 """A turn that is not finished: an answer being written, or a round of tools not yet complete."""

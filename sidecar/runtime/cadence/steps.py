@@ -35,8 +35,7 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
 )
-from sidecar.runtime.cadence.fold import Draft, swap_usage, tool_calls_of
-from sidecar.runtime.cadence.run_messages import RunMessages
+from sidecar.runtime.cadence.run_messages import Draft, RunMessages, swap_usage, tool_calls_of
 from sidecar.runtime.contract import (
     AbortSignalInput,
     AgentConfig,

@@ -43,7 +43,7 @@ class Backstop:
         self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, get_kinds: KindLookup
     ) -> None:
         self._config = config
-        self._invoke = contain_cancellation(invoke)
+        self._invoke = invoke
         self._get_card = get_card
         self._get_kinds = get_kinds
         self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
@@ -71,7 +71,8 @@ class Backstop:
         plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, kinds=kinds)
         if plan is None:
             return None
-        return await compact_live(turns, plan, self._invoke, model=card, cancel=cancel, kinds=kinds)
+        invoke = contain_cancellation(self._invoke)
+        return await compact_live(turns, plan, invoke, model=card, cancel=cancel, kinds=kinds)
 
     def _weigh(self, history: AppendOnlySeq[Turn]) -> int:
         added = history.since(self._weighed)

@@ -41,7 +41,6 @@ from sidecar.runtime.contract import (
     SnapshotEvent,
     SubmitSignal,
     ToolCall,
-    ToolRunner,
     ToolSettledSignal,
 )
 from sidecar.runtime.dispatch import Scheduler, create_scheduler
@@ -83,18 +82,6 @@ class RunLoop:
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
         self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.get_kinds)
         self._scheduler: Scheduler | None = None
-        runner: ToolRunner | None = None if config.tools is None else config.tools.runner
-        if runner is not None:
-
-            def show_started(calls: Sequence[ToolCall]) -> None:
-                self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
-
-            self._scheduler = create_scheduler(
-                runner,
-                grace_s=self._deps.abort_grace_s,
-                on_start=show_started,
-                may_change=self._deps.may_change,
-            )
 
     def follow_journal(self) -> None:
         """Go on from the journal's turns where the host has moved them while the run was at rest."""
@@ -239,11 +226,23 @@ class RunLoop:
                 notify(self._deps.on_usage, usage)
 
     async def _run_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        if self._scheduler is None:
+        runner = None if self._config.tools is None else self._config.tools.runner
+        if runner is None:
             names = ", ".join(sorted({call.name for call in calls}))
             lacks = "tools" if self._config.tools is None else "runner for its tools"
             self._fault("tool_failed", f"the model asked for {names}, and this agent has no {lacks}")
             return
+        if self._scheduler is None:
+
+            def show_started(calls: Sequence[ToolCall]) -> None:
+                self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
+
+            self._scheduler = create_scheduler(
+                runner,
+                grace_s=self._deps.abort_grace_s,
+                on_start=show_started,
+                may_change=self._deps.may_change,
+            )
         late: list[ToolSettledSignal] = []
         async with aclosing(self._scheduler.run(calls, self._token)) as outcomes:
             async for outcome in outcomes:
