@@ -178,7 +178,7 @@ class Expander:
 
         Args:
             folded: the entries behind the summary.
-            chosen: the nodes of those that were to come back.
+            chosen: the nodes of the entries that were to come back.
             limit: the most tokens of the conversation.
             weigh: returns the tokens of the conversation with some nodes of *folded* in view.
         """
