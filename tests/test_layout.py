@@ -19,7 +19,7 @@ TESTS = ROOT / "tests"
 
 TESTED_IN = {
     "conductor.checkpoint_commands": "e2e/test_checkpoints.py",
-    "conductor.checkpoints": "e2e/test_checkpoints.py",
+    "conductor.command_watch": "e2e/test_checkpoints.py",
     "_internal.errors": "protocol/test_schema.py",
     "_internal.loading": "test_packaging.py",
     "acp.call_updates": "acp/test_updates.py",

@@ -81,6 +81,32 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         spec = ChildSpec(argv, cwd, environment, DAY_S)
         command = commands_of(context).start(spec, arguments.command, context)
         return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
+    keep_changed = None if context.checkpoints is None else await context.checkpoints.watch_command()
+    try:
+        return await run_in_foreground(argv, arguments, cwd, environment, context, cancel)
+    finally:
+        if keep_changed is not None:
+            await keep_changed()
+
+
+async def run_in_foreground(
+    argv: Sequence[str],
+    arguments: BashArguments,
+    cwd: Path,
+    environment: dict[str, str],
+    context: ToolContext,
+    cancel: CancelToken,
+) -> ToolReply:
+    """Run a command that was allowed, in the client's terminal or here, and return the reply at its end.
+
+    Args:
+        argv: the command of the shell, confined where that is asked for.
+        arguments: the arguments of the call.
+        cwd: the folder to run it in.
+        environment: its variables.
+        context: the surroundings of the call.
+        cancel: ends it.
+    """
     if context.terminal is not None:
         shown_to_user = await _run_in_terminal(context.terminal, argv, arguments, cwd, context, cancel)
         if shown_to_user is not None:

@@ -167,10 +167,14 @@ class PlannedChange:
 
 
 class CheckpointPort(Protocol):
-    """Keeps the contents of files that tools change. Contract: never raises but for cancellation."""
+    """Keeps the contents of files that one call changes. Contract: never raises but for cancellation."""
 
-    async def keep(self, call_id: str, changes: Sequence[PlannedChange]) -> None:
+    async def keep(self, changes: Sequence[PlannedChange]) -> None:
         """Keep the files of *changes* as they are; on disk when this returns."""
+        ...
+
+    async def watch_command(self) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read, and return the function to call after the command."""
         ...
 
     async def correct(self, view: FileView) -> None:

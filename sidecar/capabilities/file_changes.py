@@ -110,7 +110,7 @@ async def apply_changes(
     await require_permission(context, question)
     if context.checkpoints is not None:
         planned = [PlannedChange(each.target.path, each.target.view, each.text) for each in changes]
-        await context.checkpoints.keep(context.call_id, planned)
+        await context.checkpoints.keep(planned)
     done: list[AppliedChange] = []
     try:
         while len(done) < len(changes):

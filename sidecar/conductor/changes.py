@@ -33,7 +33,7 @@ from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conversation import Entry
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 
 
@@ -116,7 +116,7 @@ class Changes:
         newest = reversed(self._history.current)
         later = [*takewhile(lambda entry: entry.node_id != undone.before_head, newest)]
         kept = self._history.current.node_ids[: len(self._history.current) - len(later)]
-        changes = self._checkpoints.of_entries(later, kept)
+        changes = self._checkpoints.of_entries(later, kept, undone.before_head)
         files = await self._checkpoints.restore(changes) if restores_files else ()
         return UndoneCompaction(undone, self._edited_files(later), changes, files)
 
@@ -127,11 +127,7 @@ class Changes:
         the turns taken back have changed are taken back as well. Raises NodeNotFound.
         """
         history = self._history
-        try:
-            after = history.history_at(to_node)
-        except ValueError:
-            raise NodeNotFound(self._meta.info.sid, to_node or "") from None
-        kept = frozenset(after.node_ids)
+        kept = frozenset(self._history_at(to_node).node_ids)
         removed = [entry for entry in history.current if entry.node_id not in kept]
         left = self._meta.info.left_head or history.head
         await history.move_head(to_node)
@@ -140,9 +136,25 @@ class Changes:
             self._meta.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
-        changes = self._checkpoints.of_entries(removed, kept)
+        changes = self._checkpoints.of_entries(removed, kept, to_node)
+        moved = await self._publish_move("rewind", removed)
         files = await self._checkpoints.restore(changes) if restores_files else ()
-        return replace(await self._publish_move("rewind", removed), changes=changes, files=files)
+        return replace(moved, changes=changes, files=files)
+
+    def changes_since(self, to_node: str | None) -> frozenset[str]:
+        """Return the ids of the changes of files that a rewind to *to_node* can take back.
+
+        Raises NodeNotFound.
+        """
+        kept = frozenset(self._history_at(to_node).node_ids)
+        removed = [entry for entry in self._history.current if entry.node_id not in kept]
+        return self._checkpoints.of_entries(removed, kept, to_node)
+
+    def _history_at(self, to_node: str | None) -> History:
+        try:
+            return self._history.history_at(to_node)
+        except ValueError:
+            raise NodeNotFound(self._meta.info.sid, to_node or "") from None
 
     async def drop(self, node_ids: Sequence[str]) -> HeadChange:
         """Go on without *node_ids*, on a branch of its own; calls and their results go together.

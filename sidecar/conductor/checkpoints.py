@@ -5,13 +5,14 @@ is a record of a change that was never made, and the hashes tell. Records are pa
 of its forks. A restore goes the way of every edit, through the editor where the file is open; it keeps the
 present content first, so that it can be taken back as well.
 
-Files that commands change are not kept, and neither is anything in an ephemeral session.
+Of the files that a command changes those are covered that the model has read (``command_watch``). Background
+commands and ephemeral sessions are not covered.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from sidecar.conductor.checkpoint_shapes import (
     list_checkpoints,
     unified_diff,
 )
+from sidecar.conductor.command_watch import CommandWatch
 from sidecar.conductor.files import shown_path
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.records import from_record, to_record
@@ -54,8 +56,28 @@ class RestoreStep:
     original: FileBytes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CallCheckpoints:
+    """The checkpoints of a session for the changes of one tool call; a ``CheckpointPort``."""
+
+    checkpoints: Checkpoints
+    call_id: str
+
+    async def keep(self, changes: Sequence[PlannedChange]) -> None:
+        """Keep the files of *changes* as they are; on disk when this returns."""
+        await self.checkpoints.keep(self.call_id, changes)
+
+    async def watch_command(self) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read, and return the function to call after the command."""
+        return await self.checkpoints.watch_command(self.call_id)
+
+    async def correct(self, view: FileView) -> None:
+        """Record that the newest change of a file has led to *view* and not to the planned text."""
+        await self.checkpoints.correct(view)
+
+
 class Checkpoints:
-    """The checkpoints of one session; keeps files for its tools (``CheckpointPort``)."""
+    """The checkpoints of one session."""
 
     def __init__(
         self,
@@ -65,6 +87,7 @@ class Checkpoints:
         workspace: WorkspacePort,
         contents: ContentsPort | None,
         *,
+        seen: Callable[[], Sequence[Path]],
         turn_id: Callable[[], str | None],
         new_id: Callable[[], str],
         clock_ms: Callable[[], int],
@@ -77,6 +100,7 @@ class Checkpoints:
             history: stores the records.
             workspace: the files as they are now.
             contents: stores the contents; None keeps nothing.
+            seen: returns the files that the model has seen, the newest last.
             turn_id: returns the id of the running turn.
             new_id: makes ids.
             clock_ms: the time in epoch milliseconds.
@@ -90,6 +114,11 @@ class Checkpoints:
         self._new_id = new_id
         self._clock_ms = clock_ms
         self._changes: dict[str, KeptChange] = {}
+        self._watch: CommandWatch | None = None
+        if contents is not None:
+            self._watch = CommandWatch(
+                sid, workspace, contents, lambda: [path for path in seen() if self._is_inside(path)]
+            )
 
     @property
     def all(self) -> tuple[FileCheckpoint, ...]:
@@ -109,28 +138,34 @@ class Checkpoints:
             mine = (to_record("checkpoint", change) for change in self._changes.values())
             await self._history.append_records(*mine)
 
+    def of_call(self, call_id: str) -> CallCheckpoints:
+        """Return the checkpoints for the changes of one tool call."""
+        return CallCheckpoints(self, call_id)
+
     async def keep(self, call_id: str, changes: Sequence[PlannedChange]) -> None:
-        """Keep the files of *changes* as they are; on disk when this returns."""
-        newest = next(reversed(self._changes.values()), None)
-        turn_id = self._turn_id()
-        if newest is not None and newest.cause == "turn" and newest.turn_id == turn_id:
-            checkpoint_id = newest.checkpoint_id
-        else:
-            checkpoint_id = self._next_id()
-        blank = KeptChange(
-            change_id="",
-            checkpoint_id=checkpoint_id,
-            at=self._clock_ms(),
-            cause="turn",
-            path="",
-            uri="",
-            before=None,
-            after=None,
-            turn_id=turn_id,
-            head=self._history.head,
-            call_id=call_id,
-        )
-        await self._keep(blank, changes)
+        """Keep the files of *changes* by a tool call as they are; on disk when this returns."""
+        await self._keep(self._begin(call_id), changes)
+
+    async def watch_command(self, call_id: str) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read, and return the function to call after the command."""
+        watch = self._watch
+        before = {} if watch is None else await watch.start()
+
+        async def keep_changed() -> None:
+            for path, file, view in () if watch is None else await watch.find_changed(before):
+                change = replace(
+                    self._begin(call_id),
+                    change_id=self._new_id(),
+                    path=str(path),
+                    uri=path_to_uri(path),
+                    before=file.hash,
+                    after=None if view is None else view.hash,
+                    content=file.content,
+                    mode=file.mode,
+                )
+                await self._record(change)
+
+        return keep_changed
 
     async def correct(self, view: FileView) -> None:
         """Record that the newest change of a file has led to *view* and not to the planned text."""
@@ -161,10 +196,15 @@ class Checkpoints:
         """Return the id of the checkpoint with the oldest of the changes *wanted*."""
         return next(each.checkpoint_id for each in self._changes.values() if each.change_id in wanted)
 
-    def of_entries(self, entries: Sequence[Entry], kept: Collection[str]) -> frozenset[str]:
-        """Return the ids of the changes that *entries* made, while the nodes *kept* stay.
+    def of_entries(self, entries: Sequence[Entry], kept: Collection[str], head: str | None) -> frozenset[str]:
+        """Return the ids of the changes that *entries* made.
 
         A copy of an entry on another branch has another node, and goes by the ids of its tool calls.
+
+        Args:
+            entries: the entries behind *head*.
+            kept: the nodes up to *head*.
+            head: the node before the first of *entries*, None for the beginning.
         """
         known, nodes = self._history.graph.entries, set[str]()
         waiting = [*entries]
@@ -174,7 +214,7 @@ class Checkpoints:
             nodes.add(entry.node_id)
             calls |= {block.id for block in entry.turn.blocks if isinstance(block, ToolCallBlock)}
             waiting += [known[node] for node in entry.origin if node in known and node not in nodes | {*kept}]
-        earlier = {*kept} - {self._history.head}
+        earlier = {*kept} - {head}
         return frozenset(
             each.change_id
             for each in self._changes.values()
@@ -222,6 +262,28 @@ class Checkpoints:
             diff, is_cut = await asyncio.to_thread(unified_diff, old, new, name)
             found.append(FileDiff(step.uri, step.outcome, diff, is_cut, step.reason))
         return tuple(found)
+
+    def _begin(self, call_id: str) -> KeptChange:
+        """Return a blank change by a tool call of the turn that runs."""
+        newest = next(reversed(self._changes.values()), None)
+        turn_id = self._turn_id()
+        is_same = newest is not None and newest.cause == "turn" and newest.turn_id == turn_id
+        return KeptChange(
+            change_id="",
+            checkpoint_id=newest.checkpoint_id if newest is not None and is_same else self._next_id(),
+            at=self._clock_ms(),
+            cause="turn",
+            path="",
+            uri="",
+            before=None,
+            after=None,
+            turn_id=turn_id,
+            head=self._history.head,
+            call_id=call_id,
+        )
+
+    def _is_inside(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self._roots)
 
     def _next_id(self) -> str:
         return f"c{len({each.checkpoint_id for each in self._changes.values()}) + 1}"
@@ -277,7 +339,7 @@ class Checkpoints:
         """Return the step for one file with its *changes*, oldest first."""
         path, uri = Path(changes[0].path), changes[0].uri
         view: FileView | None = None
-        if not any(path.is_relative_to(root) for root in self._roots):
+        if not self._is_inside(path):
             return RestoreStep(path, uri, None, None, "outside", "it is outside of the session's folders")
         try:
             view = await self._workspace.view(path)

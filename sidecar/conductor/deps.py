@@ -13,6 +13,7 @@ from typing import Any
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import (
     AskUser,
+    CheckpointPort,
     Confine,
     SubagentEnd,
     SubagentTask,
@@ -70,6 +71,7 @@ class SessionDeps:
         run_subagent: runs sub-agents for a session with these dependencies and values; None for none.
         confine: confines commands, where the user's settings ask for it.
         contents: stores the files that sessions change as they were before, None for nowhere.
+        checkpoints: keeps the files that tools change, None for the checkpoints of the session itself.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
         compaction: the user's settings of compactions.
@@ -94,6 +96,7 @@ class SessionDeps:
     ) = None
     confine: Confine | None = None
     contents: ContentsPort | None = None
+    checkpoints: CheckpointPort | None = None
     home: Path | None = None
     library: Library = field(default_factory=NoLibrary)
     factors: ModelFactors = field(default_factory=ModelFactors)

@@ -82,6 +82,11 @@ class SessionFiles:
         """Return the newest content of the resolved *path* that the model has seen, None for none."""
         return self._known_read(str(path))
 
+    @property
+    def seen_paths(self) -> tuple[Path, ...]:
+        """The files that the model has seen, the least recently shown first."""
+        return tuple(map(Path, self._index.of(self._history.current).files | self._pending))
+
     def shows(self, view: FileView) -> bool:
         """Return whether the model sees *view* with this content, in the history or in a result behind it."""
         path = str(view.path)

@@ -91,7 +91,7 @@ def make_tools(
             may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
             background=background,
-            checkpoints=checkpoints,
+            checkpoints=deps.checkpoints or checkpoints.of_call(call_id),
             run_subagent=None if deps.run_subagent is None else run_subagent,
         )
 

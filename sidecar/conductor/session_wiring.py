@@ -175,6 +175,7 @@ def wire_session(
         history,
         deps.workspace,
         None if info.ephemeral else deps.contents,
+        seen=lambda: files.seen_paths,
         turn_id=lambda: events.turn_id,
         new_id=deps.new_id,
         clock_ms=deps.clock_ms,

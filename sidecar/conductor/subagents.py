@@ -65,7 +65,7 @@ class Subagents:
             info, title="", ephemeral=True, knowledge=(), plan=(), pins=(), mcp_servers=(), left_branch=""
         )
         opened = await self._store.open_in_memory(info.sid)
-        own_deps = replace(deps, ask=ask, run_subagent=None)
+        own_deps = replace(deps, ask=ask, run_subagent=None, checkpoints=context.checkpoints)
         session = Session(info, opened.journal, own_deps, NoClients())
         watched = _Watched(session, task.max_calls, context)
         stop_watching = session.log.follow(watched.on_event)

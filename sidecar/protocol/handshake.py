@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:80b1c26b3b7a885d0ad76bf986b0ae83d1219e59b4fe3931016ce4ea1aa09e22"
+SCHEMA_HASH: Final = "sha256:b2c5f9a9d8b3797d3e0e52b40bd546956149aa8d5a8971f79c6398173b8704fc"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -256,6 +256,7 @@ _CHECKPOINT: Final = (
         m.CheckpointDiffResult,
         "session",
         "Show the changes of files by the session, which a restore would take back.",
+        errors=("nodeNotFound",),
     ),
     Method(
         "sidecar/checkpoint/restore",

@@ -145,6 +145,10 @@ class ContentsPort(Protocol):
         """Return the bytes of the resolved *path* on disk. Raises FileAccessError, also for a link in it."""
         ...
 
+    def stamp(self, path: Path) -> tuple[int, ...] | None:
+        """Return numbers that are others once the file *path* has changed on disk, None for no file."""
+        ...
+
     def keep(self, sid: str, raw: bytes) -> str:
         """Keep *raw* for the session *sid* and return its name; on disk when this returns. Raises OSError."""
         ...

@@ -64,6 +64,14 @@ class KeptContents:
         decoded = decode_text(raw)
         return FileBytes(raw, mode, *(decoded or (None, None)))
 
+    def stamp(self, path: Path) -> tuple[int, ...] | None:
+        """Return numbers that are others once the file *path* has changed on disk, None for no file."""
+        try:
+            found = path.lstat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+
     def keep(self, sid: str, raw: bytes) -> str:
         """Keep *raw* for the session *sid* and return its name; on disk when this returns. Raises OSError."""
         name = hashlib.sha256(raw).hexdigest()

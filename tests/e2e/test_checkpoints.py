@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,11 @@ async def test_a_rewind_restores_files_but_never_over_the_work_of_others(
     before = await session.run("read them")
     after = await session.run("change them")
     (project / "b.txt").write_text("the user's\n")
+    shown = await session.client.checkpoint_diff(session.sid, to_node=before.head)
+    assert [(Path(file.uri).name, file.diff.splitlines()[-2:]) for file in shown.files] == [
+        ("a.txt", ["-one", "+two"]),
+        ("b.txt", []),
+    ]
     moved = await session.client.session_rewind(session.sid, before.head, after.head, files="restore")
     assert {Path(file.uri).name: file.outcome for file in moved.restored_files} == {
         "a.txt": "restored",
@@ -115,3 +122,92 @@ async def test_commands_show_the_diff_before_they_restore(project: Path, open_se
     assert (project / "a.txt").read_text() == "one\n"
     assert "There is no checkpoint 'c9'" in (await session.run("/checkpoint restore c9")).text
     assert "Use /checkpoint" in (await session.run("/checkpoint something")).text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_a_file_that_was_read_and_a_command_changed_goes_back(project: Path, open_session: Any) -> None:
+    for name in ("a.txt", "b.txt", "unread.txt"):
+        (project / name).write_text("one\n")
+    reads = [*call("read", path="a.txt"), *call("read", path="b.txt")]
+    command = call("bash", command="echo two > a.txt; rm b.txt; echo two > unread.txt; echo > new.txt")
+    session = await open_session(reads, command, DONE)
+    await session.run("change them")
+    assert await outcomes(session, "c1") == {"a.txt": "restored", "b.txt": "restored"}
+    assert (project / "a.txt").read_text() == (project / "b.txt").read_text() == "one\n"
+    assert (project / "unread.txt").read_text() == "two\n"
+
+
+async def test_a_sub_agent_changes_files_for_its_parent(project: Path, open_session: Any) -> None:
+    task = call("task", title="write", prompt="write a.txt")
+    write = call("write", path="a.txt", content="two\n")
+    session = await open_session(task, write, DONE, DONE)
+    await session.run("let it be written")
+    assert await outcomes(session, "c1") == {"a.txt": "removed"}
+
+
+async def test_a_fork_and_the_next_daemon_know_the_checkpoints(project: Path, open_session: Any) -> None:
+    (project / "a.txt").write_text("one\n")
+    edit = call("edit", path="a.txt", old_text="one", new_text="two")
+    session = await open_session(call("read", path="a.txt"), edit, DONE)
+    await session.run("change it")
+    fork = await session.client.session_fork(session.sid)
+    await session.client.session_delete(session.sid)
+    (project / "a.txt").write_text("two\n")
+    await session.client.close()
+    loaded = await open_session(sid=fork.sid)
+    assert await outcomes(loaded, "c1") == {"a.txt": "restored"}
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+async def test_after_kill_9_the_changes_that_were_made_can_be_taken_back(
+    project: Path, open_session: Any
+) -> None:
+    (project / "a.txt").write_text("one\n")
+    edit = call("edit", path="a.txt", old_text="one", new_text="two")
+    session = await open_session(call("read", path="a.txt"), edit, [{"hang": True}])
+    pid = (await session.client.status()).pid
+    async for event in session.stream("change it"):
+        if event.kind == "toolFinished" and "edited" in str(event.data["content"]):
+            os.kill(pid, signal.SIGKILL)
+            break
+    loaded = await open_session(sid=session.sid)
+    assert await outcomes(loaded, "c1") == {"a.txt": "restored"}
+    assert (project / "a.txt").read_text() == "one\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+async def test_a_restore_stays_in_the_folders_of_the_session(project: Path, open_session: Any) -> None:
+    (project / "sub").mkdir()
+    write = [
+        *call("write", path="sub/a.txt", content="two\n"),
+        *call("write", path="../b.txt", content="two\n"),
+    ]
+    session = await open_session(write, DONE)
+    await session.run("write them")
+    outside = project.parent / "outside"
+    (project / "sub").rename(outside)
+    (project / "sub").symlink_to(outside)
+    assert await outcomes(session, "c1") == {"a.txt": "changedSince", "b.txt": "outside"}
+    assert (outside / "a.txt").read_text() == (project.parent / "b.txt").read_text() == "two\n"
+
+
+async def test_an_undone_compaction_takes_the_later_changes_back_when_asked(
+    project: Path, open_session: Any
+) -> None:
+    (project / "a.txt").write_text("one\n")
+    first = call("edit", path="a.txt", old_text="one", new_text="two")
+    second = call("edit", path="a.txt", old_text="two", new_text="three")
+    long = [{"text": "a long answer " * 1500}]
+    read = call("read", path="a.txt")
+    session = await open_session(
+        read, first, DONE, long, long, [{"text": "# Goal\nnone"}], read, second, DONE
+    )
+    for prompt in ("change it", "go on", "and on"):
+        await session.run(prompt)
+    assert (await session.compact()).status == "completed"
+    await session.run("change it again")
+    assert (project / "a.txt").read_text() == "three\n"
+    undone = await session.client.compact_undo(session.sid, files="restore")
+    assert [file.outcome for file in undone.restored_files] == ["restored"]
+    assert (project / "a.txt").read_text() == "two\n"

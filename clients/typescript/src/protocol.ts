@@ -27,10 +27,11 @@ export interface CancelResult {
   accepted: boolean;
 }
 
-/** The changes of files to compare: those since a checkpoint began, or all that the session has made. */
+/** The changes of files to compare: those since a checkpoint began, or all that the session has made. `toNode` asks for the changes that a rewind to this node takes back, of all files. */
 export interface CheckpointDiffParams {
   sid: string;
   checkpointId?: string;
+  toNode?: string;
   uris?: string[];
 }
 

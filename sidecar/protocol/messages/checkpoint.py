@@ -16,10 +16,14 @@ class CheckpointListResult:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDiffParams:
-    """The changes of files to compare: those since a checkpoint began, or all that the session has made."""
+    """The changes of files to compare: those since a checkpoint began, or all that the session has made.
+
+    *to_node* asks for the changes that a rewind to this node takes back, of all files.
+    """
 
     sid: str
     checkpoint_id: str | None = None
+    to_node: str | None = None
     uris: tuple[str, ...] | None = None
 
 

@@ -19,9 +19,12 @@ def list_checkpoints(connection: Connection, params: m.SidParams) -> m.Checkpoin
 
 async def diff(connection: Connection, params: m.CheckpointDiffParams) -> m.CheckpointDiffResult:
     """Compare files with their kept contents."""
-    checkpoints = connection.hub.session(params.sid).checkpoints
-    wanted = checkpoints.since(params.checkpoint_id, params.uris)
-    return m.CheckpointDiffResult(await checkpoints.diff(wanted))
+    session = connection.hub.session(params.sid)
+    if params.to_node is not None:
+        wanted = session.changes.changes_since(params.to_node)
+    else:
+        wanted = session.checkpoints.since(params.checkpoint_id, params.uris)
+    return m.CheckpointDiffResult(await session.checkpoints.diff(wanted))
 
 
 def restore(
