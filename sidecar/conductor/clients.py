@@ -98,6 +98,7 @@ class SessionServers:
 
     Attributes:
         named: the servers that clients named for this session since it was loaded.
+        missing: the names of servers that it had before, until it was warned of them; empty for none.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class SessionServers:
         self.named: tuple[McpServer, ...] = ()
         self._servers = make(host)
         self._host = host
-        self._missing = ", ".join(str(server.get("name", "?")) for server in stored)
+        self.missing = ", ".join(str(server.get("name", "?")) for server in stored)
 
     def add(self, servers: Sequence[McpServer]) -> None:
         """Add *servers*, each in place of one with the same name. Returns before they have started.
@@ -118,18 +119,17 @@ class SessionServers:
         """
         names = {server.name for server in servers}
         others = (server for server in self.named if server.name not in names)
-        self.named, self._missing = (*others, *servers), ""
+        self.named, self.missing = (*others, *servers), ""
         self._servers.use(self.named)
 
     async def ready(self, cancel: CancelToken) -> None:
         """Warn of servers that are missing and wait for the others to start; see ``ToolServers.ready``."""
-        if self._missing:
-            title, self._missing = f"Tool servers are not connected: {self._missing}", ""
+        if self.missing:
+            title, self.missing = f"Tool servers are not connected: {self.missing}", ""
             self._host.warn(
                 title, "How to start them is not stored. Load the session with mcpServers for them."
             )
-        if self.named:
-            await self._servers.ready(cancel)
+        await self._servers.ready(cancel)
 
     async def aclose(self) -> None:
         """Stop every server."""

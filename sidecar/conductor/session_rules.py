@@ -67,6 +67,8 @@ class SessionRules:
 
     Attributes:
         all: every rule, oldest first, also the rules that were taken back.
+        standing: the rules that hold, oldest first.
+        texts: their texts.
     """
 
     def __init__(
@@ -100,6 +102,8 @@ class SessionRules:
         self._mark: _Mark = None
         self._block = ""
         self.all: tuple[SessionRule, ...] = ()
+        self.standing: tuple[SessionRule, ...] = ()
+        self.texts: tuple[str, ...] = ()
 
     async def load(self) -> None:
         """Find the rules in every stored prompt, in a thread, and read the changes by hand."""
@@ -110,16 +114,6 @@ class SessionRules:
         await asyncio.to_thread(deque, map(self._search, stored), 0)
         self._seen = History()
         self.follow()
-
-    @property
-    def standing(self) -> tuple[SessionRule, ...]:
-        """The rules that hold, oldest first."""
-        return tuple(rule for rule in self.all if rule.holds)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of the rules that hold, oldest first."""
-        return tuple(rule.text for rule in self.all if rule.holds)
 
     @property
     def tokens(self) -> int:
@@ -249,6 +243,8 @@ class SessionRules:
         changes = (each for each in self._changes if each.node_id is None or each.node_id in self._path)
         said = (each for node in self._path for each in self._said[node])
         self.all = fold_rules((*said, *map(statement_of_change, changes)))
+        self.standing = tuple(rule for rule in self.all if rule.holds)
+        self.texts = tuple(rule.text for rule in self.standing)
         if self.standing != before:
             self._emit(RulesChanged(self.standing))
 

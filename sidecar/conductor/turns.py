@@ -101,7 +101,8 @@ class PromptAnswerer:
     async def answer(self, stop: CancelToken) -> RunSnapshot | None:
         """Answer the newest prompt of the history; None when *stop* fired before the agent began."""
         self._agent.configure()
-        await self._servers.ready(stop)
+        if self._servers.named or self._servers.missing:
+            await self._servers.ready(stop)
         return None if stop.cancelled else await self._agent.answer()
 
     async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:

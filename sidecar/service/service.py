@@ -144,6 +144,8 @@ class Connection:
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request; see :class:`~sidecar.service.contract.ConnectionPort`."""
+        if not self.service.tracer.is_on:
+            return self._answer(method, params)
         return self.sink.trace_call(method, params, lambda: self._answer(method, params))
 
     def close(self) -> None:

@@ -76,19 +76,19 @@ def redact(value: Any, name: str = "", *, is_content: bool = False) -> Any:
 
 
 class Tracer:
-    """The trace of one daemon: off until :meth:`start`. Traces that name no file are written to *folder*."""
+    """The trace of one daemon: off until :meth:`start`. Traces that name no file are written to *folder*.
+
+    Attributes:
+        is_on: whether anything is recorded.
+    """
 
     def __init__(self, folder: Path, clock_ms: Callable[[], int]) -> None:
         self._folder = folder
         self._clock_ms = clock_ms
         self._level: TraceLevel = "off"
+        self.is_on = False
         self._file: _TraceFile | None = None
         self._own: dict[Path, _TraceFile] = {}
-
-    @property
-    def is_on(self) -> bool:
-        """Whether anything is recorded."""
-        return self._level != "off"
 
     async def start(self, level: TraceLevel, to_file: str | None) -> Path | None:
         """Trace at *level* from now on, and return the file; None for ``off``.
@@ -113,7 +113,7 @@ class Tracer:
                 hint = "name a file that does not exist, in a folder that can be written"
                 raise InvalidInput(f"cannot write the trace to {path}: {error.strerror}", hint=hint) from None
             self._own[path] = file
-        old, self._file, self._level = self._file, file, level
+        old, self._file, self._level, self.is_on = self._file, file, level, level != "off"
         if old is not None and old is not file:
             await old.drain()
         return None if file is None else file.path
@@ -147,7 +147,7 @@ class Tracer:
 
     def _stop(self, error: OSError) -> None:
         _log.warning("the trace ends because it cannot be written: %s", error.strerror)
-        self._file, self._level = None, "off"
+        self._file, self._level, self.is_on = None, "off", False
 
 
 class _TraceFile:
@@ -257,8 +257,6 @@ class TracedSink:
             params: its params, as they came.
             answer: answers the request, now or later; its errors are raised here.
         """
-        if not self._tracer.is_on:
-            return answer()
         self._n_calls += 1
         call = {"method": method, "id": self._n_calls}
         self._tracer.record(self._client_id, "in", call, params)

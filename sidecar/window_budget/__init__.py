@@ -27,7 +27,6 @@ from sidecar.window_budget.contract import (
     TokenEstimate,
 )
 from sidecar.window_budget.cut import (
-    PrefixMeter,
     last_user_turn_start,
     plan_slice,
     safe_cut,
@@ -76,7 +75,7 @@ from sidecar.window_budget.outcome import (
     request_plan_digest,
     restore_planned_files,
 )
-from sidecar.window_budget.plan import BudgetPlan, MeterReading, plan_compaction, read_meter
+from sidecar.window_budget.plan import BudgetPlan, plan_compaction
 from sidecar.window_budget.prompt import (
     CONDENSER_BRIEF,
     SECTION_TEMPLATE,
@@ -96,7 +95,7 @@ from sidecar.window_budget.rehydrate import (
     restore_files,
 )
 from sidecar.window_budget.tool_use import TOOL_EFFECTS, FileRange
-from sidecar.window_budget.transcript import Transcript
+from sidecar.window_budget.transcript import MeterReading, PrefixMeter, Transcript, read_meter
 
 __all__ = [
     "AUTO_CONDENSE_POLICY",

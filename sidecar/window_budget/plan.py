@@ -1,4 +1,4 @@
-"""The plan of a compaction: how full the window is, and the effect of condensing, without a model call.
+"""The plan of a compaction: the effect of condensing, without a model call.
 
 The pure rules of the seed document decide where a transcript could be cut. A live session needs more: the
 newest prompt always stays, pairs stay whole in parallel batches too, one giant message blocks
@@ -30,20 +30,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sidecar.window_budget.contract import BudgetRequest, NoOpReason, TokenEstimate
+from sidecar.window_budget.contract import BudgetRequest, NoOpReason
 from sidecar.window_budget.cut import has_open_calls, safe_cut
-from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
+from sidecar.window_budget.estimate import estimate_message_tokens
 from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS
 from sidecar.window_budget.message import Message, ToolResultMessage, digest_text, is_cleared, is_restored
 from sidecar.window_budget.rehydrate import FileCandidate, select_candidates
 from sidecar.window_budget.tail import TAIL_SHARE, Tail, fit_tail
-from sidecar.window_budget.transcript import Transcript
-
-MIN_ROOM_TOKENS = 160
-"""With less room than this beside system prompt and tools, condensing the messages cannot help."""
-
-MAX_SCALE = 4.0
-"""How far a provider's figure may exceed ours before it is taken for wrong."""
+from sidecar.window_budget.transcript import MeterReading, Transcript, read_meter
 
 DIGEST_SHARE = 0.22
 FILES_SHARE = 0.15
@@ -59,31 +53,6 @@ FORCED_TURN_FACTOR = 4
 
 MIN_DIGEST_TOKENS = 40
 """The least a digest takes: header, heading, count."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeterReading:
-    """How full the window is.
-
-    ``limit`` is in provider tokens, None without a card. ``room`` is the tokens that messages may take, in
-    this engine's tokens; None without a card, or when there is too little to aim for. ``message_tokens`` is
-    their present cost.
-    """
-
-    estimate: TokenEstimate
-    message_tokens: int
-    limit: float | None
-    room: int | None
-    is_over: bool
-
-    @property
-    def reason_to_wait(self) -> NoOpReason | None:
-        """Why an automatic compaction is not due, None when it is."""
-        if self.limit is None:
-            return "noWindow"
-        if not self.is_over:
-            return "underBudget"
-        return "overheadTooLarge" if self.room is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,32 +107,6 @@ class BudgetPlan:
     def dropped_tokens(self) -> int:
         """The tokens that go, blanked and cut bodies included."""
         return 0 if self.noop else self.tokens_before - self.tail.tokens
-
-
-def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterReading:
-    """Return how full the window is, in O(1) for a :class:`Transcript`.
-
-    The larger of the estimate, overhead included, and the provider's figure decides.
-
-    >>> read_meter([], BudgetRequest()).is_over
-    False
-    """
-    total = messages.meter.total if isinstance(messages, Transcript) else estimate_tokens(messages)
-    estimate, live = total + request.overhead_tokens, request.context_tokens
-    window = request.card.context_window if request.card else 0
-    used = TokenEstimate(max(estimate, live), window, anchored=live > estimate)
-    if request.card is None:
-        return MeterReading(estimate=used, message_tokens=total, limit=None, room=None, is_over=False)
-    limit = budget_limit(request.card, request.policy)
-    scale = min(MAX_SCALE, max(1.0, live / max(1, estimate)))
-    room = int(limit / scale) - request.overhead_tokens
-    return MeterReading(
-        estimate=used,
-        message_tokens=total,
-        limit=limit,
-        room=room if room >= MIN_ROOM_TOKENS else None,
-        is_over=used.context_tokens > limit,
-    )
 
 
 def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> BudgetPlan:

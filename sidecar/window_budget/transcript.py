@@ -7,20 +7,56 @@ its length. Messages are weighed at once, and read for text and facts when those
 After a compaction the first messages stand for others: a digest, restored files, a prompt that was carried
 over. The fact index goes on all the same, over every message that ever was one of the conversation. A fact
 has its position among those, and :meth:`Transcript.position` maps to it.
+
+:class:`PrefixMeter` keeps the sums of tokens and the legal starts of a tail as messages arrive, and
+:func:`read_meter` returns how full the window is with them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import overload
 
 from sidecar.conversation.history import AppendOnlySeq
-from sidecar.window_budget.contract import CallEffects
-from sidecar.window_budget.cut import PrefixMeter
+from sidecar.window_budget.contract import BudgetRequest, CallEffects, NoOpReason, TokenEstimate
+from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.message import Message
+from sidecar.window_budget.message import Message, ToolResultMessage, calls_of, is_prompt, result_ids_of
 from sidecar.window_budget.scrollback import Scrollback
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
+
+MIN_ROOM_TOKENS = 160
+"""With less room than this beside system prompt and tools, condensing the messages cannot help."""
+
+MAX_SCALE = 4.0
+"""How far a provider's figure may exceed ours before it is taken for wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterReading:
+    """How full the window is.
+
+    ``limit`` is in provider tokens, None without a card. ``room`` is the tokens that messages may take, in
+    this engine's tokens; None without a card, or when there is too little to aim for. ``message_tokens`` is
+    their present cost.
+    """
+
+    estimate: TokenEstimate
+    message_tokens: int
+    limit: float | None
+    room: int | None
+    is_over: bool
+
+    @property
+    def reason_to_wait(self) -> NoOpReason | None:
+        """Why an automatic compaction is not due, None when it is."""
+        if self.limit is None:
+            return "noWindow"
+        if not self.is_over:
+            return "underBudget"
+        return "overheadTooLarge" if self.room is None else None
 
 
 class Transcript(Sequence[Message]):
@@ -141,3 +177,144 @@ class Transcript(Sequence[Message]):
         return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]  # Equal to lists, so it cannot hash like one of its own.
+
+
+def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterReading:
+    """Return how full the window is, in O(1) for a :class:`Transcript`.
+
+    The larger of the estimate, overhead included, and the provider's figure decides.
+
+    >>> read_meter([], BudgetRequest()).is_over
+    False
+    """
+    total = messages.meter.total if isinstance(messages, Transcript) else estimate_tokens(messages)
+    estimate, live = total + request.overhead_tokens, request.context_tokens
+    window = request.card.context_window if request.card else 0
+    used = TokenEstimate(max(estimate, live), window, anchored=live > estimate)
+    if request.card is None:
+        return MeterReading(estimate=used, message_tokens=total, limit=None, room=None, is_over=False)
+    limit = budget_limit(request.card, request.policy)
+    scale = min(MAX_SCALE, max(1.0, live / max(1, estimate)))
+    room = int(limit / scale) - request.overhead_tokens
+    return MeterReading(
+        estimate=used,
+        message_tokens=total,
+        limit=limit,
+        room=room if room >= MIN_ROOM_TOKENS else None,
+        is_over=used.context_tokens > limit,
+    )
+
+
+class _MeterBuffer:
+    """The shared buffer of a meter: every list only grows, and holds ascending positions or sums."""
+
+    __slots__ = ("before", "first_call", "orphans", "prompts", "starts")
+
+    def __init__(self) -> None:
+        self.before = [0]
+        self.starts: list[int] = []
+        self.prompts: list[int] = []
+        self.orphans: list[int] = []
+        self.first_call: dict[str, int] = {}
+
+    def append(self, message: Message) -> None:
+        index = len(self.before) - 1
+        for call in calls_of(message):
+            self.first_call.setdefault(call.id, index)
+        if not isinstance(message, ToolResultMessage):
+            self.starts.append(index)
+        elif not self.has_call(message.tool_call_id, index):
+            self.orphans.append(index)
+        if is_prompt(message):
+            self.prompts.append(index)
+        self.before.append(self.before[-1] + estimate_message_tokens(message))
+
+    def has_call(self, call_id: str, before: int) -> bool:
+        return self.first_call.get(call_id, before) < before
+
+    def copy_first(self, count: int) -> _MeterBuffer:
+        """Return a copy of the part that *count* messages made."""
+        copy = _MeterBuffer()
+        copy.before = self.before[: count + 1]
+        copy.starts = self.starts[: bisect_left(self.starts, count)]
+        copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
+        copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
+        copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
+        return copy
+
+
+class PrefixMeter:
+    """The running token count of a transcript, and the places where it may be cut.
+
+    A meter is a value: :meth:`extend` returns a longer one and leaves the shorter as it was. Versions share
+    one append-only buffer, so appending to the newest version costs only the new messages; appending to an
+    older one copies its part first. The meter holds numbers, never messages, and is not for two threads at
+    once.
+
+    >>> from sidecar.window_budget.message import UserMessage
+    >>> one = PrefixMeter().extend([UserMessage("a")])
+    >>> two = one.extend([UserMessage("b")])
+    >>> (len(one), one.total), (len(two), two.total)
+    ((1, 7), (2, 14))
+    """
+
+    __slots__ = ("_buffer", "_count")
+
+    def __init__(self) -> None:
+        self._buffer = _MeterBuffer()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, messages: Iterable[Message]) -> PrefixMeter:
+        """Return the meter of this transcript followed by *messages*."""
+        buffer = self._buffer
+        if len(buffer.before) != self._count + 1:
+            buffer = buffer.copy_first(self._count)
+        for message in messages:
+            buffer.append(message)
+        longer = PrefixMeter()
+        longer._buffer = buffer
+        longer._count = len(buffer.before) - 1
+        return longer
+
+    @property
+    def total(self) -> int:
+        """The tokens of the whole transcript."""
+        return self._buffer.before[self._count]
+
+    def before(self, index: int) -> int:
+        """Return the tokens before the message at *index*, which may be ``len(self)``."""
+        if not 0 <= index <= self._count:
+            raise IndexError(
+                f"message {index} asked of a transcript of {self._count}; use 0 to {self._count}"
+            )
+        return self._buffer.before[index]
+
+    def tail_start(self, keep_recent: int) -> int:
+        """Return the least index with at most *keep_recent* tokens behind it, 0 when everything fits."""
+        if self.total <= keep_recent:
+            return 0
+        return bisect_left(self._buffer.before, self.total - keep_recent, 0, self._count + 1)
+
+    def may_start(self, index: int) -> bool:
+        """Whether a kept tail may begin at *index*: anything but a tool result."""
+        starts = self._buffer.starts
+        position = bisect_left(starts, index)
+        return index < self._count and position < len(starts) and starts[position] == index
+
+    @property
+    def last_prompt(self) -> int | None:
+        """The index of the newest prompt, or None; equal to :func:`last_user_turn_start`."""
+        position = bisect_left(self._buffer.prompts, self._count)
+        return self._buffer.prompts[position - 1] if position else None
+
+    def orphans_from(self, index: int) -> tuple[int, ...]:
+        """Return the positions at or behind *index* of results that no call before them asked for."""
+        orphans = self._buffer.orphans
+        return tuple(orphans[bisect_left(orphans, index) : bisect_left(orphans, self._count)])
+
+    def find_answers(self, message: Message, index: int) -> list[str]:
+        """Return the ids of the calls made before *index* that *message*, which stands there, answers."""
+        return [key for key in result_ids_of(message) if self._buffer.has_call(key, index)]

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import uuid4
 
-from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Usage
-from sidecar.runtime.conductor.backstop import CardLookup, CompactionHandler, KindLookup
+from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Turn, Usage
 from sidecar.runtime.conductor.journal import Journal, JournalStore, NodeStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.dispatch import DEFAULT_GRACE_S, CallOrder, is_independent
 from sidecar.runtime.ledger import RunLedger
+from sidecar.runtime.memory import LiveCompaction, TurnKinds
+
+CardLookup: TypeAlias = Callable[[str], ModelCard | None]
+"""Returns the card of a model. An exception ends the run in a fault; None means: never compact."""
+
+KindLookup: TypeAlias = Callable[[Sequence[Turn]], TurnKinds]
+"""Returns the kind of each turn of a history, None for a turn of which nothing is known; empty for none."""
+
+CompactionHandler: TypeAlias = Callable[[LiveCompaction], None]
+"""Called with a compaction that has just been made. Contract: an exception of it is swallowed."""
 
 RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
 """Called before each model call, when the journal holds the whole conversation. It may move the journal to a

@@ -2,6 +2,9 @@
 
 One model stream or one round of tools runs at a time, each in tasks that are awaited here. A step that
 raises, refuses to end or stalls ends the run in a fault, never in silence. The loop itself decides nothing.
+
+:class:`Backstop` is the last guard before each model call: a history near the window is condensed first. Each
+call weighs only the turns since the last one. ``runtime.memory`` decides where to cut and writes the summary.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from typing import TypeAlias, TypeVar
 from sidecar._internal.async_cancel import run_until_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import bug
+from sidecar.conversation.history import AppendOnlySeq
+from sidecar.llmgateway.channel import contain_cancellation
+from sidecar.llmgateway.contract import Conversation, Turn
 from sidecar.runtime.cadence import RunMessages, Transition, cadence, replace_history, start_tools
-from sidecar.runtime.conductor.backstop import Backstop
-from sidecar.runtime.conductor.deps import AgentDeps, gateway_invoker
+from sidecar.runtime.conductor.deps import AgentDeps, CardLookup, KindLookup, gateway_invoker
 from sidecar.runtime.conductor.journal import JournalWriter
 from sidecar.runtime.contract import (
     DEFAULT_MAX_TURNS,
@@ -30,6 +35,7 @@ from sidecar.runtime.contract import (
     FaultedEvent,
     FaultSignal,
     InvokeModelEffect,
+    ModelInvoker,
     PersistEffect,
     PublishEffect,
     RunError,
@@ -45,6 +51,16 @@ from sidecar.runtime.contract import (
 )
 from sidecar.runtime.dispatch import Scheduler, create_scheduler
 from sidecar.runtime.ledger import RunLedger, notify
+from sidecar.runtime.memory import (
+    IMAGE_CHARS,
+    LiveCompaction,
+    compact_live,
+    is_due,
+    plan_live_cut,
+    serialize,
+    tokens_of,
+    turn_chars,
+)
 from sidecar.runtime.turn import drive_turn
 
 T = TypeVar("T")
@@ -298,3 +314,58 @@ def end_after_raise(state: RunSnapshot, cause: Exception) -> Transition:
     error = RunError("invalid_state", f"a step of the run failed: {describe_error(cause)}", cause)
     done = replace(state, phase="faulted", pending=(), error=error)
     return Transition(done, (PersistEffect(done), PublishEffect(FaultedEvent(error, done))))
+
+
+class Backstop:
+    """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
+
+    def __init__(
+        self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, get_kinds: KindLookup
+    ) -> None:
+        self._config = config
+        self._invoke = invoke
+        self._get_card = get_card
+        self._get_kinds = get_kinds
+        self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
+        self._n_chars = 0
+
+    async def relieve(
+        self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
+    ) -> LiveCompaction | None:
+        """Return how to shorten *history* before *conversation* is sent, or None to leave it.
+
+        None when the model has no card, when no compaction is due, and when it would not help.
+
+        Raises:
+            CancelledByToken: *cancel* fired while the distiller was at work.
+        """
+        card = self._get_card(self._config.model)
+        if card is None:
+            return None
+        tokens, overhead = self._weigh(history), overhead_tokens(conversation)
+        policy = self._config.compaction
+        if not is_due(tokens + overhead, card, policy):
+            return None
+        turns = tuple(history)
+        kinds = self._get_kinds(turns)
+        plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, kinds=kinds)
+        if plan is None:
+            return None
+        invoke = contain_cancellation(self._invoke)
+        return await compact_live(turns, plan, invoke, model=card, cancel=cancel, kinds=kinds)
+
+    def _weigh(self, history: AppendOnlySeq[Turn]) -> int:
+        added = history.since(self._weighed)
+        if added is None:
+            added, self._n_chars = tuple(history), 0
+        self._n_chars += sum(turn_chars(turn, IMAGE_CHARS) for turn in added)
+        self._weighed = history
+        return tokens_of(self._n_chars, len(history))
+
+
+def overhead_tokens(conversation: Conversation) -> int:
+    """Return the tokens of the window that the system prompt and the tools take."""
+    n_chars = len(conversation.system or "")
+    for tool in conversation.tools or ():
+        n_chars += len(tool.name) + len(tool.description) + len(serialize(tool.parameters))
+    return tokens_of(n_chars, 0)

@@ -88,7 +88,8 @@ def _convert(value: Any, above: tuple[int, ...]) -> Any:
         case int():
             return int(value) if value.bit_length() <= _MAX_INT_BITS else hex(value)
         case str():
-            return join_halves(str.__str__(value))
+            text = str.__str__(value)
+            return text if text.isascii() else join_halves(text)
         case bytes() | bytearray() | memoryview():
             return {"$base64": base64.b64encode(value).decode("ascii")}
         case date() | time():
@@ -122,7 +123,7 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
 def _object(pairs: list[tuple[Any, Any]]) -> Any:
     """Return *pairs* as an object, or as an array of pairs where two keys would fall together."""
     named = {
-        join_halves(str.__str__(key)) if isinstance(key, str) else _json_text(_convert(key, ())): value
+        _convert(key, ()) if isinstance(key, str) else _json_text(_convert(key, ())): value
         for key, value in pairs
     }
     if len(named) == len(pairs):

@@ -33,7 +33,7 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
-from sidecar.runtime.conductor.backstop import Backstop
+from sidecar.runtime.conductor.run_loop import Backstop
 from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
 from sidecar.runtime.memory import (
     DISTILL_INSTRUCTION,
