@@ -58,7 +58,7 @@ def describe_diffs(diffs: Sequence[FileDiff]) -> str:
         if each.truncated or len(text) < len(each.diff):
             parts.append(f"- {each.uri}: more lines are not shown")
         if each.outcome not in TAKEN_BACK:
-            parts.append(f"- {each.uri}: stays as it is; {each.reason}")
+            parts.append(f"- {each.uri}: a restore leaves it as it is; {each.reason}")
         elif not each.diff:
             parts.append(f"- {each.uri}: {'is new' if each.outcome == 'removed' else 'has changed'}")
     return "\n".join(parts)

@@ -104,7 +104,8 @@ class FileRestore:
 class FileDiff:
     """The changes of a file since it was kept, as a unified diff, empty where there is no text to compare.
 
-    *outcome* is the outcome that a restore would have now. *truncated* says that lines are missing.
+    It has the changes by others as well. *outcome* is the outcome that a restore would have now. *truncated*
+    says that lines are missing.
     """
 
     uri: str

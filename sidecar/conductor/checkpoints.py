@@ -45,7 +45,10 @@ _MOST_FILES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class RestoreStep:
-    """A file of a restore: its present view, and the change to take back; None for a file that stays."""
+    """A file of a restore: its present view, and the change to take back; None for a file that stays.
+
+    *old* is the text to compare it with, None for none.
+    """
 
     path: Path
     uri: str
@@ -54,6 +57,7 @@ class RestoreStep:
     outcome: RestoreOutcome
     reason: str | None = None
     original: FileBytes | None = None
+    old: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class Checkpoints:
         self._new_id = new_id
         self._clock_ms = clock_ms
         self._changes: dict[str, KeptChange] = {}
+        self._left_out: set[str] = set()
         self._watch: CommandWatch | None = None
         if contents is not None:
             self._watch = CommandWatch(
@@ -138,6 +143,10 @@ class Checkpoints:
             mine = (to_record("checkpoint", change) for change in self._changes.values())
             await self._history.append_records(*mine)
 
+    def leave_out(self, call_id: str) -> None:
+        """Keep nothing for a command of the user's own, which counts as work of others."""
+        self._left_out.add(call_id)
+
     def of_call(self, call_id: str) -> CallCheckpoints:
         """Return the checkpoints for the changes of one tool call."""
         return CallCheckpoints(self, call_id)
@@ -148,7 +157,7 @@ class Checkpoints:
 
     async def watch_command(self, call_id: str) -> Callable[[], Awaitable[None]]:
         """Keep the files that the model has read, and return the function to call after the command."""
-        watch = self._watch
+        watch = None if call_id in self._left_out else self._watch
         before = {} if watch is None else await watch.start()
 
         async def keep_changed() -> None:
@@ -253,13 +262,12 @@ class Checkpoints:
         """Return the diffs of files, from their contents before the changes *wanted* to the present."""
         found = []
         for step in (await self._plan(wanted))[:_MOST_FILES]:
-            old = "" if step.original is None else step.original.text
             new = "" if step.view is None else step.view.text
-            if step.origin is None or old is None:
+            if step.old is None:
                 found.append(FileDiff(step.uri, step.outcome, "", reason=step.reason))
                 continue
             name = shown_path(step.path, self._roots[0])
-            diff, is_cut = await asyncio.to_thread(unified_diff, old, new, name)
+            diff, is_cut = await asyncio.to_thread(unified_diff, step.old, new, name)
             found.append(FileDiff(step.uri, step.outcome, diff, is_cut, step.reason))
         return tuple(found)
 
@@ -349,21 +357,24 @@ class Checkpoints:
             if error.problem != "notFound":
                 return RestoreStep(path, uri, None, None, "changedSince", error.message)
         origin, is_whole = find_origin(changes, wanted, None if view is None else view.hash)
-        if not is_whole:
-            return RestoreStep(path, uri, view, None, "changedSince", "others have changed it since")
-        if origin is None or origin.before == (None if view is None else view.hash):
+        # Of a file with changes by others the whole difference is shown, though none of it is taken back.
+        first = origin if is_whole else next(each for each in changes if each.change_id in wanted)
+        if first is None or first.before == (None if view is None else view.hash):
             return RestoreStep(path, uri, view, None, "unchanged")
-        if origin.before is None:
-            return RestoreStep(path, uri, view, origin, "removed")
         original: FileBytes | None = None
-        if self._contents is not None and origin.content is not None:
+        if self._contents is not None and first.content is not None:
             original = await asyncio.to_thread(
-                self._contents.read, self._sid, origin.content, mode=origin.mode, is_text=origin.is_text
+                self._contents.read, self._sid, first.content, mode=first.mode, is_text=first.is_text
             )
+        old = "" if first.before is None else None if original is None else original.text
+        if not is_whole:
+            return RestoreStep(path, uri, view, None, "changedSince", "others have changed it since", old=old)
+        if first.before is None:
+            return RestoreStep(path, uri, view, first, "removed", old=old)
         if original is None:
-            reason = origin.problem or "the kept content has gone"
+            reason = first.problem or "the kept content has gone"
             return RestoreStep(path, uri, view, None, "notKept", reason)
-        return RestoreStep(path, uri, view, origin, "restored", original=original)
+        return RestoreStep(path, uri, view, first, "restored", original=original, old=old)
 
     async def take_back(self, step: RestoreStep, text: str | None) -> FileRestore:
         """Make *text* the content of a file, or delete it for None; its present content was kept."""

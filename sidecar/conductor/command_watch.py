@@ -94,6 +94,6 @@ class CommandWatch:
                 if n_left < 0:
                     break
                 if file.text is not None and stamp is not None:
-                    name = self._contents.keep(self._sid, file.raw)
+                    name = self._contents.keep(self._sid, file.raw, waits=False)
                     found[path] = WatchedFile(stamp, text_hash(file.text), name, file.mode)
         return found

@@ -298,7 +298,7 @@ def wire_session(
         options=options,
         gauge=gauge,
         rules=user_rules,
-        shell=UserShell(meta, history, events, tools, permissions, deps),
+        shell=UserShell(meta, history, events, tools, permissions, checkpoints, deps),
         fork=host.fork_of,
         new_id=deps.new_id,
     )

@@ -17,6 +17,7 @@ from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import messages_to_turns
+from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.permissions import PermissionBroker
@@ -42,6 +43,7 @@ class UserShell:
         events: SessionEvents,
         tools: SessionTools,
         permissions: PermissionBroker,
+        checkpoints: Checkpoints,
         deps: SessionDeps,
     ) -> None:
         self._meta = meta
@@ -49,6 +51,7 @@ class UserShell:
         self._events = events
         self._tools = tools
         self._permissions = permissions
+        self._checkpoints = checkpoints
         self._deps = deps
 
     async def run(self, command: str, cancel: CancelToken) -> str:
@@ -56,6 +59,7 @@ class UserShell:
         if _TOOL not in self._tools.effects():
             return f"This session has no tool {_TOOL}, so that commands cannot be run in it."
         call_id = self._deps.new_id()
+        self._checkpoints.leave_out(call_id)
         is_sandboxed = self._deps.confine is not None
         with self._permissions.skip_question(call_id) if is_sandboxed else nullcontext():
             outcome = await self._tools.runner.run(ToolCall(call_id, _TOOL, {"command": command}), cancel)

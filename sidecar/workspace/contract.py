@@ -149,8 +149,11 @@ class ContentsPort(Protocol):
         """Return numbers that are others once the file *path* has changed on disk, None for no file."""
         ...
 
-    def keep(self, sid: str, raw: bytes) -> str:
-        """Keep *raw* for the session *sid* and return its name; on disk when this returns. Raises OSError."""
+    def keep(self, sid: str, raw: bytes, *, waits: bool = True) -> str:
+        """Keep *raw* for the session *sid* and return its name. Raises OSError.
+
+        It is on the disk when this returns; without *waits* it is there a little later.
+        """
         ...
 
     def read(self, sid: str, name: str, *, mode: int | None, is_text: bool) -> FileBytes | None:

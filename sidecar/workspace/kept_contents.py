@@ -72,8 +72,11 @@ class KeptContents:
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
 
-    def keep(self, sid: str, raw: bytes) -> str:
-        """Keep *raw* for the session *sid* and return its name; on disk when this returns. Raises OSError."""
+    def keep(self, sid: str, raw: bytes, *, waits: bool = True) -> str:
+        """Keep *raw* for the session *sid* and return its name. Raises OSError.
+
+        It is on the disk when this returns; without *waits* it is there a little later.
+        """
         name = hashlib.sha256(raw).hexdigest()
         path = self._folder(sid) / name
         make_private_folder(path.parent)
@@ -86,11 +89,13 @@ class KeptContents:
             with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(raw)
                 file.flush()
-                os.fsync(file.fileno())
+                if waits:
+                    os.fsync(file.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        if waits:
+            sync_folder(path.parent)
         with self._lock:
             self._unpruned += len(raw)
             if self._unpruned >= min(_PRUNE_EACH_BYTES, self._most_bytes):

@@ -96,7 +96,7 @@ async def test_a_rewind_restores_files_but_never_over_the_work_of_others(
     shown = await session.client.checkpoint_diff(session.sid, to_node=before.head)
     assert [(Path(file.uri).name, file.diff.splitlines()[-2:]) for file in shown.files] == [
         ("a.txt", ["-one", "+two"]),
-        ("b.txt", []),
+        ("b.txt", ["-one", "+the user's"]),
     ]
     moved = await session.client.session_rewind(session.sid, before.head, after.head, files="restore")
     assert {Path(file.uri).name: file.outcome for file in moved.restored_files} == {
@@ -135,6 +135,17 @@ async def test_a_file_that_was_read_and_a_command_changed_goes_back(project: Pat
     assert await outcomes(session, "c1") == {"a.txt": "restored", "b.txt": "restored"}
     assert (project / "a.txt").read_text() == (project / "b.txt").read_text() == "one\n"
     assert (project / "unread.txt").read_text() == "two\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_a_command_of_the_user_is_never_taken_back(project: Path, open_session: Any) -> None:
+    (project / "a.txt").write_text("one\n")
+    edit = call("edit", path="a.txt", old_text="one", new_text="two")
+    session = await open_session(call("read", path="a.txt"), edit, DONE)
+    await session.run("change it")
+    await session.run("!echo three > a.txt")
+    assert (project / "a.txt").read_text() == "three\n"
+    assert await outcomes(session, "c1") == {"a.txt": "changedSince"}
 
 
 async def test_a_sub_agent_changes_files_for_its_parent(project: Path, open_session: Any) -> None:

@@ -402,7 +402,7 @@ export interface FileCheckpoint {
   turnId?: string;
 }
 
-/** The changes of a file since it was kept, as a unified diff, empty where there is no text to compare. `outcome` is the outcome that a restore would have now. `truncated` says that lines are missing. */
+/** The changes of a file since it was kept, as a unified diff, empty where there is no text to compare. It has the changes by others as well. `outcome` is the outcome that a restore would have now. `truncated` says that lines are missing. */
 export interface FileDiff {
   uri: string;
   outcome: "restored" | "removed" | "unchanged" | "changedSince" | "notKept" | "outside";
