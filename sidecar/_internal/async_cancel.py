@@ -66,7 +66,8 @@ async def run_until_cancelled(
         try:
             await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await end_tasks((task,), grace_s)
+            if not task.done():
+                await end_tasks((task,), grace_s)
     return None if cancel.cancelled else task
 
 

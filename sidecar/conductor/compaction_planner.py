@@ -52,8 +52,10 @@ class CompactionPlanner:
         """Return the view of the conversation that the model is sent, with a newest prompt that fits."""
         host, given = self._deps.engine(engine), self.engine_input(engine)
         view = host.view(given, request)
-        is_unfitted = view.is_whole and host.compacts
-        return fit_prompt(given.history, host.gate(given, request)) if is_unfitted else view
+        if not (view.is_whole and host.compacts):
+            return view
+        gate = host.gate(given, request)
+        return fit_prompt(given.history, gate) if 0 < gate.window < gate.tokens else view
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session; *request* names its engine."""
@@ -149,7 +151,7 @@ def fit_prompt(history: History, gate: Gate) -> View:
     """
     whole = View(history, is_whole=True)
     index = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), None)
-    if index is None or not 0 < gate.window < gate.tokens:
+    if index is None:
         return whole
     prompt = history[index]
     tokens = entry_tokens(prompt)

@@ -107,6 +107,9 @@ class HistoryWriter:
 
     Facts about a turn that is not complete yet (the files that a tool read, the size of a call, the author
     of a steering prompt) are noted here and become part of its entry.
+
+    Attributes:
+        pending_anchor: the size of a call with an answer that is not part of the history yet, None for none.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class HistoryWriter:
         self._in_trouble = False
         self._in_transaction = False
         self._reads: dict[str, list[FileRead]] = {}
-        self._anchor: UsageAnchor | None = None
+        self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
 
     @property
@@ -159,11 +162,6 @@ class HistoryWriter:
         return self._journal.graph
 
     @property
-    def pending_anchor(self) -> UsageAnchor | None:
-        """The size of a call with an answer that is not part of the history yet, None for none."""
-        return self._anchor
-
-    @property
     def pending_reads(self) -> Sequence[FileRead]:
         """The files in tool results that are not part of the history yet, oldest first."""
         return [read for reads in self._reads.values() for read in reads]
@@ -183,7 +181,7 @@ class HistoryWriter:
 
     def note_usage(self, anchor: UsageAnchor) -> None:
         """Let the next answer carry the size of the call that it answers."""
-        self._anchor = anchor
+        self.pending_anchor = anchor
 
     def note_author(self, turn: Turn, author: str) -> None:
         """Let *turn*, once the agent lets it in, name its author."""
@@ -194,7 +192,7 @@ class HistoryWriter:
         """Drop the notes for turns that never came to be, at the end of a run."""
         self._reads.clear()
         self._authors.clear()
-        self._anchor = None
+        self.pending_anchor = None
 
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
@@ -281,7 +279,7 @@ class HistoryWriter:
         _, author = self._authors.pop(id(turn), (turn, None))
         anchor = None
         if kind == "assistant":
-            anchor, self._anchor = self._anchor, None
+            anchor, self.pending_anchor = self.pending_anchor, None
         reads = _reads_of(turn, self._reads)
         for block in turn.blocks:
             if isinstance(block, ToolResultBlock):

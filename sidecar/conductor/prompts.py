@@ -263,7 +263,7 @@ class Prompts:
     def on_begin(self) -> None:
         """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
         self.stored.begin_turn()
-        if self._emitted_items != self.items():
+        if (self._emitted_items or self._held or self._queue.waiting) and self._emitted_items != self.items():
             self._emit_queue()
 
     def on_steered(self, entry: Entry) -> None:

@@ -257,8 +257,9 @@ class StoredQueue:
         jobs = self._pending()
         entering = {job.item_id for job in jobs if any(job.turn is turn for turn in turns)}
         self._entered |= entering
-        is_stored = any(item.item_id in entering for item in self._stored)
-        return (self._take_record(),) if is_stored else ()
+        if not entering.intersection([item.item_id for item in self._stored] if self._stored else ()):
+            return ()
+        return (self._take_record(),)
 
     def _items(self) -> tuple[StoredPrompt, ...]:
         return tuple(

@@ -190,12 +190,17 @@ class RuleFiles:
         await above.read(
             [_Place(folder / name, "project", self._project) for folder in folders for name in RULE_FILES]
         )
-        self._above = self._fit(above.found)
+        self._above = self._fit(above.found) if above.found else ()
         reached = self._index.of(self._history()).folders
-        below = self._begin_reading(self._above)
-        folders = [Path(folder) for folder in list(reached)[-MAX_FOLDERS:]]
-        await below.read([*dict.fromkeys(place for each in folders for place in self._places_below(each))])
-        self._below = self._fit(below.found)
+        if reached:
+            below = self._begin_reading(self._above)
+            places = (
+                place for each in list(reached)[-MAX_FOLDERS:] for place in self._places_below(Path(each))
+            )
+            await below.read([*dict.fromkeys(places)])
+            self._below = self._fit(below.found)
+        else:
+            self._below = ()
         for rule_file in (*self._above, *self._below):
             if rule_file.n_cut:
                 text = f"{rule_file.name} has {len(rule_file.view.text):,} characters"
@@ -207,6 +212,8 @@ class RuleFiles:
         Args:
             shown: whether the conversation shows a folder's own rules; by default as its entries say.
         """
+        if not self._above and not self._below:
+            return ""
         is_shown = shown or self._is_in_view
         return "\n\n".join(
             rule_file.render()

@@ -139,7 +139,7 @@ class SessionRules:
             is_news = is_news or any(self._said[node] for node in nodes)
         if is_news:
             self._settle()
-        for entry in () if has_moved else added:
+        for entry in () if has_moved or not self._changes else added:
             if entry.kind == "user" and not entry.origin:
                 self.announce(entry.node_id)
 
@@ -265,8 +265,6 @@ class SessionRules:
 
     def announce(self, node: str) -> None:
         """Note the changes by hand that the model does not know yet below the prompt *node*."""
-        if not self._changes:
-            return
         view = self._view()
         self._make_block(view)
         shown = self._shown_text(view)

@@ -115,7 +115,8 @@ def wire_session(
     def on_history(appended: tuple[Entry, ...]) -> None:
         files.sync()
         # A fork, or an imported session, begins with the summary of another one.
-        is_folded = compactions.has_folded or [entry.kind for entry in history.current[:1]] == ["summary"]
+        path = history.current
+        is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
         tools.offer("recall", (RECALL,) if is_folded else ())
         user_rules.follow()
         for entry in appended:

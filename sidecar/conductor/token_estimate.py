@@ -231,7 +231,7 @@ class ModelFactors:
 
     def of(self, card: ModelCard | None) -> float:
         """Return the factor of the model of *card*, 1 for an unknown one."""
-        ratios = self._ratios.get(_name_of(card), []) if card is not None else []
+        ratios = self._ratios.get(_name_of(card), []) if card is not None and self._ratios else []
         return median_low(ratios) if len(ratios) >= MIN_RATIOS else 1.0
 
     def learn(self, card: ModelCard | None, *, estimated: int, reported: int) -> None:

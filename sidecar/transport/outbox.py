@@ -175,6 +175,9 @@ class Outbox:
         stream: the way out.
         frame: wraps one message body for the wire.
         on_room: called when the queue was full and has become half empty.
+
+    Attributes:
+        is_full: whether the client reads too slowly, so that no more work should be accepted from it for now.
     """
 
     def __init__(
@@ -189,7 +192,7 @@ class Outbox:
         self._queued_bytes = 0
         self._written_bytes = 0
         self._epoch = 0
-        self._is_full = False
+        self.is_full = False
         self._is_closed = False
         self._logs: dict[str, _FollowedLog] = {}
         self._soon: asyncio.Handle | None = None
@@ -202,11 +205,6 @@ class Outbox:
         """Bytes of ready messages that the kernel does not have yet."""
         return self._queued_bytes + (0 if self._stream.has_room else self._written_bytes)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the client reads too slowly, so that no more work should be accepted from it for now."""
-        return self._is_full
-
     def put(self, body: bytes) -> None:
         """Queue one message."""
         self._put_framed(self._frame(body))
@@ -216,7 +214,7 @@ class Outbox:
             return
         self._queue.append(framed)
         self._queued_bytes += len(framed)
-        self._is_full = self._is_full or self.unsent_bytes >= HIGH_WATER_BYTES
+        self.is_full = self.is_full or self.unsent_bytes >= HIGH_WATER_BYTES
         self._epoch += 1
         self._schedule()
 
@@ -269,8 +267,8 @@ class Outbox:
             self._schedule()
         if self._stream.has_room and not self._queue:
             self._idle.set()
-        if self._is_full and self.unsent_bytes <= _LOW_WATER_BYTES:
-            self._is_full = False
+        if self.is_full and self.unsent_bytes <= _LOW_WATER_BYTES:
+            self.is_full = False
             self._on_room()
 
     async def drain(self) -> None:
@@ -285,7 +283,7 @@ class Outbox:
         self._queue.clear()
         self._queued_states.clear()
         self._queued_bytes = self._written_bytes = 0
-        self._is_full = False
+        self.is_full = False
         self._unschedule()
         self._idle.set()
 

@@ -274,7 +274,7 @@ class PrefixMeter:
             buffer = buffer.copy_first(self._count)
         for message in messages:
             buffer.append(message)
-        longer = PrefixMeter()
+        longer: PrefixMeter = object.__new__(PrefixMeter)
         longer._buffer = buffer
         longer._count = len(buffer.before) - 1
         return longer

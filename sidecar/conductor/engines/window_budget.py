@@ -209,11 +209,16 @@ def _rank_files(given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
+    auto, given_policy = AUTO_CONDENSE_POLICY, request.policy
     return BudgetRequest(
         force=request.force,
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
-        policy=_policy(request),
+        policy=BudgetPolicy(
+            given_policy.get("triggerRatio", auto.trigger_ratio),
+            int(given_policy.get("keepRecent", auto.keep_recent)),
+            int(given_policy.get("reserveTokens", auto.reserve_tokens or 0)),
+        ),
         rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
         card=given.card,
         summarizer_card=given.summarizer_card,
@@ -222,15 +227,6 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         closing=given.closing,
         cached=given.cached,
         rules=given.rules,
-    )
-
-
-def _policy(request: CompactionRequest) -> BudgetPolicy:
-    auto, given = AUTO_CONDENSE_POLICY, request.policy
-    return BudgetPolicy(
-        given.get("triggerRatio", auto.trigger_ratio),
-        int(given.get("keepRecent", auto.keep_recent)),
-        int(given.get("reserveTokens", auto.reserve_tokens or 0)),
     )
 
 

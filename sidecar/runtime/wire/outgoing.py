@@ -235,7 +235,7 @@ class Outgoing:
                 segment = []
             if shown is not None:
                 segment.append(shown)
-        longer = Outgoing()
+        longer: Outgoing = object.__new__(Outgoing)
         longer._settled = self._settled.extended(settled)
         longer._segment = tuple(segment)
         return longer
