@@ -74,7 +74,11 @@ _TEXT_FIELDS: Final[Mapping[str, str]] = {
 
 
 class EventLog:
-    """The log of one session. Numbers continue after *start*, the last one of an earlier process."""
+    """The log of one session. Numbers continue after *start*, the last one of an earlier process.
+
+    Attributes:
+        seq: the number of the newest event.
+    """
 
     def __init__(self, sid: str, clock_ms: Callable[[], int], start: int = 0) -> None:
         self.sid = sid
@@ -82,7 +86,7 @@ class EventLog:
         self._events: list[Event] = []
         self._seqs: list[int] = []
         self._sizes: list[int] = []
-        self._last = start
+        self.seq = start
         self._sweep_at = _FRESH
         self._n_chars = 0
         self._sweep_at_chars = _KEEP_CHARS
@@ -90,15 +94,10 @@ class EventLog:
         self._running_from = 0
         self._followers: list[Callable[[EventLog], None]] = []
 
-    @property
-    def seq(self) -> int:
-        """The number of the newest event."""
-        return self._last
-
     def append(self, data: Payload, turn_id: str | None = None) -> Event:
         """Add one event and call the followers."""
-        self._last += 1
-        event = Event(self.sid, self._last, self._clock_ms(), data, turn_id)
+        self.seq += 1
+        event = Event(self.sid, self.seq, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
         size = _size_of(data)
@@ -137,8 +136,8 @@ class EventLog:
 
     def _sweep(self) -> None:
         sizes = dict(zip(self._seqs, self._sizes, strict=True))
-        kept = without_superseded(self._events, self._last)
-        protected = self._running_from if self._running is not None else self._last + 1
+        kept = without_superseded(self._events, self.seq)
+        protected = self._running_from if self._running is not None else self.seq + 1
         within = first_within([sizes[event.seq] for event in kept], _KEEP_CHARS)
         oldest = max(0, len(kept) - KEEP_EVENTS, within)
         kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]

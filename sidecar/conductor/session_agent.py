@@ -12,7 +12,7 @@ from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.contract import SessionEngine, View
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Retry
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
@@ -137,7 +137,7 @@ class SessionAgent:
 
     def _make_config(self) -> AgentConfig:
         info = self._info()
-        card = self._models.card(info.model)
+        card, engine = self._models.card(info.model), self._engines.own
         # Without a level the choice is left to the model; one that cannot think gets none.
         levels = (each for each in THINKING_LEVELS if card and card.reasoning and each == info.thinking)
         return AgentConfig(
@@ -145,7 +145,8 @@ class SessionAgent:
             self._head.system(),
             self._tools,
             thinking=next(levels, None),
-            compaction=backstop_of(self._engines.own),
+            # The agent compacts by itself only where the engine had its chance before and made no room.
+            compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,
         )
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
@@ -205,14 +206,6 @@ class SessionAgent:
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))
         self._events.emit(self._gauge.usage())
-
-
-def backstop_of(engine: SessionEngine) -> CompactionPolicy:
-    """Return when the agent compacts by itself, where *engine* had its chance before and made no room.
-
-    Never where the engine keeps the request within the window, or wants no compaction at all.
-    """
-    return _LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION
 
 
 def call_when_ready(

@@ -57,13 +57,17 @@ class Timer(Protocol):
 
 
 class SessionEvents:
-    """The events of one session, appended to *log*. *later* is ``loop.call_later``."""
+    """The events of one session, appended to *log*. *later* is ``loop.call_later``.
+
+    Attributes:
+        turn_id: the turn of the events that are emitted now, None between turns.
+    """
 
     def __init__(self, log: EventLog, later: Callable[[float, Callable[[], None]], Timer]) -> None:
         self._log = log
         self._later = later
         self._phase = "idle"
-        self._turn_id: str | None = None
+        self.turn_id: str | None = None
         self._message_index = 0
         self._message_open = False
         self._answered: AssistantTurn | None = None
@@ -83,14 +87,9 @@ class SessionEvents:
         """The number of the newest event."""
         return self._log.seq
 
-    @property
-    def turn_id(self) -> str | None:
-        """The turn of the events that are emitted now, None between turns."""
-        return self._turn_id
-
     def begin_turn(self, turn_id: str) -> None:
         """Let all events from now on belong to *turn_id*."""
-        self._turn_id = turn_id
+        self.turn_id = turn_id
         self._message_index = 0
         self._message_open = False
         self._started_calls.clear()
@@ -98,12 +97,12 @@ class SessionEvents:
     def end_turn(self) -> None:
         """Let the events from now on belong to no turn."""
         self.flush()
-        self._turn_id = None
+        self.turn_id = None
 
     def emit(self, data: Payload) -> None:
         """Append *data* to the log, behind the collected deltas."""
         self.flush()
-        self._log.append(data, self._turn_id)
+        self._log.append(data, self.turn_id)
 
     def emit_for(self, turn_id: str, data: Payload) -> None:
         """Append *data* as an event of *turn_id*, which need not be the turn that runs."""
@@ -159,7 +158,7 @@ class SessionEvents:
             delta = "".join(self._pending)
             self._pending.clear()
             self._pending_chars = 0
-            self._log.append(self._pending_kind(self._message_id(), delta), self._turn_id)
+            self._log.append(self._pending_kind(self._message_id(), delta), self.turn_id)
 
     def _collect(self, kind: type[TextDelta] | type[ThinkingDelta], delta: object) -> None:
         if not isinstance(delta, str):
@@ -207,7 +206,7 @@ class SessionEvents:
         self.emit(ToolFinished(event.id, event.name, event.name, "other", outcome.output, outcome.is_error))
 
     def _message_id(self) -> str:
-        return f"{self._turn_id or 'none'}.{self._message_index}"
+        return f"{self.turn_id or 'none'}.{self._message_index}"
 
 
 class OneTimeNotices:

@@ -29,6 +29,9 @@ class SessionJournal:
 
     A call that raises ``StoreUnavailable`` has moved the history all the same, and its lines go with the next
     write. Recording the same turns again, as a caller that retries does, adds them once.
+
+    Attributes:
+        history: the active path; empty before :meth:`load`.
     """
 
     def __init__(self, writer: LineWriter, read: _Read) -> None:
@@ -37,31 +40,26 @@ class SessionJournal:
         self._read = read
         self._opening = asyncio.Lock()
         self._stored: StoredSession | None = None
-        self._history = History()
+        self.history = History()
         self._unwritten: list[Turn] = []
         self._newest: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._held: list[bytes] | None = None
         self._is_healed = False
 
     @property
-    def history(self) -> History:
-        """The active path; empty before :meth:`load`."""
-        return self._history
-
-    @property
     def turns(self) -> Sequence[Turn]:
         """The turns of the active path, as one sequence that grows with it."""
-        return self._history.turns
+        return self.history.turns
 
     @property
     def head(self) -> str | None:
         """The newest node of the active path; None when it is empty, or before :meth:`load`."""
-        return self._history.head
+        return self.history.head
 
     @property
     def node_ids(self) -> Sequence[str]:
         """The nodes of the active path, oldest first: one for each turn of :meth:`load`."""
-        return self._history.node_ids
+        return self.history.node_ids
 
     @property
     def nodes(self) -> tuple[SessionNode, ...]:
@@ -113,15 +111,15 @@ class SessionJournal:
             StoreUnavailable: the entries wait for the next write.
         """
         graph = await self._graph()
-        n_before = len(self._history)
+        n_before = len(self.history)
         for entry in entries:
             stored = graph.append_entry(entry)
-            self._history = self._history.extended((stored,))
+            self.history = self.history.extended((stored,))
             self._unwritten.append(entry.turn)
             node = _encode_node(graph.node(stored.node_id), stored)
             self._hold([node, encode_record(head_record(stored.node_id))])
         await self._write()
-        return self._history[n_before:]
+        return self.history[n_before:]
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Begin a branch that holds exactly *turns*, and move the head to its end; as :meth:`replace`.
@@ -272,7 +270,7 @@ class SessionJournal:
             self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
 
     def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
-        known = {id(entry.turn): entry for entry in self._history}
+        known = {id(entry.turn): entry for entry in self.history}
         return [known.get(id(turn)) or Entry(turn, kind_by_role(turn)) for turn in turns]
 
     def _branch(self, graph: SessionGraph, entries: Sequence[Entry]) -> list[bytes]:
@@ -288,7 +286,7 @@ class SessionJournal:
         return [*encoded, encode_record(head_record(graph.leaf))]
 
     def _stand_at(self, graph: SessionGraph) -> None:
-        self._history = History(graph.entry_path(graph.leaf), graph.entries)
+        self.history = History(graph.entry_path(graph.leaf), graph.entries)
         self._unwritten = []
 
     def _hold(self, encoded: Sequence[bytes]) -> None:
