@@ -8,17 +8,21 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test quick test-typescript reference lint bench fidelity fuzz crash format clean
+.PHONY: demo test slow quick test-typescript reference lint bench fidelity fuzz crash format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
+
+# The rest of the suite: floods, faults, unasked files and whole recordings; half a minute or more.
+slow: $(READY)
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
 
 # The suite without the tests that start processes or servers; a minute and a half on two cores.
 quick: $(READY)
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes"
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes and not slow"
 
 # Apart from the suite, which fetches nothing from npm.
 test-typescript: $(READY)

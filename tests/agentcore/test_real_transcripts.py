@@ -32,6 +32,8 @@ from sidecar.agentcore.messages import (
     tool_message,
 )
 
+pytestmark = pytest.mark.slow
+
 STEP = 8
 
 

@@ -23,7 +23,7 @@ from sidecar.attach.paths import DaemonPaths
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.transport.outbox import HIGH_WATER_BYTES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 FLOOD_BYTES = 20_000_000
 N_TRIPS = 200

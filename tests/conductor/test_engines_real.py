@@ -37,6 +37,8 @@ from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
 
+pytestmark = pytest.mark.slow
+
 MAX_RECORDS = 260
 OVERHEAD = 300
 

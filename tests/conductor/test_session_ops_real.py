@@ -30,6 +30,8 @@ from sidecar.window_budget import (
 from sidecar.window_budget.cut import has_open_calls
 from sidecar.window_budget.message import calls_of, text_of
 
+pytestmark = pytest.mark.slow
+
 LARGEST_BYTES = 2_000_000
 """The largest recordings are left out: they are more of the same, and these tests are to be quick."""
 

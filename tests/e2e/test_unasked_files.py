@@ -12,6 +12,7 @@ import pytest
 from sidecar_client import SidecarClient, allow
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="links and pipes need POSIX"),
 ]

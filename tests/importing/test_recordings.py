@@ -15,6 +15,8 @@ from sidecar.importing import read_session as read_uncached
 from sidecar.llmgateway.contract import CommandBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.runtime.store import SessionGraph, heal
 
+pytestmark = pytest.mark.slow
+
 WITH_CALLS = (
     "claude-code",
     "codex",

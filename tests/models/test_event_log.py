@@ -10,7 +10,7 @@ import pytest
 
 from provider_fakes import Broken, Called, Ended, Refused, Said, Scene, Spent, Thought
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 APIS = {
     "openai-chat": "openai-chat",

@@ -23,6 +23,7 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from started_processes import Process
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes and signals"),
 ]

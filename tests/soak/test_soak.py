@@ -29,6 +29,7 @@ from sidecar_client import SidecarClient
 from soak_model import serve_model
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.e2e,
     pytest.mark.skipif(sys.platform != "linux", reason="a limit of another process is set on Linux only"),
 ]
