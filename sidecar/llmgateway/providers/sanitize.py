@@ -170,6 +170,10 @@ def _begins_with(turns: Sequence[Turn], start: Sequence[Turn]) -> bool:
     return len(turns) >= len(start) and all(map(is_, turns, start))
 
 
+def _count_images(turns: Sequence[Turn]) -> int:
+    return sum(isinstance(block, ImageBlock) for turn in turns for block in turn.blocks)
+
+
 class _Pass:
     """One pass over the paired turns of a growing conversation, *turns* to begin with.
 
@@ -187,8 +191,8 @@ class _Pass:
         self._rules = rules
         self._sees_images = sees_images
         self._refused = refused
-        self._n_images = sum(isinstance(block, ImageBlock) for turn in turns for block in turn.blocks)
-        self._surplus_images = self._n_images - rules.max_images
+        self._n_images = 0
+        self._surplus_images = _count_images(turns) - rules.max_images
         refusals = (index + 1 for index, turn in enumerate(turns) if self._has_refused(turn))
         self._thinking_from = max(refusals, default=0)
         self._new_ids: dict[str, str] = {}
@@ -202,17 +206,17 @@ class _Pass:
     def can_go_on(self, turns: Sequence[Turn], refused: frozenset[str]) -> bool:
         """Whether *turns* go on behind the known ones, and leave the results for these as they are."""
         new = turns[len(self._done) :]
-        n_images = sum(isinstance(block, ImageBlock) for turn in new for block in turn.blocks)
         return (
             refused == self._refused
             and _begins_with(turns, self._done)
-            and self._n_images + n_images <= self._rules.max_images
+            and self._n_images + _count_images(new) <= self._rules.max_images
             and not any(map(self._has_refused, new))
         )
 
     def go_on(self, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
         """Look at the new ones of *turns* and return all as they are sent, neighbours of one role joined."""
         first, self._done = len(self._done), turns
+        self._n_images += _count_images(turns[first:])
         for index, turn in enumerate(turns[first:], first):
             blocks = tuple(self._blocks(turn, may_think=index >= self._thinking_from))
             if all(isinstance(block, ThinkingBlock) for block in blocks):

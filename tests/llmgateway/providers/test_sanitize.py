@@ -295,3 +295,11 @@ def test_a_conversation_that_grew_is_sent_as_if_it_were_new(turns: list[Turn], d
         expected = sanitize(conversation, RULES, refused=refused)
         assert found.conversation == expected.conversation
         assert set(found.repairs) == set(expected.repairs)
+
+
+def test_of_too_many_images_the_oldest_are_left_out_as_a_conversation_grows() -> None:
+    sanitizer = Sanitizer(RULES)
+    turns = [turn for n in range(1, 6) for turn in (user(f"{n}", picture(n)), said("seen"))]
+    for n in range(1, len(turns), 2):
+        conversation = Conversation(tuple(turns[:n]))
+        assert sanitizer.sanitize(conversation) == sanitize(conversation, RULES)
