@@ -43,21 +43,25 @@ class EventBody:
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON value of each event. Raises ReportedFailureError for a failure in place of one."""
-        rest = b""
+        pending: list[bytes] = []
         try:
             async for piece in self._response.aiter_bytes():
                 if len(self._head) < _HEAD_BYTES:
                     self._head += piece[:_HEAD_BYTES]
-                text = rest + piece
+                pending.append(piece)
+                if b"\n" not in piece and b"\r" not in piece:
+                    continue  # joined once, however many pieces a long line comes in
+                text = b"".join(pending)
                 if b"\r" in text:
                     # The second half of a line end may still come.
                     held = b"\r" if text.endswith(b"\r") else b""
                     text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
                 *lines, rest = text.split(b"\n")
+                pending = [rest]
                 for event in self._read(lines):
                     yield event
             # A server may end its last event with the stream; one that was cut off is no JSON.
-            for event in self._read([rest.rstrip(b"\r"), b""], is_last=True):
+            for event in self._read([b"".join(pending).rstrip(b"\r"), b""], is_last=True):
                 yield event
         finally:
             await self._response.aclose()
