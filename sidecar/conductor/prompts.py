@@ -36,6 +36,7 @@ from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn
+from sidecar.permissions.rules import parse_rule
 
 _KEYS_KEPT = 256
 """The number of idempotency keys that are remembered."""
@@ -57,12 +58,16 @@ class SubmitOptions(TypedDict, total=False):
         expect_head: the node that must be the head; any node unless given.
         idempotency_key: a second prompt with the same key returns the receipt of the first.
         author: the client that sends the prompt.
+        max_model_calls: the limit of model calls for this turn alone.
+        allow: the rules that allow actions in this turn alone, as the settings have them.
     """
 
     when_busy: Literal["queue", "steer", "reject"]
     expect_head: str | None
     idempotency_key: str | None
     author: Author | None
+    max_model_calls: int | None
+    allow: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,13 @@ class Prompts:
         if key is not None and key in self._by_key:
             return self._by_key[key]
         job = self._job(content, options.get("author"))
+        job.max_model_calls = options.get("max_model_calls")
+        if job.max_model_calls is not None and job.max_model_calls < 1:
+            raise InvalidInput(f"maxModelCalls must be 1 or more, not {job.max_model_calls}")
+        try:
+            job.allow = tuple(map(parse_rule, options.get("allow", ())))
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
         self._meta.check_head(options.get("expect_head"))
         receipt = self._place(job, options.get("when_busy", "queue"))
         if key is not None:

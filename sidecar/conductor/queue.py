@@ -27,6 +27,7 @@ from sidecar.conductor.errors import TooManySessionsError
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.records import from_record
 from sidecar.llmgateway.contract import Turn, UserTurn
+from sidecar.permissions.rules import Rule
 
 J = TypeVar("J")
 
@@ -92,6 +93,8 @@ class PromptJob:
     Attributes:
         entered: resolves to the prompt's node, or to None for a prompt that is not stored, such as a command.
         author: the client that sent the prompt, None where that is not known.
+        max_model_calls: the limit of model calls for this turn alone, None for the usual one.
+        allow: rules that allow actions in this turn alone. Neither is stored with a prompt that waits.
     """
 
     item_id: str
@@ -102,6 +105,8 @@ class PromptJob:
     entered: asyncio.Future[str | None]
     outcome: asyncio.Future[TurnOutcome]
     author: Author | None = None
+    max_model_calls: int | None = None
+    allow: tuple[Rule, ...] = ()
 
     def as_item(self) -> QueueItem:
         """Return the prompt as clients see it in the queue."""

@@ -104,10 +104,10 @@ class SessionAgent:
         """Whether a run is under way."""
         return self._agent.is_running
 
-    def configure(self) -> None:
+    def configure(self, max_model_calls: int | None = None) -> None:
         """Take over the session's choices for the next turn. An unchanged setup keeps its weights."""
         self._turn_engine = self._engines.own_name
-        config = self._make_config()
+        config = self._make_config(max_model_calls)
         if config != self._config:
             if config.model != self._config.model:
                 self._offer_patches()
@@ -135,7 +135,7 @@ class SessionAgent:
         family = family_of(self._info().model)
         self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
 
-    def _make_config(self) -> AgentConfig:
+    def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
         info = self._info()
         card, engine = self._models.card(info.model), self._engines.own
         # Without a level the choice is left to the model; one that cannot think gets none.
@@ -144,6 +144,7 @@ class SessionAgent:
             info.model,
             self._head.system(),
             self._tools,
+            max_turns=max_model_calls,
             thinking=next(levels, None),
             # The agent compacts by itself only where the engine had its chance before and made no room.
             compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,

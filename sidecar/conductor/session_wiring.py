@@ -311,6 +311,7 @@ def wire_session(
         notices=notices,
         gauge=gauge,
         answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
+        policy=policy,
         run_command=commands.run,
         take_news=lambda: background.take_news() if background.news else "",
     )

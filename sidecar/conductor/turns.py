@@ -31,6 +31,7 @@ from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
+from sidecar.permissions.policy import Policy
 from sidecar.runtime.contract import RunSnapshot
 
 _MIN_WINDOW = 4_096
@@ -98,9 +99,9 @@ class PromptAnswerer:
         finally:
             self._inputs.entering = None
 
-    async def answer(self, stop: CancelToken) -> RunSnapshot | None:
+    async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
         """Answer the newest prompt of the history; None when *stop* fired before the agent began."""
-        self._agent.configure()
+        self._agent.configure(max_model_calls)
         if self._servers.named or self._servers.missing:
             await self._servers.ready(stop)
         return None if stop.cancelled else await self._agent.answer()
@@ -129,6 +130,7 @@ class TurnRunner:
         notices: OneTimeNotices,
         gauge: ContextGauge,
         answerer: PromptAnswerer,
+        policy: Policy,
         run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
         take_news: Callable[[], str],
     ) -> None:
@@ -141,6 +143,7 @@ class TurnRunner:
         self._notices = notices
         self._gauge = gauge
         self._answerer = answerer
+        self._policy = policy
         self._run_command = run_command
         self._take_news = take_news
         self._stop = CancelToken()
@@ -165,6 +168,7 @@ class TurnRunner:
         self._stop = CancelToken()
         self.is_ending = False
         self._events.begin_turn(job.turn_id)
+        self._policy.turn_rules = job.allow
         try:
             self._notices.emit_pending()
             self._events.set_phase("invoking")
@@ -192,7 +196,7 @@ class TurnRunner:
         node = await self._store_prompt(job)
         resolve(job.entered, node)
         self._events.emit(UserMessage(node, job.content, job.author))
-        snapshot = await self._answerer.answer(self._stop)
+        snapshot = await self._answerer.answer(self._stop, job.max_model_calls)
         error = snapshot.error if snapshot is not None else None
         refusal = error.cause if error is not None else None
         if snapshot is None or not isinstance(refusal, GatewayError) or not refusal.is_overflow:

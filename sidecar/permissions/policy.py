@@ -23,7 +23,7 @@ from sidecar.permissions.access import (
 )
 from sidecar.permissions.commands import EDITS, Need, need_of_edit, need_of_reading, needs_of_command
 from sidecar.permissions.protected import SessionFolders
-from sidecar.permissions.rules import Rules
+from sidecar.permissions.rules import Rule, Rules
 
 PermissionMode: TypeAlias = Literal["ask", "allowEdits", "plan", "allowAll"]
 """The actions that need no question: reads, edits inside too, or all; ``plan`` allows reads alone."""
@@ -52,12 +52,16 @@ class Verdict:
 
 @dataclass(slots=True)
 class Policy:
-    """The policy of one session; *granted* are the keys of its answers "always"."""
+    """The policy of one session.
+
+    *granted* are the keys of its answers "always"; *turn_rules* allow actions in the present turn.
+    """
 
     place: SessionFolders
     rules: Rules = field(default_factory=Rules)
     mode: PermissionMode = "ask"
     granted: set[str] = field(default_factory=set)
+    turn_rules: tuple[Rule, ...] = ()
 
     def judge(self, access: Access) -> Verdict:
         """Return the decision about an action. Looks at the disk, so call it in a worker thread."""
@@ -94,7 +98,8 @@ class Policy:
             return f"you have always allowed {need.label}"
         if need.key == EDITS and self.mode == "allowEdits":
             return "the mode is allowEdits"
-        rule = next((rule for rule in self.rules.allow if rule.allows(need, self.place.roots[0])), None)
+        rules = (*self.rules.allow, *self.turn_rules)
+        rule = next((rule for rule in rules if rule.allows(need, self.place.roots[0])), None)
         return None if rule is None else f"your rule {rule.text!r} allows it"
 
     def is_below_granted(self, key: str) -> bool:

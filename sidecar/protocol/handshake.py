@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:b2c5f9a9d8b3797d3e0e52b40bd546956149aa8d5a8971f79c6398173b8704fc"
+SCHEMA_HASH: Final = "sha256:a1a884557f4748231bb9fd961d96b3603089db894197cb9fd4276f0cea1ff182"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

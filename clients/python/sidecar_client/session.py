@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
@@ -21,6 +21,19 @@ if TYPE_CHECKING:
 Prompt: TypeAlias = str | Sequence[Mapping[str, Any]]
 """Text, or content blocks as the protocol has them."""
 
+
+class TurnLimits(TypedDict, total=False):
+    """Limits of one turn, for that turn alone.
+
+    Attributes:
+        max_model_calls: the most calls of the model.
+        allow: rules for actions that need no question, such as ``npm run *`` and ``edit: docs/**``.
+    """
+
+    max_model_calls: int
+    allow: tuple[str, ...]
+
+
 _TURN_ENDS = frozenset({"settled", "faulted"})
 
 
@@ -33,26 +46,30 @@ class Session:
         self.seq = seq
 
     async def prompt(
-        self, prompt: Prompt, *, when_busy: Literal["queue", "steer", "reject"] = "queue"
+        self,
+        prompt: Prompt,
+        *,
+        when_busy: Literal["queue", "steer", "reject"] = "queue",
+        **limits: Unpack[TurnLimits],
     ) -> m.TurnStartResult:
         """Send a prompt and return at once; follow it with :meth:`wait_for` or :meth:`events`."""
-        started = await self.client.turn_start(self.sid, _blocks(prompt), when_busy=when_busy)
+        started = await self.client.turn_start(self.sid, _blocks(prompt), when_busy=when_busy, **limits)
         self.seq = max(self.seq, started.seq)
         return started
 
-    async def run(self, prompt: Prompt) -> m.TurnRunResult:
+    async def run(self, prompt: Prompt, **limits: Unpack[TurnLimits]) -> m.TurnRunResult:
         """Send a prompt and wait for the end of its turn. Raises SidecarRequestError when the turn fails."""
-        ran = await self.client.turn_run(self.sid, _blocks(prompt))
+        ran = await self.client.turn_run(self.sid, _blocks(prompt), **limits)
         self.seq = max(self.seq, ran.seq)
         return ran
 
-    async def stream(self, prompt: Prompt) -> AsyncIterator[ClientEvent]:
+    async def stream(self, prompt: Prompt, **limits: Unpack[TurnLimits]) -> AsyncIterator[ClientEvent]:
         """Send a prompt and yield the events of its turn, and gaps; ``settled`` or ``faulted`` is the last.
 
         Leaving early does not stop the turn; :meth:`interrupt` does.
         """
         events = self.client.events(self.sid)
-        turn_id = (await self.prompt(prompt)).turn_id
+        turn_id = (await self.prompt(prompt, **limits)).turn_id
         async for event in events:
             _raise_if_unread(event)
             if event.turn_id == turn_id or event.kind == GAP:

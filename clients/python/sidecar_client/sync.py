@@ -19,7 +19,7 @@ from sidecar_client import session as aio_session
 from sidecar_client.calls import BlockingCalls
 from sidecar_client.errors import ConnectionLost
 from sidecar_client.events import ClientEvent, Notification
-from sidecar_client.session import Prompt
+from sidecar_client.session import Prompt, TurnLimits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -126,9 +126,9 @@ class Session(_Blocking[aio_session.Session]):
         """The session's id."""
         return self._wrapped.sid
 
-    def stream(self, prompt: Prompt) -> Iterator[ClientEvent]:
+    def stream(self, prompt: Prompt, **limits: Unpack[TurnLimits]) -> Iterator[ClientEvent]:
         """Send a prompt and yield the events of its turn; ``settled`` or ``faulted`` is the last."""
-        return self._loop.walk(self._wrapped.stream(prompt))
+        return self._loop.walk(self._wrapped.stream(prompt, **limits))
 
     def events(self, after_seq: int | None = None) -> Iterator[ClientEvent]:
         """Yield the session's events after *after_seq*, by default after the last one that was read."""

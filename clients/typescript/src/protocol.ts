@@ -1237,7 +1237,7 @@ export interface TreeNode {
   at: number;
 }
 
-/** The prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one gets the same answer and starts nothing. On the LSP face `workDoneToken` gets the progress of the turn, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. */
+/** The prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one gets the same answer and starts nothing. On the LSP face `workDoneToken` gets the progress of the turn, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. For this turn alone, `maxModelCalls` limits the calls of the model, and `allow` has rules for actions that need no question, as the settings have them: `npm run *`, `edit: docs/**`. */
 export interface TurnParams {
   sid: string;
   input: Record<string, unknown>[];
@@ -1246,6 +1246,8 @@ export interface TurnParams {
   idempotencyKey?: string;
   workDoneToken?: string | number;
   partialResultToken?: string | number;
+  maxModelCalls?: number;
+  allow?: string[];
 }
 
 /** The end of the turn; `text` is the last answer of the model. */

@@ -16,6 +16,9 @@ class TurnParams:
     A second request with the *idempotency_key* of an earlier one gets the same answer and starts nothing. On
     the LSP face *work_done_token* gets the progress of the turn, and *partial_result_token* its text as it is
     written, in values ``{turnId, messageId, text}``.
+
+    For this turn alone, *max_model_calls* limits the calls of the model, and *allow* has rules for actions
+    that need no question, as the settings have them: ``npm run *``, ``edit: docs/**``.
     """
 
     sid: str
@@ -26,6 +29,8 @@ class TurnParams:
     idempotency_key: str | None = None
     work_done_token: str | int | None = None
     partial_result_token: str | int | None = None
+    max_model_calls: int | None = None
+    allow: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

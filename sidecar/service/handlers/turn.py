@@ -119,6 +119,8 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
         expect_head=params.expect_head,
         idempotency_key=params.idempotency_key,
         author=_author(connection),
+        max_model_calls=params.max_model_calls,
+        allow=params.allow or (),
     )
     if started.disposition != "steered" and (progress := sink.progress(params.work_done_token)) is not None:
         show_turn(session, started, progress, seq)

@@ -1,0 +1,60 @@
+"""A prompt may limit its model calls and allow actions, for its own turn alone."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from fake_tool import FakeTool
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.bash import BASH
+from sidecar.llmgateway.scripted import Call, Say
+from turns import text
+
+LOOPING = [(Call("fake", {}),)]
+MAKING = (Call("bash", {"command": "mkdir made"}),)
+
+
+async def test_a_turn_ends_as_a_fault_when_it_needs_one_call_more_than_it_may_make(make_stage: Any) -> None:
+    stage = await make_stage(LOOPING, tools=[FakeTool()], repeat=True)
+    session = await stage.session()
+    receipt = await session.submit(text("go on"), max_model_calls=3)
+    fault = (await receipt.outcome).fault
+    assert (fault.kind, fault.message) == (
+        "turnBudget",
+        "the run may make 3 model calls and needs another",
+    )
+    assert len(stage.model.calls) == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the command is one of POSIX")
+@pytest.mark.processes
+async def test_a_rule_of_a_prompt_allows_actions_in_its_turn_and_not_in_the_next(make_stage: Any) -> None:
+    stage = await make_stage([MAKING, [Say("made")], MAKING, [Say("not made")]], tools=[BASH])
+    session = await stage.session()
+    made = stage.folder / "made"
+    receipt = await session.submit(text("make it"), allow=("mkdir *",))
+    assert (await receipt.outcome).text == "made"
+    assert made.is_dir()
+    made.rmdir()
+    assert (await stage.ask(session, "again")).text == "not made"
+    assert not made.exists(), "nobody was there to allow it"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param({"allow": ("a | b",)}, "must be one plain command", id="a pipe"),
+        pytest.param({"max_model_calls": 0}, "must be 1 or more, not 0", id="no call at all"),
+    ],
+)
+async def test_a_wrong_limit_is_refused_and_no_turn_begins(
+    make_stage: Any, options: dict[str, Any], problem: str
+) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    with pytest.raises(InvalidInput, match=problem):
+        await session.submit(text("x"), **options)
+    assert not session.is_busy
