@@ -6,7 +6,6 @@ Nothing runs here, and everything that a client could decide is left to the clie
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -47,6 +46,7 @@ from sidecar.runtime.store import (
     SessionStore,
     StoreUnavailable,
     journal_in_memory,
+    wall_clock_ms,
 )
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
@@ -114,7 +114,7 @@ def build(
     limit_kept_memory()
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
-    stats, compaction = ProcessStats(workspace, _clock_ms), models.settings.compaction
+    stats, compaction = ProcessStats(workspace, wall_clock_ms), models.settings.compaction
     shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind), home)
     parts = SessionDeps(
         models=models,
@@ -124,7 +124,7 @@ def build(
         tool_servers=SessionToolServers,
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
         child_started=stats.children.add,
-        clock_ms=_clock_ms,
+        clock_ms=wall_clock_ms,
         new_id=_new_id,
         permission_rules=models.settings.rules,
         may_fetch_private=models.settings.fetch_private,
@@ -142,7 +142,7 @@ def build(
         factors=ModelFactors(home / "model-factors.json"),
     )
     parts = replace(parts, run_subagent=Subagents(shelf).run)
-    tracer = Tracer(home / "traces", _clock_ms)
+    tracer = Tracer(home / "traces", wall_clock_ms)
     service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)
 
@@ -222,10 +222,6 @@ async def _load(journal: SessionJournal, release: Callable[[], None]) -> OpenedS
     records = journal.take_records()
     journal.amend(entries_with_earlier_reads(journal.graph.entries.values(), records))
     return OpenedSession(journal, records, report, release)
-
-
-def _clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _new_id() -> str:

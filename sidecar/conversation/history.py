@@ -17,7 +17,7 @@ entries, a move costs the path. A step never awaits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import Turn
@@ -44,9 +44,9 @@ class AppendOnlySeq(Sequence[T], Generic[T]):
         self._buffer = list(items)
         self._n = len(self._buffer)
 
-    def extended(self, items: Iterable[T]) -> AppendOnlySeq[T]:
+    def extended(self, items: Iterable[T]) -> Self:
         """Return this sequence followed by *items*."""
-        longer: AppendOnlySeq[T] = object.__new__(AppendOnlySeq)
+        longer = object.__new__(type(self))
         is_newest = self._n == len(self._buffer)
         longer._buffer = self._buffer if is_newest else self._buffer[: self._n]
         longer._buffer.extend(items)
@@ -79,7 +79,7 @@ class AppendOnlySeq(Sequence[T], Generic[T]):
         return iter(self._buffer[: self._n])
 
 
-class History(Sequence[Entry]):
+class History(AppendOnlySeq[Entry]):
     """The path of a conversation through its stored nodes.
 
     Args:
@@ -91,39 +91,34 @@ class History(Sequence[Entry]):
         turns: the turn of each entry, as one growing sequence.
     """
 
-    __slots__ = ("_archive", "_entries", "turns")
+    __slots__ = ("_archive", "turns")
 
     def __init__(self, entries: Iterable[Entry] = (), archive: Mapping[str, Entry] | None = None) -> None:
-        self._entries = AppendOnlySeq(entries)
+        super().__init__(entries)
         self._archive: Mapping[str, Entry] = {} if archive is None else archive
-        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(entry.turn for entry in self._entries)
+        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(entry.turn for entry in self)
 
     @property
     def head(self) -> str | None:
         """The newest stored node of the path, None for an empty one."""
-        return (self._entries[-1].node_id or None) if self._entries else None
+        return (self._buffer[self._n - 1].node_id or None) if self._n else None
 
     @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes of the path, oldest first."""
-        return tuple(entry.node_id for entry in self._entries)
+        return tuple(entry.node_id for entry in self)
 
     def extended(self, entries: Iterable[Entry]) -> History:
         """Return this history followed by *entries*."""
         added = tuple(entries)
-        longer: History = object.__new__(History)
-        longer._entries = self._entries.extended(added)
+        longer = super().extended(added)
         longer._archive = self._archive
-        longer.turns = self.turns.extended(entry.turn for entry in added)
+        longer.turns = self.turns.extended([entry.turn for entry in added])
         return longer
-
-    def since(self, older: History) -> tuple[Entry, ...] | None:
-        """Return the entries after *older*, or None when this history did not grow out of it."""
-        return self._entries.since(older._entries)
 
     def node_at(self, index: int) -> str | None:
         """Return the node of the entry at *index*, None behind the end."""
-        return self._entries[index].node_id if index < len(self._entries) else None
+        return self[index].node_id if index < len(self) else None
 
     def unfold(self, entry: Entry, keeps: Callable[[Entry], bool] | None = None) -> Iterator[Entry]:
         """Yield the entries that *entry*, a summary, stands for, oldest first.
@@ -146,7 +141,7 @@ class History(Sequence[Entry]):
 
         Each comes with its index in the path, None for one behind a summary. Costs only those taken.
         """
-        path = zip(reversed(self._entries), range(len(self) - 1, -1, -1), strict=True)
+        path = zip(reversed(self), range(len(self) - 1, -1, -1), strict=True)
         pending: list[Iterator[tuple[Entry | None, int | None]]] = [path]
         while pending:
             entry, index = next(pending[-1], (None, -1))
@@ -163,7 +158,7 @@ class History(Sequence[Entry]):
         Summaries are left out, and files that came back with them, unless their nodes are gone.
         """
         found: dict[str, Entry] = {}
-        for entry in self._entries:
+        for entry in self:
             folded = list(self.unfold(entry)) if entry.kind == "summary" else []
             for each in folded or [entry]:
                 first = each
@@ -182,19 +177,6 @@ class History(Sequence[Entry]):
             if entry.kind != "summary"
         }
         return tuple(entry for entry in self.originals() if shown.get(entry.node_id) != entry.turn)
-
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Entry, ...]: ...
-    def __getitem__(self, index: int | slice) -> Entry | tuple[Entry, ...]:
-        return self._entries[index]
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
 
 
 S = TypeVar("S")

@@ -68,23 +68,21 @@ _CIRCULAR: Final = "[contains itself]"
 _TOO_DEEP: Final = "[nested too deeply]"
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: Any, above: tuple[int, ...] = ()) -> Any:
     """Return *value* as a JSON value: None, bool, int, float, str, list or dict with string keys.
+
+    *above* are the identities of the containers around it.
 
     >>> to_json({"a": (1, b"x"), "b": {3, 1}})
     {'a': [1, {'$base64': 'eA=='}], 'b': [1, 3]}
     >>> to_json({1: "one", None: "none"})
     {'1': 'one', 'null': 'none'}
     """
-    return _convert(value, ())
-
-
-def _convert(value: Any, above: tuple[int, ...]) -> Any:
     match value:
         case None | bool() | float():
             return value
         case enum.Enum():
-            return _convert(value.value, above)
+            return to_json(value.value, above)
         case int():
             return int(value) if value.bit_length() <= _MAX_INT_BITS else hex(value)
         case str():
@@ -103,32 +101,27 @@ def _container(value: Any, above: tuple[int, ...]) -> Any:
         return _CIRCULAR
     if len(above) >= _MAX_DEPTH:
         return _TOO_DEEP
-    within = (*above, id(value))
+    within, items, named = (*above, id(value)), list[Any](), dict[str, Any]()
     try:
         if isinstance(value, Mapping):
-            return _object([(key, _convert(each, within)) for key, each in value.items()])
-        if isinstance(value, Set):
-            return sorted((_convert(each, within) for each in value), key=_json_text)
+            for key, each in value.items():
+                name, item = to_json(key), to_json(each, within)
+                items.append([name, item])
+                named[name if isinstance(key, str) else _json_text(name)] = item
+            # An array of pairs where two keys would fall together.
+            return named if len(named) == len(items) else items
         if isinstance(value, Iterable) and not isinstance(value, type | Iterator):
-            return [_convert(each, within) for each in value]
+            for each in value:
+                items.append(to_json(each, within))
+            return sorted(items, key=_json_text) if isinstance(value, Set) else items
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-            return {name: _convert(each, within) for name, each in fields}
+            for field in dataclasses.fields(value):
+                named[field.name] = to_json(getattr(value, field.name), within)
+            return named
         return join_halves(repr(value))
     except Exception:
         # A tool's own object may raise from any of its methods; storing the session must not depend on it.
         return f"<{type(value).__name__}>"
-
-
-def _object(pairs: list[tuple[Any, Any]]) -> Any:
-    """Return *pairs* as an object, or as an array of pairs where two keys would fall together."""
-    named = {
-        _convert(key, ()) if isinstance(key, str) else _json_text(_convert(key, ())): value
-        for key, value in pairs
-    }
-    if len(named) == len(pairs):
-        return named
-    return [[_convert(key, ()), value] for key, value in pairs]
 
 
 def _json_text(value: Any) -> str:
@@ -247,18 +240,7 @@ class _StoredEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def entry_record(entry: Entry) -> dict[str, Any]:
     """Return the stored form of *entry* without its turn and node."""
-    reads = tuple(
-        _StoredRead(
-            path=read.path,
-            uri=read.uri,
-            hash=read.hash,
-            source=read.source,
-            call_id=read.call_id,
-            version=read.version,
-            ranges=read.ranges,
-        )
-        for read in entry.reads
-    )
+    reads = tuple([_StoredRead(**dataclasses.asdict(read)) for read in entry.reads]) if entry.reads else ()
     size = None if entry.anchor is None else (entry.anchor.reported_tokens, entry.anchor.estimated_tokens)
     built: dict[str, Any] = msgspec.to_builtins(_StoredEntry(entry.kind, reads, entry.origin, size))
     return built

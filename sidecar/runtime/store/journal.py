@@ -7,7 +7,7 @@ their way to the file. The journal takes no lock of its own: its owner holds the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -42,6 +42,7 @@ class SessionJournal:
         self._stored: StoredSession | None = None
         self.history = History()
         self._unwritten: list[Turn] = []
+        # The newest record of each type, and of each compaction.
         self._newest: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._held: list[bytes] | None = None
         self._is_healed = False
@@ -116,8 +117,8 @@ class SessionJournal:
             stored = graph.append_entry(entry)
             self.history = self.history.extended((stored,))
             self._unwritten.append(entry.turn)
-            node = _encode_node(graph.node(stored.node_id), stored)
-            self._hold([node, encode_record(head_record(stored.node_id))])
+            node = node_record(graph.node(stored.node_id), stored)
+            self._hold([encode_record(node), encode_record(head_record(stored.node_id))])
         await self._write()
         return self.history[n_before:]
 
@@ -203,9 +204,12 @@ class SessionJournal:
         for record in records:
             if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
                 raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
-        stored = [{"type": record["type"], **to_json(record)} for record in records]
-        self._note_records(stored)
-        await self._write([encode_record(record) for record in stored])
+        encoded = []
+        for record in records:
+            stored = {"type": record["type"], **to_json(record)}
+            self._newest[stored["type"], str(stored.get("compaction_id"))] = stored
+            encoded.append(encode_record(stored))
+        await self._write(encoded)
 
     def hold(self) -> None:
         """Keep all records from now on for :meth:`release`, which writes them as one line.
@@ -261,13 +265,9 @@ class SessionJournal:
             if self._stored is None:
                 self._stored = await asyncio.to_thread(self._read)
                 self._stand_at(self._stored.graph)
-                self._note_records(self._stored.records)
+                for record in self._stored.records:
+                    self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
             return self._stored.graph
-
-    def _note_records(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Keep the newest record of each type, and of each compaction."""
-        for record in records:
-            self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
 
     def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
         known = {id(entry.turn): entry for entry in self.history}
