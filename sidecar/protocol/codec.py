@@ -31,7 +31,7 @@ def to_camel(name: str) -> str:
     'userNodeId'
     """
     head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
+    return head + "".join(map(str.capitalize, rest))
 
 
 def wire_name(field: Field[Any]) -> str:
@@ -39,39 +39,15 @@ def wire_name(field: Field[Any]) -> str:
     return str(field.metadata.get("wire", to_camel(field.name)))
 
 
-def from_wire(kind: type[T], value: Any) -> T:
-    """Return *value*, decoded JSON, as a *kind*. Raises InvalidInput with every wrong place."""
-    return _structure(_converter(), kind, value, "params")
+def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool = False) -> T:
+    """Return *value*, decoded JSON, as a *kind*. Raises InvalidInput with every wrong place.
 
-
-def result_from_wire(kind: type[T], value: Any) -> T:
-    """Return a daemon's answer as a *kind*. Raises InvalidInput for another shape.
-
-    A choice of words is open here: a newer daemon may send a word that this version does not know.
+    Args:
+        kind: a dataclass.
+        value: the params of a request, or a result.
+        path: the name of *value* in messages.
+        is_open: whether a choice may be a word that this version does not know.
     """
-    return _structure(_converter(is_open=True), kind, value, "result")
-
-
-def to_wire(value: Any) -> Any:
-    """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
-    return _converter().unstructure(value)
-
-
-def event_to_wire(event: Event) -> dict[str, Any]:
-    """Return *event* as the params of ``sidecar/event``."""
-    wire: dict[str, Any] = {
-        "sid": event.sid,
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.data.kind,
-        "data": _converter().unstructure(event.data),
-    }
-    if event.turn_id is not None:
-        wire["turnId"] = event.turn_id
-    return wire
-
-
-def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{path} must be an object, found {json_type(value)}")
 
@@ -81,7 +57,7 @@ def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
         return str(error) or type(error).__name__
 
     try:
-        return converter.structure(value, kind)
+        return _converter(is_open=is_open).structure(value, kind)
     except Exception as error:
         places = dict.fromkeys(transform_error(error, path=path, format_exception=explain))
         parts = (place.rpartition(" @ ") for place in places)
@@ -89,13 +65,45 @@ def _structure(converter: Converter, kind: type[T], value: Any, path: str) -> T:
         raise InvalidInput("; ".join(reasons)) from None
 
 
+def result_from_wire(kind: type[T], value: Any) -> T:
+    """Return a daemon's answer as a *kind*. Raises InvalidInput for another shape.
+
+    A choice of words is open here: a newer daemon may send a word that this version does not know.
+    """
+    return from_wire(kind, value, "result", is_open=True)
+
+
+def to_wire(value: Any) -> Any:
+    """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
+    return _converter(is_open=False).unstructure(value)
+
+
+def event_to_wire(event: Event) -> dict[str, Any]:
+    """Return *event* as the params of ``sidecar/event``."""
+    wire: dict[str, Any] = {
+        "sid": event.sid,
+        "seq": event.seq,
+        "at": event.at,
+        "kind": event.data.kind,
+        "data": _converter(is_open=False).unstructure(event.data),
+    }
+    if event.turn_id is not None:
+        wire["turnId"] = event.turn_id
+    return wire
+
+
 @cache
-def _converter(*, is_open: bool = False) -> Converter:
+def _converter(*, is_open: bool) -> Converter:
     converter = Converter(detailed_validation=True, forbid_extra_keys=False)
 
+    def spell(kind: Any) -> dict[str, Any]:
+        overrides = {}
+        for field in fields(kind):
+            overrides[field.name] = override(rename=wire_name(field), omit_if_default=field.default is None)
+        return overrides
+
     def make_reader(kind: Any) -> Any:
-        renames = {field.name: override(rename=wire_name(field)) for field in fields(kind)}
-        read = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **renames)  # type: ignore[arg-type]  # an override is any keyword
+        read = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **spell(kind))
 
         def read_object(value: Any, kind: Any) -> Any:
             if not isinstance(value, Mapping):
@@ -105,11 +113,7 @@ def _converter(*, is_open: bool = False) -> Converter:
         return read_object
 
     def make_writer(kind: Any) -> Any:
-        overrides = {
-            field.name: override(rename=wire_name(field), omit_if_default=field.default is None)
-            for field in fields(kind)
-        }
-        return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # an override is any keyword
+        return make_dict_unstructure_fn(kind, converter, **spell(kind))
 
     def read_choice(value: Any, kind: Any) -> Any:
         is_known = any(_fits(value, arm) for arm in _arms(kind))
@@ -145,7 +149,7 @@ def _is_choice(kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return True
     is_union = get_origin(kind) in (Union, UnionType)
-    return is_union and len([arm for arm in get_args(kind) if arm is not type(None)]) > 1
+    return is_union and len({*get_args(kind), type(None)}) > 2
 
 
 def _arms(kind: Any) -> tuple[Any, ...]:

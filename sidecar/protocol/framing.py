@@ -114,22 +114,25 @@ class HeaderDecoder:
 
     def next(self) -> Frame | None:
         """Return the next frame, or None until more bytes are fed."""
+        if not (n_waiting := self._lines.waiting):
+            return None
         if self._body_bytes is None and not self._is_broken:
             broken = self._read_header()
             if broken is not None:
                 self._is_broken = True
                 self._lines = _Lines()
                 return broken
+            n_waiting = self._lines.waiting
         if self._body_bytes is None:
             return None
         if self._body_bytes > self._max_body_bytes:
             self._skipped = skipped = self._skipped or _Skipped()
-            skipped.add(self._lines.take(min(self._lines.waiting, self._body_bytes - skipped.size)))
+            skipped.add(self._lines.take(min(n_waiting, self._body_bytes - skipped.size)))
             if skipped.size < self._body_bytes:
                 return None
             self._body_bytes = self._skipped = None
             return skipped.frame()
-        if self._lines.waiting < self._body_bytes:
+        if n_waiting < self._body_bytes:
             return None
         body = self._lines.take(self._body_bytes)
         self._body_bytes = None

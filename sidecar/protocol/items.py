@@ -6,7 +6,7 @@ megabytes, such as an array of a million zeros where objects are expected, would
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args, get_origin
 
 from cattrs import Converter
@@ -19,11 +19,17 @@ MAX_WRONG_ITEMS: Final = 20
 def limit_wrong_items(converter: Converter) -> None:
     """Let *converter* read arrays and typed objects item by item, and raise at the twentieth wrong item."""
 
-    def read_items(items: Iterable[tuple[int | str, Any]], kind: Any, item_kind: Any) -> list[Any]:
-        values, wrong = [], []
-        for place, item in items:
+    def read_items(value: Any, kind: Any) -> Any:
+        is_object = get_origin(kind) in (dict, Mapping)
+        if not isinstance(value, dict if is_object else list):
+            raise TypeError(f"expected {'an object' if is_object else 'an array'}, found {json_type(value)}")
+        item_kind, items, wrong = get_args(kind)[is_object], [], []
+        places: Iterable[tuple[int | str, Any]] = (
+            value.items() if isinstance(value, dict) else enumerate(value)
+        )
+        for place, item in places:
             try:
-                values.append(converter.structure(item, item_kind))
+                items.append(converter.structure(item, item_kind))
             except Exception as error:
                 error.add_note(IterableValidationNote(f"structuring {kind} @ {place}", place, item_kind))
                 wrong.append(error)
@@ -31,27 +37,14 @@ def limit_wrong_items(converter: Converter) -> None:
                     break
         if wrong:
             raise IterableValidationError(f"structuring {kind}", wrong, kind)
-        return values
-
-    def read_array(value: Any, kind: Any) -> Sequence[Any]:
-        if not isinstance(value, list):
-            raise TypeError(f"expected an array, found {json_type(value)}")
-        items = read_items(enumerate(value), kind, get_args(kind)[0])
+        if is_object:
+            return dict(zip(value, items, strict=True))
         return tuple(items) if get_origin(kind) is tuple else items
 
-    def read_object(value: Any, kind: Any) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise TypeError(f"expected an object, found {json_type(value)}")
-        return dict(zip(value, read_items(value.items(), kind, get_args(kind)[1]), strict=True))
+    def has_items(kind: Any) -> bool:
+        return bool(get_args(kind)) and (get_origin(kind) in (dict, Mapping) or is_sequence(kind))
 
-    def is_array(kind: Any) -> bool:
-        return is_sequence(kind) and bool(get_args(kind))
-
-    def is_object(kind: Any) -> bool:
-        return get_origin(kind) in (dict, Mapping) and bool(get_args(kind))
-
-    converter.register_structure_hook_func(is_array, read_array)
-    converter.register_structure_hook_func(is_object, read_object)
+    converter.register_structure_hook_func(has_items, read_items)
 
 
 def json_type(value: Any) -> str:

@@ -151,16 +151,14 @@ def encode_error(message_id: Id | None, code: int, message: str, data: Any) -> b
 
 def encode_request(message_id: Id, method: str, params: Any) -> bytes:
     """Return a request of ours; *params* None is left out."""
-    return _encode({"jsonrpc": VERSION, "id": message_id, "method": method, **_params(params)})
+    request = {"jsonrpc": VERSION, "id": message_id, "method": method}
+    return _encode(request if params is None else request | {"params": params})
 
 
 def encode_notification(method: str, params: Any) -> bytes:
     """Return a notification; *params* None is left out."""
-    return _encode({"jsonrpc": VERSION, "method": method, **_params(params)})
-
-
-def _params(params: Any) -> dict[str, Any]:
-    return {} if params is None else {"params": params}
+    message = {"jsonrpc": VERSION, "method": method}
+    return _encode(message if params is None else message | {"params": params})
 
 
 def _encode(message: dict[str, Any]) -> bytes:

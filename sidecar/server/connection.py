@@ -81,6 +81,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         self._phase = _Phase.NEW
         self._has_exited = False
         self._handshake: Handshake | None = None
+        self._is_traced = False
         self._tasks: set[asyncio.Future[None]] = set()
 
     async def wait_ended(self) -> ExitReason:
@@ -113,9 +114,10 @@ class LspConnection(FrontendConnection["LspClient"]):
                 raise RequestRefused("alreadyInitialized", "initialize came a second time")
             case _Phase.SHUT_DOWN, _:
                 raise RequestRefused("invalidRequest", f"{method!r} came after shutdown", hint="send exit")
-        self._trace(f"Received request '{method}' - ({request_id})")
+        if self._is_traced:
+            self._trace(f"Received request '{method}' - ({request_id})")
         if method.startswith("sidecar/"):
-            return self.open_client().call(method, params)
+            return (self._client or self.open_client()).call(method, params)
         match method:
             case "shutdown":
                 return self._shut_down()
@@ -139,7 +141,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             case "$/cancelRequest":
                 self._peer.cancel(_member(params, "id"))
             case _ if self._phase is _Phase.READY:
-                if not method.startswith("$/"):
+                if self._is_traced and not method.startswith("$/"):
                     self._trace(f"Received notification '{method}'")
                 try:
                     match method:
@@ -150,6 +152,7 @@ class LspConnection(FrontendConnection["LspClient"]):
                             self.open_client().progress.cancel(_member(params, "token"))
                         case _:
                             self._server.notify(method, params)
+                            self._is_traced = self._server.is_traced
                 except MethodNotFound:
                     _log.debug("ignoring notification %.100r", method)
                 except SidecarError as error:
@@ -162,7 +165,8 @@ class LspConnection(FrontendConnection["LspClient"]):
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Trace an answer."""
         failed = f" Request failed: {error_kind}." if error_kind else ""
-        self._trace(f"Sending response '{method} - ({request_id})'.{failed}")
+        if self._is_traced:
+            self._trace(f"Sending response '{method} - ({request_id})'.{failed}")
 
     def _initialize(self, params: Any) -> Answer:
         typed = self._server.read_initialize(params)
@@ -173,6 +177,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         result = self._server.initialize(typed)
         self._handshake = Handshake(profile, self._server.encoding, options)
         self._phase = _Phase.READY
+        self._is_traced = self._server.is_traced
 
         def follow_up() -> None:
             self._options.watch_process(typed.process_id)
@@ -221,8 +226,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         return task
 
     def _trace(self, message: str) -> None:
-        if self._phase is not _Phase.NEW and self._server.is_traced:
-            self._peer.notify("$/logTrace", {"message": message})
+        self._peer.notify("$/logTrace", {"message": message})
 
 
 async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime) -> int:

@@ -205,7 +205,7 @@ class LspClient:
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request to the service. Raises SidecarError, now or when awaited."""
-        return self.connect().call(method, params)
+        return (self._port or self.connect()).call(method, params)
 
     def announce_end(self, reason: str, in_ms: int) -> None:
         """Notify the client that the process will end."""
@@ -243,10 +243,12 @@ class LspSink:
         self._outbox = peer.outbox
         self._views = views
         self._profile = profile
-        self._progress = progress
+        # Of a token, or with None of a new one; None to show no progress.
+        self.progress = progress.open
         self._projection = Projection(_PLAIN_KINDS.__contains__, message_bodies)
         if (features := profile.features) is not None:
-            self._projection = Projection(features.wants_kind, event_bodies, features.coalesce_s)
+            wants = features.wants_kind if features.opt_out or features.kinds is not None else None
+            self._projection = Projection(wants, event_bodies, features.coalesce_s)
 
     def load(self) -> tuple[int, int]:
         """Return the number of open requests and the number of bytes that wait to be sent."""
@@ -294,10 +296,6 @@ class LspSink:
             return next((option.option_id for option in request.options if option.name == title), None)
 
         return await ask_permission(self._peer, "window/showMessageRequest", params, request, chosen_id)
-
-    def progress(self, token: str | int | None) -> ProgressSink | None:
-        """Return the progress of *token*, or with None one of a new token; None to show no progress."""
-        return self._progress.open(token)
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of a result, and return whether there was room; there always is for the last part."""

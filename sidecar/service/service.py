@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
@@ -131,6 +131,7 @@ class Connection:
         sink: sends to the client.
         client_id: a name of the connection, unique in this process.
         name: the name that the client gives itself.
+        author: both, as they stand beside the client's prompts.
     """
 
     def __init__(self, service: Service, sink: ClientSink, client_id: str) -> None:
@@ -139,6 +140,7 @@ class Connection:
         self.sink = TracedSink(sink, service.tracer, client_id)
         self.client_id = client_id
         self.name = sink.client_name
+        self.author = Author(client_id, self.name)
         self._has_left = asyncio.Event()
         self._watches: dict[str, Dispose] = {}
 

@@ -62,12 +62,12 @@ class Projection:
     """The view that one client has of a log.
 
     Attributes:
-        wants: decides by an event's kind whether it is sent.
+        wants: decides by an event's kind whether it is sent; None sends all.
         encode: returns the message bodies for one item.
         coalesce_s: how long a delta may wait for more of its message, in seconds.
     """
 
-    wants: Callable[[str], bool]
+    wants: Callable[[str], bool] | None
     encode: Callable[[FeedItem], Iterable[bytes]]
     coalesce_s: float = 0.0
 
@@ -99,29 +99,30 @@ class Feed:
             up_to: the number of the last event that may be taken.
             limit: the most events to read from the log, at least 1.
         """
-        events = self.log.after(self.cursor, limit)
+        events, wants = self.log.after(self.cursor, limit), self.projection.wants
         items: list[FeedItem] = []
         for event in events:
             if event.seq > up_to:
                 break
-            self._add_gap(items, event.seq - 1)
+            if event.seq - 1 > self.cursor:
+                self._add_gap(items, event.seq - 1)
             self.cursor = event.seq
-            if self.projection.wants(event.data.kind):
+            if wants is None or wants(event.data.kind):
                 merged = merge_deltas(items[-1], event) if items and is_mergeable(event) else None
                 if merged is None:
                     items.append(event)
                 else:
                     items[-1] = merged
-        if len(events) < limit or self.cursor < events[-1].seq:
+        is_at_end = len(events) < limit or self.cursor < events[-1].seq
+        if is_at_end and up_to > self.cursor:
             # The log has no more: events that are missing up to the mark were dropped.
             self._add_gap(items, up_to)
-            self.cursor = max(self.cursor, up_to)
+            self.cursor = up_to
         return items
 
     def _add_gap(self, items: list[FeedItem], last: int) -> None:
-        if last > self.cursor:
-            reason = "notKept" if last <= self._joined_at else "slowClient"
-            items.append(Gap(self.log.sid, self.cursor + 1, last, reason))
+        reason = "notKept" if last <= self._joined_at else "slowClient"
+        items.append(Gap(self.log.sid, self.cursor + 1, last, reason))
 
 
 def is_mergeable(event: Event) -> bool:

@@ -249,7 +249,8 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        match decode_without_collector(frame) if isinstance(frame, bytes) else frame:
+        decode = decode_large if isinstance(frame, bytes) and len(frame) > _LARGE_BYTES else jsonrpc.decode
+        match decode(frame) if isinstance(frame, bytes) else frame:
             case jsonrpc.Request() as request:
                 self._handle_request(request)
             case jsonrpc.Notification(method, params):
@@ -353,12 +354,12 @@ class Peer:
                 future.set_exception(PeerGoneError(f"the client is gone and did not answer {method!r}"))
 
 
-def decode_without_collector(frame: bytes) -> jsonrpc.Message:
-    """Return the message in *frame*, decoded without the garbage collector if it is large.
+def decode_large(frame: bytes) -> jsonrpc.Message:
+    """Return the message in *frame*, decoded without the garbage collector.
 
     The collector would scan the growing result again and again: every client would wait three times as long.
     """
-    if len(frame) < _LARGE_BYTES or not gc.isenabled():
+    if not gc.isenabled():
         return jsonrpc.decode(frame)
     gc.disable()
     try:

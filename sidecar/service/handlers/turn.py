@@ -10,7 +10,6 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.contract import Author
 from sidecar.conductor.queue import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
@@ -75,7 +74,7 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
 def steer(connection: Connection, params: m.TurnSteerParams) -> Awaitable[m.TurnSteerResult]:
     """Send a message to the turn that runs."""
     session = connection.hub.session(params.sid)
-    steered = session.prompts.steer(params.input, params.expect_turn_id, _author(connection))
+    steered = session.prompts.steer(params.input, params.expect_turn_id, connection.author)
     return _after_storing(session, m.TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq))
 
 
@@ -118,7 +117,7 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
         when_busy=params.when_busy,
         expect_head=params.expect_head,
         idempotency_key=params.idempotency_key,
-        author=_author(connection),
+        author=connection.author,
         max_model_calls=params.max_model_calls,
         allow=params.allow or (),
     )
@@ -131,10 +130,6 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
 
         stream_answer(session.log, started.turn_id, send, seq)
     return started
-
-
-def _author(connection: Connection) -> Author:
-    return Author(connection.client_id, connection.name)
 
 
 def _queue(session: Session) -> m.QueueResult:
