@@ -128,6 +128,7 @@ def build(
         new_id=_new_id,
         permission_rules=models.settings.rules,
         may_fetch_private=models.settings.fetch_private,
+        max_model_calls=models.settings.max_model_calls or 0,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         contents=KeptContents(real_path(home)),
         home=real_path(home),

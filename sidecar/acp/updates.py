@@ -23,6 +23,7 @@ from sidecar.acp.shapes import (
     usage_updates,
 )
 from sidecar.conductor.contract import PermissionRequest
+from sidecar.conductor.events import describe_retry
 from sidecar.service.streaming import StreamedText
 
 _CHUNKS: Final = {"text": "agent_message_chunk", "thinking": "agent_thought_chunk"}
@@ -117,7 +118,8 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
             change = "is gone" if data.get("nowHash") is None else "has changed"
             severity, title, description = "info", f"A file {change} since it was read", data["uri"]
         case "retry":
-            title = f"The model did not answer; trying again in {data['delayMs'] / 1000:g} s"
+            title = describe_retry(data["delayMs"], data.get("withdrawn"))
+            title = title[0].upper() + title[1:]
             severity, description = "warning", f"{data['error']} ({data['attempt']} of {data['max']})"
         case "compactionNear":
             severity, title = "info", "A compaction is near"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
+from sidecar.conductor.events import describe_retry
 from sidecar.conductor.loss_values import describe_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
@@ -77,6 +78,9 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
     """Show one event; *streamed* has the ids of messages that were shown as deltas."""
     data = event.data
     match event.kind:
+        case "textDelta" if not screen.is_terminal:
+            # What a pipe has taken cannot be withdrawn, so it gets whole messages alone.
+            pass
         case "textDelta":
             streamed.add(data["messageId"])
             screen.stream(data["delta"])
@@ -110,8 +114,8 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
         case "fileStale":
             screen.note(f"· {display_path(data['uri'])} has changed since it was read")
         case "retry":
-            wait = f"trying again in {data['delayMs'] / 1000:.1f} s"
-            screen.note(f"· {wait} ({data['attempt']} of {data['max']}): {data['error']}")
+            again = describe_retry(data["delayMs"], data.get("withdrawn"))
+            screen.note(f"· {again} ({data['attempt']} of {data['max']}): {data['error']}", "yellow")
         case "notice":
             text = ": ".join(filter(None, (data["title"], data["description"])))
             screen.note(f"· {text}", "red" if data["severity"] == "error" else "dim")

@@ -64,7 +64,7 @@ class SessionDeps:
         toolbox: makes the tools of one session, from its context maker and its observer.
         tool_servers: makes the runner of the tool servers that clients name for a session.
         resolve: makes a path of the model absolute.
-        model_idle_timeout_s: a model call without an emission for this time has failed.
+        max_model_calls: the most model calls of one prompt, 0 for no limit.
         permission_rules: the rules by which the user allows and denies actions.
         may_fetch_private: whether pages may be fetched from this machine and its network.
         ask: answers the questions of tools, where not the session's own clients do.
@@ -102,7 +102,7 @@ class SessionDeps:
     factors: ModelFactors = field(default_factory=ModelFactors)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
-    model_idle_timeout_s: float = 300.0
+    max_model_calls: int = 0
     knowledge_timeout_s: float = 5.0
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]] = list_folders

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from sidecar.conductor.contract import (
     Author,
@@ -202,13 +202,18 @@ class FileFresh:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A model call failed and is repeated after *delay_ms*."""
+    """A model call failed and is repeated after *delay_ms*.
+
+    *withdrawn* is the id of the message that the call had begun, None for none. Its deltas do not count any
+    more, and the answer comes under another id.
+    """
 
     kind: ClassVar[str] = "retry"
     attempt: int
     max: int
     delay_ms: int
     error: str
+    withdrawn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,52 +353,13 @@ class Event:
         return self.data.kind
 
 
-_DELTA_IDS: Final[dict[type[Any], str]] = {
-    TextDelta: "message_id",
-    ThinkingDelta: "message_id",
-    ToolProgress: "tool_call_id",
-    CompactionSummaryDelta: "compaction_id",
-}
-_WHOLE_IDS: Final[dict[type[Any], str]] = {
-    Message: "message_id",
-    ToolFinished: "tool_call_id",
-    Compaction: "compaction_id",
-}
-_STATES: Final = frozenset(
-    {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged, RulesChanged}
-)
+def describe_retry(delay_ms: int, withdrawn: str | None) -> str:
+    """Return one sentence for a user on a model call that is repeated.
 
-
-def delta_of(data: Payload) -> str | None:
-    """Return the id of the message, call or compaction that *data* is a delta of, None for other events.
-
-    A slow client may miss deltas.
-
-    >>> delta_of(TextDelta("m", "Hel")), delta_of(Message("m", ()))
-    ('m', None)
+    >>> describe_retry(500, None)
+    'the model did not answer; trying again in 0.5 s'
+    >>> describe_retry(500, "t1.0")
+    'the answer broke off, and what was shown of it does not count; trying again in 0.5 s'
     """
-    name = _DELTA_IDS.get(type(data))
-    return None if name is None else str(getattr(data, name))
-
-
-def supersedes(data: Payload) -> str | None:
-    """Return the id of the message, call or compaction that *data* holds whole, None for other events.
-
-    Such an event supersedes the deltas with the same id.
-
-    >>> supersedes(Message("m", ())), supersedes(TextDelta("m", "lo"))
-    ('m', None)
-    """
-    name = _WHOLE_IDS.get(type(data))
-    if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
-        return None
-    return str(getattr(data, name))
-
-
-def is_state(data: Payload) -> bool:
-    """Whether *data* holds a whole state of the session, of which only the newest counts.
-
-    >>> is_state(QueueChanged(())), is_state(Message("m", ()))
-    (True, False)
-    """
-    return type(data) in _STATES
+    broke_off = "the answer broke off, and what was shown of it does not count"
+    return f"{broke_off if withdrawn else 'the model did not answer'}; trying again in {delay_ms / 1000:g} s"

@@ -23,13 +23,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from sidecar._internal.errors import log_fault
+from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.events import (
+    CommandsChanged,
     CompactionSummaryDelta,
+    ConfigChanged,
     Event,
     Faulted,
     InfoChanged,
     Message,
     Payload,
+    PlanChanged,
+    QueueChanged,
+    Retry,
     Settled,
     TextDelta,
     ThinkingDelta,
@@ -37,10 +43,8 @@ from sidecar.conductor.events import (
     ToolProgress,
     ToolStarted,
     UserMessage,
-    delta_of,
-    is_state,
-    supersedes,
 )
+from sidecar.conductor.rule_shapes import RulesChanged
 
 KEEP_EVENTS: Final = 50_000
 """The most events that are kept after a sweep, deltas excluded."""
@@ -71,6 +75,22 @@ _TEXT_FIELDS: Final[Mapping[str, str]] = {
     InfoChanged.kind: "title",
 }
 """The field that holds text of any length, by the kind of the event."""
+
+_DELTA_IDS: Final[dict[type[Any], str]] = {
+    TextDelta: "message_id",
+    ThinkingDelta: "message_id",
+    ToolProgress: "tool_call_id",
+    CompactionSummaryDelta: "compaction_id",
+}
+_WHOLE_IDS: Final[dict[type[Any], str]] = {
+    Message: "message_id",
+    Retry: "withdrawn",
+    ToolFinished: "tool_call_id",
+    Compaction: "compaction_id",
+}
+_STATES: Final = frozenset(
+    {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged, RulesChanged}
+)
 
 
 class EventLog:
@@ -198,3 +218,39 @@ def count_chars(value: Any) -> int:
     if isinstance(value, Mapping):
         return sum(map(count_chars, value.values()))
     return sum(map(count_chars, value)) if isinstance(value, list | tuple) else 0
+
+
+def delta_of(data: Payload) -> str | None:
+    """Return the id of the message, call or compaction that *data* is a delta of, None for other events.
+
+    A slow client may miss deltas.
+
+    >>> delta_of(TextDelta("m", "Hel")), delta_of(Message("m", ()))
+    ('m', None)
+    """
+    name = _DELTA_IDS.get(type(data))
+    return None if name is None else str(getattr(data, name))
+
+
+def supersedes(data: Payload) -> str | None:
+    """Return the id of the message, call or compaction that *data* holds whole or withdraws, else None.
+
+    Such an event supersedes the deltas with the same id.
+
+    >>> supersedes(Message("m", ())), supersedes(TextDelta("m", "lo"))
+    ('m', None)
+    """
+    name = _WHOLE_IDS.get(type(data))
+    if name is None or (isinstance(data, Compaction) and data.status == "in_progress"):
+        return None
+    found = getattr(data, name)
+    return None if found is None else str(found)
+
+
+def is_state(data: Payload) -> bool:
+    """Whether *data* holds a whole state of the session, of which only the newest counts.
+
+    >>> is_state(QueueChanged(())), is_state(Message("m", ()))
+    (True, False)
+    """
+    return type(data) in _STATES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, get_args
@@ -13,7 +12,7 @@ from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import View
-from sidecar.conductor.events import Retry
+from sidecar.conductor.events import Notice, Retry
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.ports import SessionTools
@@ -34,14 +33,15 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
     emissions_of,
-    gateway_error,
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
-from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy, RunSnapshot
+from sidecar.runtime.contract import NO_COMPACTION, NO_LIMIT, CompactionPolicy, RunSnapshot
 from sidecar.runtime.wire import Outgoing, build_conversation
 from sidecar.window_budget.contract import CachedRequest
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
+_CALLS_PER_NOTICE: Final = 50
+_HOW_TO_LIMIT: Final = "it goes on until the work is done; max_model_calls in config.toml sets a limit"
 _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 
 
@@ -67,7 +67,8 @@ class SessionAgent:
     ) -> None:
         self._info = info
         self._models = deps.models
-        self._idle_timeout_s = deps.model_idle_timeout_s
+        self._max_model_calls = deps.max_model_calls
+        self._n_calls = 0
         self._asks_behind = deps.compaction.same_prefix
         self._history = history
         self._engines = engines
@@ -116,6 +117,7 @@ class SessionAgent:
 
     async def answer(self) -> RunSnapshot:
         """Answer the newest prompt of the history, and return the end of the run."""
+        self._n_calls = 0
         return await self._agent.submit(())
 
     def steer(self, turn: Turn) -> None:
@@ -144,17 +146,21 @@ class SessionAgent:
             info.model,
             self._head.system(),
             self._tools,
-            max_turns=max_model_calls,
             thinking=next(levels, None),
             # The agent compacts by itself only where the engine had its chance before and made no room.
             compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,
+            max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
         )
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self._notices.on_request(conversation.turns, self._history.turns)
+        self._n_calls += 1
+        if self._n_calls % _CALLS_PER_NOTICE == 0:
+            self._events.emit(Notice("info", f"{self._n_calls} model calls for this prompt", _HOW_TO_LIMIT))
 
         def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
-            self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message))
+            withdrawn = self._events.withdraw_message()
+            self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message, withdrawn))
 
         def call(prepared: Conversation) -> Channel:
             notifying = replace(
@@ -163,8 +169,7 @@ class SessionAgent:
                 on_repair=self._notices.on_repair,
                 on_warning=self._notices.on_warning,
             )
-            channel = self._models.invoker(self._config.model)(prepared, notifying)
-            return with_idle_timeout(channel, self._idle_timeout_s)
+            return self._models.invoker(self._config.model)(prepared, notifying)
 
         is_committed = self._engines.get(self._turn_engine).commits_view
         if is_committed and not self._knowledge.is_on and (view := self._view()).is_whole:
@@ -223,28 +228,3 @@ def call_when_ready(
                 yield emission
 
     return channel_of(emissions)
-
-
-def with_idle_timeout(channel: Channel, timeout_s: float) -> Channel:
-    """Return *channel* with a limit on the time between two emissions, so that no turn waits for ever.
-
-    When *timeout_s* seconds pass without an emission, the call is closed and the channel raises a
-    GatewayError. The length of the whole call is not limited.
-    """
-
-    async def watch_emissions() -> AsyncGenerator[Emission, None]:
-        async with emissions_of(channel) as emissions:
-            while True:
-                try:
-                    async with asyncio.timeout(timeout_s) as limit:
-                        emission = await anext(emissions)
-                except StopAsyncIteration:
-                    return
-                except TimeoutError as error:
-                    if not limit.expired():  # raised by the call itself
-                        raise
-                    text = f"the model sent nothing for {timeout_s:g} s; try again, or choose another model"
-                    raise gateway_error("transport", text, cause=error) from None
-                yield emission
-
-    return channel_of(watch_emissions)

@@ -70,6 +70,7 @@ class SessionEvents:
         self.turn_id: str | None = None
         self._message_index = 0
         self._message_open = False
+        self._is_shown = False
         self._answered: AssistantTurn | None = None
         self._started_calls: set[str] = set()
         self._pending: list[str] = []
@@ -91,7 +92,7 @@ class SessionEvents:
         """Let all events from now on belong to *turn_id*."""
         self.turn_id = turn_id
         self._message_index = 0
-        self._message_open = False
+        self._message_open = self._is_shown = False
         self._started_calls.clear()
 
     def end_turn(self) -> None:
@@ -108,6 +109,16 @@ class SessionEvents:
         """Append *data* as an event of *turn_id*, which need not be the turn that runs."""
         self.flush()
         self._log.append(data, turn_id)
+
+    def withdraw_message(self) -> str | None:
+        """Begin another message and return the id of the open one, None if nothing of that was shown."""
+        self._pending.clear()
+        self._pending_chars = 0
+        if not self._is_shown:
+            return None
+        withdrawn, self._is_shown = self._message_id(), False
+        self._message_index += 1
+        return withdrawn
 
     def emit_text(self, text: str) -> None:
         """Emit *text* as one finished answer of the running turn."""
@@ -158,6 +169,7 @@ class SessionEvents:
             delta = "".join(self._pending)
             self._pending.clear()
             self._pending_chars = 0
+            self._is_shown = True
             self._log.append(self._pending_kind(self._message_id(), delta), self.turn_id)
 
     def _collect(self, kind: type[TextDelta] | type[ThinkingDelta], delta: object) -> None:
@@ -195,6 +207,7 @@ class SessionEvents:
         if answer is not None and answer is not self._answered and (content := turn_content(answer)):
             self.emit(Message(self._message_id(), content))
         self._answered = answer
+        self._is_shown = False
         self._message_index += 1
 
     def _emit_tool_without_activity(self, event: ToolFinishedEvent) -> None:

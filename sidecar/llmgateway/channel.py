@@ -30,6 +30,7 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Usage,
     UsageEmission,
+    WithdrawnEmission,
     emissions_of,
     gateway_error,
 )
@@ -97,6 +98,8 @@ def fold_reply(model: str, emissions: Iterable[Emission]) -> Reply:
             case ErrorEmission(error=error):
                 fold.stop = "aborted" if error.kind == "aborted" else "error"
                 break
+            case WithdrawnEmission():
+                fold = _Fold()
             case _:
                 fold.add(emission)
     return Reply(model, fold.blocks(), fold.usage, _stop(fold.stop, bool(fold.names)))

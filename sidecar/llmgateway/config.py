@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -29,6 +29,9 @@ from sidecar.workspace.paths import read_project_text
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
 SETTINGS_LIMIT_BYTES: Final = 256_000
+_OF_USER: Final = ("sandbox", "fetch_private", "max_model_calls", "model_idle_timeout_s")
+"""The settings that only the user's own file makes."""
+
 MAX_NESTING: Final = 32
 """How deep arrays and tables may be nested in a settings file, dotted keys included."""
 
@@ -130,6 +133,8 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permissions: _Permissions = _Permissions()
     sandbox: bool = False
     fetch_private: bool = False
+    max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     compaction: CompactionEntry = CompactionEntry()
 
 
@@ -140,8 +145,9 @@ class ModelSettings:
     *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
     rules; *compaction* is about compactions in all folders. With *sandbox* commands run in a sandbox or not
     at all; a file with a mistake still asks for one. *fetch_private* lets pages of this machine and its
-    network be fetched. *problems* are sentences for the user about files that
-    could not be used; *unreadable* is the one about the user's own file.
+    network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call
+    without a byte for *model_idle_timeout_s* has failed. *problems* are sentences for the user about files
+    that could not be used; *unreadable* is the one about the user's own file.
     """
 
     model: str | None = None
@@ -154,6 +160,8 @@ class ModelSettings:
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     fetch_private: bool = False
+    max_model_calls: int | None = None
+    model_idle_timeout_s: float | None = None
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
@@ -171,6 +179,8 @@ class ModelSettings:
             rules=self.rules,
             sandbox=self.sandbox,
             fetch_private=self.fetch_private,
+            max_model_calls=self.max_model_calls,
+            model_idle_timeout_s=self.model_idle_timeout_s,
             compaction=self.compaction,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
@@ -196,11 +206,13 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
     if found.compaction != CompactionEntry():
         problem = f"{path}: [compaction] is not used; it belongs into {CONFIG_FILE} of the state directory"
         found = replace(found, compaction=CompactionEntry(), problems=(*found.problems, problem))
-    for name, is_set in (("sandbox", found.sandbox), ("fetch_private", found.fetch_private)):
-        if is_set:
+    for name in _OF_USER:
+        if getattr(found, name):
             problem = f"{path}: {name} is not used here; write it into {CONFIG_FILE} of the state directory"
             found = replace(found, problems=(*found.problems, problem))
-    found = replace(found, sandbox=False, fetch_private=False)
+    found = replace(
+        found, sandbox=False, fetch_private=False, max_model_calls=None, model_idle_timeout_s=None
+    )
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
     if not (found.providers or found.models) or folder.resolve() in trusted_folders:
         return found
@@ -234,6 +246,8 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             rules=parse_rules(file.permissions.allow, file.permissions.deny),
             sandbox=file.sandbox,
             fetch_private=file.fetch_private,
+            max_model_calls=file.max_model_calls,
+            model_idle_timeout_s=file.model_idle_timeout_s,
             compaction=file.compaction,
         )
     except FileAccessError as problem:

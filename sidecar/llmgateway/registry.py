@@ -73,11 +73,11 @@ class ModelSetup:
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
         """Return the setup of a user with the state directory *home*; reads files."""
-        credentials = Credentials(home, system_keyring())
+        credentials, base = Credentials(home, system_keyring()), read_settings(home)
         return cls(
             credentials=credentials,
-            served=ProviderModels(credentials),
-            base=read_settings(home),
+            served=ProviderModels(credentials, idle_timeout_s=base.model_idle_timeout_s),
+            base=base,
             upper=from_environment(),
         )
 

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:a1a884557f4748231bb9fd961d96b3603089db894197cb9fd4276f0cea1ff182"
+SCHEMA_HASH: Final = "sha256:5149ee22edebdaf83aba125260ce35a4d0c8c66b236f506ac2ab211878421b72"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -22,7 +22,7 @@ from lsprotocol.types import MessageType
 
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.events import Faulted, Message, Notice, Retry
+from sidecar.conductor.events import Faulted, Message, Notice, Retry, describe_retry
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.protocol.jsonrpc import encode_notification
@@ -326,9 +326,9 @@ def message_bodies(item: FeedItem) -> Iterable[bytes]:
             method = "window/logMessage" if severity == "info" else "window/showMessage"
             text = f"{title}: {description}" if description else title
             yield _message(method, _SEVERITIES[severity], text)
-        case Retry(attempt=attempt, max=most, delay_ms=delay_ms, error=error):
-            delay = f"trying again in {delay_ms / 1000:g} s"
-            text = f"The model did not answer; {delay}: {error} ({attempt} of {most})"
+        case Retry(attempt=attempt, max=most, error=error) as retry:
+            text = describe_retry(retry.delay_ms, retry.withdrawn)
+            text = f"{text[0].upper()}{text[1:]}: {error} ({attempt} of {most})"
             yield _message("window/logMessage", MessageType.Warning, text)
         case Faulted(message=text):
             yield _message("window/showMessage", MessageType.Error, text)

@@ -16,9 +16,11 @@ from sidecar.conductor.events import (
     Faulted,
     Message,
     Payload,
+    Retry,
     Settled,
     TextDelta,
     ToolStarted,
+    describe_retry,
 )
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_values import describe_loss
@@ -211,6 +213,9 @@ class _ProgressReport:
                 self._sink.report(title, self._pct)
             case Message():
                 self._tail = ""
+            case Retry(delay_ms=delay_ms, withdrawn=withdrawn):
+                self._tail = ""
+                self._sink.report(describe_retry(delay_ms, withdrawn), self._pct)
             case ContextUsage(pct=pct, window=window):
                 self._pct = min(100, round(pct)) if window else None
             case Settled(stop_reason=outcome) | Faulted(message=outcome):

@@ -25,9 +25,8 @@ from sidecar.conductor.events import (
     ToolProgress,
     ToolStarted,
     UserMessage,
-    delta_of,
 )
-from sidecar.conductor.log import KEEP_EVENTS, EventLog
+from sidecar.conductor.log import KEEP_EVENTS, EventLog, delta_of
 
 USAGE = ContextUsage(0, 0, 0, 0.0, "estimate", None, {})
 NOTICE = Notice("info", "n")

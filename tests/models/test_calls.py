@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Called, Ended, Hang, Refused, Said, Spent, Thought
+from provider_fakes import Called, Cut, Ended, Hang, Refused, Said, Spent, Thought
 from sidecar.llmgateway.contract import StopReason
 
 pytestmark = pytest.mark.processes
@@ -82,6 +82,46 @@ async def test_a_requested_pause_is_reported_and_made(on_stage: Any, told: Any) 
         "delayMs": 7000,
         "error": "anthropic answered 429: slow down",
     }
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_broken_answer_is_withdrawn_by_its_id_and_leaves_no_trace(
+    on_stage: Any, told: Any, api: str
+) -> None:
+    broken = (Thought(("hm",)), Said(("half",)), Cut())
+    async with on_stage({api: [broken, (Said(("whole",)), Ended()), (Said(("more",)), Ended())]}) as stage:
+        session = await stage.session()
+        outcome = await stage.ask(session, "hello")
+        await stage.ask(session, "and now?")
+        sent = stage.fake.sent
+    (retry,) = told(session, "retry")
+    first, *_ = told(session, "thinkingDelta", "textDelta")
+    message, _ = told(session, "message")
+    assert (outcome.text, outcome.fault) == ("whole", None)
+    assert retry["data"]["withdrawn"] == first["data"]["messageId"] != message["data"]["messageId"]
+    assert message["data"]["content"] == [{"type": "text", "text": "whole"}]
+    assert "half" not in str(sent[-1])
+
+
+async def test_a_prompt_may_make_any_number_of_calls_and_each_fifty_are_told(
+    on_stage: Any, told: Any
+) -> None:
+    calls = [(Called(f"c{n}", "ls", ("{}",)), Ended("tool_calls")) for n in range(70)]
+    async with on_stage({"openai-chat": [*calls, (Said(("done",)), Ended())]}) as stage:
+        session = await stage.session()
+        outcome = await stage.ask(session, "go on")
+    assert (outcome.text, outcome.fault) == ("done", None)
+    titles = [event["data"]["title"] for event in told(session, "notice")]
+    assert titles == ["50 model calls for this prompt"]
+
+
+async def test_a_limit_of_the_settings_ends_the_turn_with_its_number(on_stage: Any) -> None:
+    calls = [(Called(f"c{n}", "ls", ("{}",)), Ended("tool_calls")) for n in range(5)]
+    async with on_stage({"openai-chat": calls}, config="max_model_calls = 3\n") as stage:
+        outcome = await stage.ask(await stage.session("openai-chat:fake-1"), "go on")
+        assert len(stage.fake.calls) == 3
+    assert outcome.fault is not None
+    assert "may make 3 model calls" in outcome.fault.message
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -844,12 +844,13 @@ export interface RestoredFile {
   tokens: number;
 }
 
-/** A model call failed and is repeated after `delayMs`. */
+/** A model call failed and is repeated after `delayMs`. `withdrawn` is the id of the message that the call had begun, null for none. Its deltas do not count any more, and the answer comes under another id. */
 export interface Retry {
   attempt: number;
   max: number;
   delayMs: number;
   error: string;
+  withdrawn?: string;
 }
 
 /** The rule to set, at most 2,000 characters; the model is told with the next prompt. */

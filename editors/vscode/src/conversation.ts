@@ -118,6 +118,12 @@ export class Conversation {
       case "toolStarted":
         this.output.appendLine(`· ${event.data.title}`);
         break;
+      case "retry": {
+        const { attempt, max, error, withdrawn } = event.data;
+        if (withdrawn) this.output.appendLine("\n! What was shown of this answer does not count.");
+        this.output.appendLine(`! The model is called again (${attempt} of ${max}): ${error}`);
+        break;
+      }
       case "notice":
         this.output.appendLine(`! ${event.data.title} ${event.data.description}`);
         break;

@@ -37,6 +37,7 @@ export type SidecarEvent = { sid: string } & (
   | { kind: "toolStarted"; data: { title: string } }
   | { kind: "usage"; data: Usage }
   | { kind: "compaction"; data: Compaction }
+  | { kind: "retry"; data: { attempt: number; max: number; error: string; withdrawn?: string } }
   | { kind: "notice"; data: { title: string; description: string } }
 );
 
@@ -47,5 +48,6 @@ export const EVENT_KINDS: readonly SidecarEvent["kind"][] = [
   "toolStarted",
   "usage",
   "compaction",
+  "retry",
   "notice",
 ];

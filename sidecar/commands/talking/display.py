@@ -135,6 +135,11 @@ class Display:
                 self.begin(data["title"], event.turn_id)
             case "toolFinished":
                 self.show_result(data)
+            case "retry":
+                if data.get("withdrawn"):
+                    self._answer, self._thought = MarkdownStream(), ""
+                self._finish_answer()
+                show_event(event, self._screen, set())
             case "settled" | "faulted":
                 self.show_end(event.kind, data)
             case _:

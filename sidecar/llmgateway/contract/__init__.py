@@ -25,6 +25,7 @@ from sidecar.llmgateway.contract.emissions import (
     ToolCallDeltaEmission,
     ToolCallStartEmission,
     UsageEmission,
+    WithdrawnEmission,
     emissions_of,
 )
 from sidecar.llmgateway.contract.model import (
@@ -86,6 +87,7 @@ __all__ = [
     "Usage",
     "UsageEmission",
     "UserTurn",
+    "WithdrawnEmission",
     "emissions_of",
     "gateway_error",
 ]

@@ -73,6 +73,13 @@ class StopEmission:
 
 
 @dataclass(frozen=True, slots=True)
+class WithdrawnEmission:
+    """The call failed and is made again: everything that it emitted before is taken back."""
+
+    kind: ClassVar[Literal["withdrawn"]] = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
 class DoneEmission:
     """The whole answer; its blocks replace everything streamed before.
 
@@ -99,6 +106,7 @@ Emission: TypeAlias = (
     | ToolCallDeltaEmission
     | UsageEmission
     | StopEmission
+    | WithdrawnEmission
     | DoneEmission
     | ErrorEmission
 )

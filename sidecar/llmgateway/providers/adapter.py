@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions, gateway_error
 from sidecar.llmgateway.credentials import Key, how_to_set
@@ -25,13 +25,22 @@ SdkArguments: TypeAlias = dict[str, Any]
 """The keyword arguments of one SDK call; JSON values."""
 
 
+CONNECT_S: Final = 10.0
+IDLE_TIMEOUT_S: Final = 300.0
+"""A call without a byte from the server for this time has failed, unless the settings say otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of a provider and the key used there; *base_url* None is the provider's own address."""
+    """The address of a provider and the key used there; *base_url* None is the provider's own address.
+
+    A call without a byte from there for *idle_timeout_s* has failed; pings count as life.
+    """
 
     provider: Provider
     base_url: str | None = None
     key: Key | None = None
+    idle_timeout_s: float = IDLE_TIMEOUT_S
 
     def missing_key_error(self) -> GatewayError:
         """Return the error of a call without a key."""

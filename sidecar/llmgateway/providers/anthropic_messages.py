@@ -31,7 +31,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
 )
-from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -96,12 +96,18 @@ class AnthropicMessages:
     def connect(self, endpoint: Endpoint) -> SdkClient[AsyncAnthropic]:
         """Return the SDK's client; without a key of ours it looks for credentials of its own."""
         # Imported here, in the thread that connects: it takes more than a second.
-        from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient
+        from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient, Timeout
 
         key = endpoint.key.value if endpoint.key is not None else None
         try:
             http = DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url))
-            client = AsyncAnthropic(api_key=key, base_url=endpoint.base_url, max_retries=0, http_client=http)
+            client = AsyncAnthropic(
+                api_key=key,
+                base_url=endpoint.base_url,
+                max_retries=0,
+                timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
+                http_client=http,
+            )
             has_credentials = bool(client.api_key or client.auth_token or client.credentials)
         except CredentialsError:
             has_credentials = False

@@ -1,8 +1,8 @@
 """One model of one provider as an invoker: the same course of a call for every provider.
 
-A call sanitizes the conversation, gets a client, opens the stream and reads it to its end. It is retried
-while nothing was emitted, and ends in exactly one done or error emission. Everything that differs between
-providers is in their adapters.
+A call sanitizes the conversation, gets a client, opens the stream and reads it to its end. After a broken
+stream it withdraws its emissions and is made again. It ends in exactly one done or error emission. Everything
+that differs between providers is in their adapters.
 
 Cancelling. A call waits for bytes inside an SDK. To end that wait, the waiting task is cancelled at just that
 point, as ``asyncio.timeout`` does it, so that the SDK closes the connection on its way out. A task for each
@@ -35,6 +35,7 @@ from sidecar.llmgateway.contract import (
     ModelCard,
     StreamOptions,
     ThinkingBlock,
+    WithdrawnEmission,
     gateway_error,
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
@@ -60,6 +61,9 @@ _REMEMBERED: Final = 4
 
 _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", "requests"})
 """Packages below the SDKs, without the digits at the end of their names."""
+
+_TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout"})
+"""The errors of these packages when no byte came in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +222,15 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                             return
                         except GatewayError as error:
                             failed = error
-                        # An emission may have been shown or acted on; after one the failure is final.
-                        if has_emitted or not await self._wait_to_retry(attempt, failed, options, scope):
+                        pause_ms = self._plan_retry(attempt, failed, options)
+                        if pause_ms is None:
                             yield ErrorEmission(failed)
                             return
+                        if has_emitted:
+                            # Nothing was acted on yet: the tools of an answer run once it is whole.
+                            has_emitted = False
+                            yield WithdrawnEmission()
+                        await scope.run(self._retries.sleep(pause_ms / 1000))
                 except CallCancelledError:
                     name = self._card.provider
                     yield ErrorEmission(gateway_error("aborted", "the call was cancelled", provider=name))
@@ -292,6 +301,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             if failure is None and (isinstance(error, OSError) or package in _WIRE_MODULES):
                 # From below the SDK: a connection that broke, a time that ran out.
                 failure = ProviderFailure(str(error) or type(error).__name__)
+            if type(error).__name__ in _TIMEOUTS or type(error.__cause__).__name__ in _TIMEOUTS:
+                failure = ProviderFailure(f"it sent nothing for {self._clients.idle_timeout_s:g} s")
             if failure is not None:
                 return to_gateway_error(
                     failure,
@@ -338,21 +349,18 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         if options.on_repair is not None:
             _call_listener(options.on_repair, repair)
 
-    async def _wait_to_retry(
-        self, attempt: int, failed: GatewayError, options: StreamOptions, scope: CancelScope
-    ) -> bool:
-        """Wait until the call may be made again; False when it may not."""
+    def _plan_retry(self, attempt: int, failed: GatewayError, options: StreamOptions) -> int | None:
+        """Return the pause before the call is made again, and report it; None when it may not be."""
         if failed.kind == "auth":
             self._clients.forget(options.api_key)
         policy = self._retries.policy
         pause_ms = policy.pause_ms(attempt, failed, self._retries.chance())
         if pause_ms is None:
-            return False
+            return None
         _log.info("attempt %d failed (%s), next one in %d ms", attempt, failed.kind, pause_ms)
         if options.on_retry is not None:
             _call_listener(options.on_retry, attempt, policy.max_attempts, pause_ms, failed)
-        await scope.run(self._retries.sleep(pause_ms / 1000))
-        return True
+        return pause_ms
 
 
 def _call_listener(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:

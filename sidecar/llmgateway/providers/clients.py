@@ -18,7 +18,7 @@ from sidecar._internal.loading import fast_imports, install_command
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import Provider, sdk_of
-from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
+from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Endpoint, SdkClient
 
 ClientT = TypeVar("ClientT")
 _Opened: TypeAlias = tuple[Endpoint, SdkClient[ClientT]]
@@ -33,10 +33,12 @@ class ClientPool(Generic[ClientT]):
         base_url: str | None,
         credentials: Credentials,
         connect: Callable[[Endpoint], SdkClient[ClientT]],
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
     ) -> None:
         self.provider = provider
         self.base_url = base_url
         self._credentials = credentials
+        self.idle_timeout_s = idle_timeout_s
         self._connect = connect
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClients[ClientT]] = (
             WeakKeyDictionary()
@@ -56,7 +58,7 @@ class ClientPool(Generic[ClientT]):
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
                 raise gateway_error("unsupported", message, provider=provider.id)
             key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
-            endpoint = Endpoint(provider, self.base_url, key)
+            endpoint = Endpoint(provider, self.base_url, key, self.idle_timeout_s)
             with nullcontext() if module in sys.modules else fast_imports():
                 return endpoint, self._connect(endpoint)
 

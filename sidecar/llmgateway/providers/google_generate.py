@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from google.genai import Client
     from google.genai.types import GenerateContentResponse, Part
 
-_TIMEOUT_MS: Final = 600_000
 _OF_TEXT: Final = "text:"
 _FOREIGN: Final = b"skip_thought_signature_validator"
 _STOPS: Final[Mapping[str, StopReason]] = {
@@ -87,7 +86,7 @@ class GoogleGenerate:
 
         http = types.HttpOptions(
             base_url=endpoint.base_url,
-            timeout=_TIMEOUT_MS,
+            timeout=int(endpoint.idle_timeout_s * 1000),
             retry_options=types.HttpRetryOptions(attempts=1),
             async_client_args={
                 "event_hooks": {"response": [remember]},

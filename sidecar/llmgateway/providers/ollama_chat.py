@@ -24,7 +24,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -35,8 +35,6 @@ from sidecar.llmgateway.providers.windows import direct_mounts
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
 
-_TIMEOUT_S: Final = 600.0
-_CONNECT_S: Final = 10.0
 _THINKING: Final = f"{CHAT_MARK}thinking"
 _STOPS: Final[Mapping[str, StopReason]] = {"stop": "complete", "length": "max_output"}
 
@@ -56,7 +54,7 @@ class OllamaChat:
         client = AsyncClient(
             base_url=(endpoint.base_url or "").rstrip("/").removesuffix("/v1"),
             headers={"Authorization": f"Bearer {endpoint.key.value}"} if endpoint.key is not None else {},
-            timeout=Timeout(_TIMEOUT_S, connect=_CONNECT_S),
+            timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
             mounts=direct_mounts(endpoint.base_url),
         )
         return SdkClient(client, client.aclose)

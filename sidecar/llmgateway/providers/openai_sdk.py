@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sidecar.llmgateway.contract import ThinkingLevel
-from sidecar.llmgateway.providers.adapter import Endpoint, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.windows import direct_mounts
@@ -34,7 +34,7 @@ _UP_TO_HIGH: Final = ("o1", "o3", "o4", "gpt-5-", "gpt-5.1")
 def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
     """Return a client that does not retry by itself: the gateway retries, and reports it."""
     # Imported here, in the thread that connects: it takes most of a second.
-    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
     if endpoint.key is None and endpoint.provider.needs_key:
         raise endpoint.missing_key_error()
@@ -43,6 +43,7 @@ def connect(endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
         api_key=key,
         base_url=endpoint.base_url,
         max_retries=0,
+        timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
         http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
     )
     return SdkClient(client, client.close)

@@ -134,6 +134,7 @@ class PydanticAIDirect:
             "thinking": level if call.card.reasoning else None,
             # The gateway retries, and reports it.
             "max_retries": 0,
+            "timeout": call.endpoint.idle_timeout_s,
         }
         tools = [
             ToolDefinition(

@@ -24,7 +24,7 @@ from sidecar.llmgateway.names import (
     PYDANTIC_AI,
     Provider,
 )
-from sidecar.llmgateway.providers.adapter import Adapter
+from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Adapter
 from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
 from sidecar.llmgateway.providers.calling import ProviderModel, RetryDeps
 from sidecar.llmgateway.providers.clients import ClientPool
@@ -91,8 +91,14 @@ def url_of_host(host: str) -> str:
 class ProviderModels:
     """The models of all providers. Each invoker is made once; :meth:`aclose` closes their connections."""
 
-    def __init__(self, credentials: Credentials, retries: RetryDeps | None = None) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        retries: RetryDeps | None = None,
+        idle_timeout_s: float | None = None,
+    ) -> None:
         self._credentials = credentials
+        self._idle_timeout_s = idle_timeout_s or IDLE_TIMEOUT_S
         self._retries = retries
         self._clients: dict[tuple[Provider, ApiAddress], ClientPool[Any]] = {}
         self._models: dict[
@@ -109,7 +115,9 @@ class ProviderModels:
             adapter = ADAPTERS[address.api]()
             clients = self._clients.setdefault(
                 (provider, address),
-                ClientPool(provider, address.base_url, self._credentials, adapter.connect),
+                ClientPool(
+                    provider, address.base_url, self._credentials, adapter.connect, self._idle_timeout_s
+                ),
             )
             self._models[key] = ProviderModel(card, adapter, clients, self._retries)
         return self._models[key]

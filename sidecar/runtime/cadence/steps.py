@@ -34,6 +34,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     Usage,
     UsageEmission,
+    WithdrawnEmission,
 )
 from sidecar.runtime.cadence.run_messages import Draft, RunMessages, swap_usage, tool_calls_of
 from sidecar.runtime.contract import (
@@ -135,6 +136,10 @@ def on_emission(config: AgentConfig, state: RunSnapshot, signal: EmissionSignal)
             return Transition(_set_call_usage(state, usage))
         case StopEmission(stop=stop):
             return Transition(set_stop(state, stop))
+        case WithdrawnEmission():
+            messages = RunMessages.of(state.messages).with_open(Draft())
+            begun = replace(state, phase="invoking", messages=messages, stop=None, call_usage=None)
+            return Transition(begun, (PublishEffect(SnapshotEvent(begun)),))
         case DoneEmission() as emission:
             state = _fold_emission(state, emission).state
             reply = emission.reply

@@ -3,6 +3,7 @@
 from sidecar.runtime.contract.agent import (
     DEFAULT_MAX_TURNS,
     NO_COMPACTION,
+    NO_LIMIT,
     AgentConfig,
     CompactionPolicy,
     ToolBox,
@@ -50,6 +51,7 @@ from sidecar.runtime.contract.run import (
 __all__ = [
     "DEFAULT_MAX_TURNS",
     "NO_COMPACTION",
+    "NO_LIMIT",
     "AbortSignalInput",
     "AgentConfig",
     "CompactEffect",

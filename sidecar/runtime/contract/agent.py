@@ -53,6 +53,9 @@ class ToolBox(Protocol):
 DEFAULT_MAX_TURNS = 64
 """Model calls that one submit may make when ``AgentConfig.max_turns`` is None."""
 
+NO_LIMIT = 2**63 - 1
+"""The ``max_turns`` of an agent that may make any number of model calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:

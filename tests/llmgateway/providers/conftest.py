@@ -47,6 +47,7 @@ class Stage:
     pauses: list[float] = field(default_factory=list)
     retries: list[tuple[int, int, int, str]] = field(default_factory=list)
     repairs: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     def call(self, conversation: Conversation = HELLO, **options: Any) -> Channel:
         """Return the channel of one call."""
@@ -58,12 +59,19 @@ class Stage:
         return [emission async for emission in self.call(conversation, **options)]
 
     def _on_retry(self, attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+        self.failures.append(error.message)
         self.retries.append((attempt, max_attempts, delay_ms, error.kind))
 
 
 class StageMaker(Protocol):
     def __call__(
-        self, api: str, *scenes: Scene, model: str = "fake-1", sleep: Sleep | None = None, **card: Any
+        self,
+        api: str,
+        *scenes: Scene,
+        model: str = "fake-1",
+        sleep: Sleep | None = None,
+        idle_timeout_s: float | None = None,
+        **card: Any,
     ) -> AbstractAsyncContextManager[Stage]: ...
 
 
@@ -82,7 +90,12 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
 
     @asynccontextmanager
     async def stage(
-        api: str, *scenes: Scene, model: str = "fake-1", sleep: Sleep | None = None, **card: Any
+        api: str,
+        *scenes: Scene,
+        model: str = "fake-1",
+        sleep: Sleep | None = None,
+        idle_timeout_s: float | None = None,
+        **card: Any,
     ) -> AsyncIterator[Stage]:
         async with fake_provider(api, scenes) as fake:
             path = "/v1" if api.startswith("openai") else ""
@@ -93,7 +106,7 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
                 pauses.append(seconds)
 
             retrying = RetryDeps(RetryPolicy(max_attempts=3), sleep or noted, lambda: 1.0)
-            serving = ProviderModels(Credentials(), retrying)
+            serving = ProviderModels(Credentials(), retrying, idle_timeout_s)
             made = replace(_card(api, model), **card)
             try:
                 yield Stage(fake, serving, served_by, made, pauses)

@@ -122,7 +122,7 @@ async def test_a_call_and_its_result(staged: Stage) -> None:
         (([Refused(401, "bad key", "invalid_api_key")],), "auth", 1),
         (([Refused(429, "slow")],), "rate_limit", 3),
         (([Refused(500, "oops")],), "http", 3),
-        (([Said(("half",)), Cut()],), "transport", 1),
+        (([Said(("half",)), Cut()],), "transport", 3),
     ],
     indirect=["staged"],
 )

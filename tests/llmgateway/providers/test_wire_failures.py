@@ -7,7 +7,22 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Broken, Called, Cut, Ended, Page, Refused, Said, Scene, Thought, Until, frame
+from provider_fakes import (
+    Broken,
+    Called,
+    Cut,
+    Drip,
+    Ended,
+    Hang,
+    Page,
+    Refused,
+    Said,
+    Scene,
+    Thought,
+    Until,
+    frame,
+)
+from sidecar.llmgateway.channel import fold_reply
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -22,6 +37,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     ToolTurn,
     UserTurn,
+    WithdrawnEmission,
 )
 from sidecar.llmgateway.providers.failures import ProviderFailure, to_gateway_error
 
@@ -119,12 +135,45 @@ async def test_a_connection_cut_before_anything_was_shown_is_tried_again(on_stag
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_a_connection_cut_in_the_middle_is_the_end(on_stage: Any, api: str) -> None:
-    """What was shown cannot be taken back."""
+async def test_an_answer_cut_in_the_middle_is_withdrawn_and_made_again(on_stage: Any, api: str) -> None:
+    """The tools of an answer run once it is whole, so that nothing was acted on."""
+    async with on_stage(api, [Said(("half",)), Cut()], OK) as stage:
+        played = await stage.play()
+    assert played[:2] == [TextEmission("half"), WithdrawnEmission()]
+    assert isinstance(played[-1], DoneEmission)
+    assert fold_reply("m", played[:-1]).blocks == played[-1].reply.blocks
+    assert (len(stage.fake.calls), len(stage.retries)) == (2, 1)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_last_failure_withdraws_nothing(on_stage: Any, api: str) -> None:
     async with on_stage(api, [Said(("half",)), Cut()]) as stage:
         played = await stage.play()
-    assert played[0] == TextEmission("half")
-    assert (len(played), error_of(played).kind, len(stage.fake.calls)) == (2, "transport", 1)
+    half, withdrawn = TextEmission("half"), WithdrawnEmission()
+    assert played[:-1] == [half, withdrawn, half, withdrawn, half]
+    assert (error_of(played).kind, len(stage.fake.calls)) == ("transport", 3)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_silent_server_is_asked_again_and_its_silence_named(on_stage: Any, api: str) -> None:
+    async with on_stage(api, [Said(("half",)), Hang()], OK, idle_timeout_s=0.2) as stage:
+        played = await stage.play()
+    assert played[:2] == [TextEmission("half"), WithdrawnEmission()]
+    assert isinstance(played[-1], DoneEmission)
+    assert "it sent nothing for 0.2 s" in stage.failures[0]
+
+
+@pytest.mark.parametrize(
+    ("api", "ping"),
+    [
+        ("openai-chat", b": OPENROUTER PROCESSING\n\n"),
+        ("anthropic-messages", frame({"type": "ping"}, "ping")),
+    ],
+)
+async def test_a_server_that_only_pings_is_not_silent(on_stage: Any, api: str, ping: bytes) -> None:
+    async with on_stage(api, [Drip(ping, 6, 0.1), *OK], idle_timeout_s=0.4) as stage:
+        played = await stage.play()
+    assert (isinstance(played[-1], DoneEmission), stage.retries) == (True, [])
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -4,7 +4,7 @@ A scene says what the model does; each format spells it. ``fake_provider("openai
 on the loopback, with whatever the wire can do wrong: refusals, cuts, silence, drips, junk.
 """
 
-from provider_fakes.http import Asked, Cut, FakeHttp, Hang, Until, serve_http
+from provider_fakes.http import Asked, Cut, Drip, FakeHttp, Hang, Until, serve_http
 from provider_fakes.provider import STRICT, WIRES, FakeProvider, fake_provider
 from provider_fakes.scenes import (
     Broken,
@@ -27,6 +27,7 @@ __all__ = [
     "Broken",
     "Called",
     "Cut",
+    "Drip",
     "Ended",
     "FakeHttp",
     "FakeProvider",

@@ -47,7 +47,16 @@ class Until:
     event: asyncio.Event
 
 
-Piece: TypeAlias = bytes | Cut | Hang | Until
+@dataclass(frozen=True, slots=True)
+class Drip:
+    """Send *data* again and again, *times* in all, with a pause of *every_s* seconds before each."""
+
+    data: bytes
+    times: int
+    every_s: float
+
+
+Piece: TypeAlias = bytes | Cut | Hang | Until | Drip
 """What is done next of an answer: bytes are sent at once, as a write of their own."""
 
 
@@ -128,6 +137,11 @@ class FakeHttp:
                     if not await _comes_before_the_end(event, reader):
                         self.hung_up.set()
                         return False
+                case Drip(data=data, times=times, every_s=every_s):
+                    for _ in range(times):
+                        await asyncio.sleep(every_s)
+                        writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                        await writer.drain()
                 case bytes():
                     writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
                     await writer.drain()

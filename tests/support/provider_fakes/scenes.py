@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
-from provider_fakes.http import Cut, Hang, Piece, Until
+from provider_fakes.http import Cut, Drip, Hang, Piece, Until
 from sidecar.llmgateway.contract import StopReason
 
 
@@ -114,4 +114,4 @@ def spent_in(scene: Scene) -> Spent:
 
 def is_piece(step: SceneStep) -> TypeGuard[Piece]:
     """Whether *step* is sent as it is."""
-    return isinstance(step, bytes | Cut | Hang | Until)
+    return isinstance(step, bytes | Cut | Drip | Hang | Until)
