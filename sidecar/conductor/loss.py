@@ -34,7 +34,7 @@ from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.facts import KEY_CHARS, FactKind, fact_key
+from sidecar.window_budget.facts import KEY_CHARS, FactKind, fact_key, split_error
 from sidecar.window_budget.message import AssistantMessage, Message, ToolResultMessage
 from sidecar.window_budget.tool_use import open_todos
 
@@ -253,9 +253,8 @@ def shorter_forms(fact: HeldFact) -> Iterator[str]:
     if len(fact.key) > KEY_CHARS:
         yield whole_words(f"{fact.key[:KEY_CHARS]}…")
     if fact.kind is FactKind.ERROR:
-        subject, _, line = fact.text.rpartition("…: ")
-        line = line if subject else fact.text.partition(": ")[2]
-        if line:
+        subject, line = split_error(fact.text)
+        if subject:
             yield whole_words(line)
 
 

@@ -72,6 +72,9 @@ GROUP_DEPTH = 8
 GROUP_SCAN = 6
 """How many different facts of one group are offered, and how many entries are looked through for each."""
 
+OUTCOME_DEPTH = 2
+"""The same of outcomes: "Done with task 4." says little beside "Done with task 5."."""
+
 _RESTORED = re.compile(
     re.escape(RESTORED_FILE_PREFIX)
     + r" (.+?)(?: \((?:lines (\d{1,9})-(\d{1,9})(?:, [\d, -]+)?|from line (\d{1,9}))\))?$"
@@ -179,13 +182,14 @@ class FactIndex:
         """
         groups = self._buffer.order[kind]
         count = _groups_before(groups, before)
+        most = OUTCOME_DEPTH if kind is FactKind.OUTCOME else GROUP_DEPTH * n_groups // NEWEST_GROUPS
         newest = max(0, count - n_groups)
         chosen = groups[newest:count] + groups[: min(OLDEST_GROUPS, newest)]
         chosen.sort(key=lambda group: -group[_count_before(group, before) - 1].index)
         return [
             (rank + GROUP_DEPTH * depth, fact)
             for rank, group in enumerate(chosen)
-            for depth, fact in enumerate(_distinct(group, before, GROUP_DEPTH * n_groups // NEWEST_GROUPS))
+            for depth, fact in enumerate(_distinct(group, before, most))
         ]
 
     def all(self) -> Iterator[Fact]:

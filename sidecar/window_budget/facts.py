@@ -103,6 +103,9 @@ _BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
 _CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _DIGITS = re.compile(r"\b[0-9a-f]{7,}\b|\d+")
 _TRAILER = re.compile(r" \[(?:exit -?\d+|failed)\]$")
+_SUBJECT = re.compile(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
+SUBJECT_CHARS = 36
+"""How much of a command identifies its error, less than any digest cuts one to."""
 
 
 def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
@@ -167,7 +170,19 @@ def fact_key(kind: FactKind, text: str) -> str:
         return text.partition(": ")[0]
     if kind is FactKind.COMMAND:
         return _TRAILER.sub("", text)
+    if kind is FactKind.ERROR and all(parts := split_error(text)):
+        return f"{parts[0][:SUBJECT_CHARS]}: {parts[1].casefold()[:KEY_CHARS].rstrip('…')}"
     return " ".join(text.casefold().split())[:KEY_CHARS].rstrip("…")
+
+
+def split_error(text: str) -> tuple[str, str]:
+    """Return an error as its subject, the command or tool that failed, and the line that tells the fault.
+
+    >>> split_error("make test [exit 2]: no rule: test"), split_error("out of memory")
+    (('make test [exit 2]', 'no rule: test'), ('', 'out of memory'))
+    """
+    found = _SUBJECT.match(text)
+    return (found[1], text[found.end() :]) if found else ("", text)
 
 
 def shape_of(key: str) -> str:

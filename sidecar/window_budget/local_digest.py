@@ -21,25 +21,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sidecar.window_budget.digest_layout import (
+    CARRYOVER,
+    COUNT_LINE,
+    PreviousDigest,
+    parse_digest,
+    render_facts,
+)
 from sidecar.window_budget.estimate import (
     BLOCK_FRAMING_TOKENS,
     MESSAGE_FRAMING_TOKENS,
     chars_in,
     tokens_of_chars,
 )
-from sidecar.window_budget.facts import Fact, FactKind, fact_key
+from sidecar.window_budget.facts import KEY_CHARS, Fact, FactKind, fact_key, split_error
 from sidecar.window_budget.message import DIGEST_HEADER, Message
-from sidecar.window_budget.selection import (
-    CARRYOVER,
-    COUNT_LINE,
-    Known,
-    PreviousDigest,
-    list_candidates,
-    parse_digest,
-    put_first,
-    render_facts,
-    select_facts,
-)
+from sidecar.window_budget.selection import Known, list_candidates, put_first, select_facts
 from sidecar.window_budget.text import one_line
 from sidecar.window_budget.transcript import Transcript
 
@@ -198,6 +195,8 @@ def add_missing_facts(digest: str, known: Known, max_tokens: int = EVIDENCE_TOKE
 
     def is_missing(fact: Fact) -> bool:
         key = fact_key(fact.kind, fact.text)
+        if fact.kind is FactKind.ERROR:
+            key = split_error(fact.text)[1][:KEY_CHARS] or key
         return key not in listed if fact.kind is FactKind.MODIFIED else _words_of(key) not in words
 
     kinds = [kind for kind in FactKind if kind not in _NO_EVIDENCE]

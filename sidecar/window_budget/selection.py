@@ -1,4 +1,4 @@
-"""Selection: which facts a digest keeps when not all fit, and how they are laid out and read again.
+"""Selection: which facts a digest keeps when not all fit.
 
 The problem: a digest of 1500 tokens stands for a session that may have produced a million. The facts of
 the index compete for its characters, in a small economy.
@@ -15,8 +15,9 @@ request come before all else (price -1).
 For example, with 160 characters to spend, a rule of 60 characters (weight 8, rank 0: price 60) is taken
 before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 0.8: 600).
 
-The layout is one section per kind. :func:`parse_digest` reads it again, so that carrying a digest on merges
-its facts and never nests one digest in another.
+Nothing stands in a digest twice. A name goes where another fact has it, and a failed command where its error
+has it. Of outcomes that differ in a number alone, two are looked at; of older edits, the path without the
+line. A second pass gives the characters that this saves to facts without room.
 
 Invariants: deterministic; no text is reworded; each fact once. Cost: one sort of the candidates; the index
     bounds their number.
@@ -24,26 +25,13 @@ Invariants: deterministic; no text is reworded; each fact once. Cost: one sort o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from sidecar.window_budget.digest_layout import JOINED_KINDS, PreviousDigest, indent, render_facts
 from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex
-from sidecar.window_budget.facts import Fact, FactKind, fact_key
-from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER
+from sidecar.window_budget.facts import Fact, FactKind, fact_key, split_error
 from sidecar.window_budget.text import one_line
-
-CARRYOVER = "# Carryover"
-COUNT_LINE = "{} earlier message{} condensed without a model."
-JOINT = "; "
-INDENT = "  "
-"""Begins each further line of a fact of several lines."""
-
-JOINED_KINDS = frozenset({FactKind.READ, FactKind.SEARCH, FactKind.ENVIRONMENT, FactKind.NAME})
-"""Kinds that stand on one line, parted by :data:`JOINT`."""
-
-PROSE_LINE_CHARS = 400
-"""How much of one line of prose is kept once the whole does not fit."""
 
 BASE_RANK = 8
 """Added to every rank: how little it matters to be the newest of a kind, against being short."""
@@ -53,6 +41,9 @@ MIN_LINE_CHARS = 40
 
 MIN_NAME_CHARS = 20
 """A name or a path costs as much as this at least."""
+
+AGED_FROM_RANK, AGED_REQUEST_CHARS = 48, 80
+"""How much of a prompt is kept where room is short, once so many are newer."""
 
 AGED_COMMAND_CHARS = 72
 """How much of a carried command is kept where room is short."""
@@ -67,6 +58,12 @@ GOAL_CHARS = 400
 GOAL_PRICE, TODO_PRICE = -1.0, -0.5
 """The first and the latest request come before all else and at length, then the open todos."""
 
+NEWEST_EDITS = 16
+"""How many changed files show the line that changed where room is short."""
+
+EXCERPT_CHARS = 40
+"""How much of a command is kept with its error at least."""
+
 CHARS_PER_GROUP = 50
 """A digest of so many characters more chooses from one more group of each kind of fact."""
 
@@ -74,21 +71,21 @@ _WEIGHTS = {
     FactKind.RULE: 8.0,
     FactKind.REQUEST: 5.0,
     FactKind.DECISION: 7.0,
-    FactKind.ERROR: 4.0,
+    FactKind.ERROR: 6.0,
     FactKind.MODIFIED: 8.0,
     FactKind.COMMAND: 5.0,
     FactKind.SEARCH: 2.0,
     FactKind.TODO: 8.0,
     FactKind.QUESTION: 8.0,
     FactKind.ENVIRONMENT: 3.0,
-    FactKind.NAME: 1.5,
+    FactKind.NAME: 2.0,
     FactKind.READ: 2.0,
     FactKind.OUTCOME: 0.8,
 }
 _SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.3}
 """How much of a digest belongs to rules and to the user's words before anything else."""
 
-WHOLE_PROMPTS_SHARE = 0.15
+WHOLE_PROMPTS_SHARE = 0.08
 """How much of a digest the newest prompts take, word for word, before other facts have their room."""
 
 LINE_CHARS = 3
@@ -112,14 +109,6 @@ _MAX_CHARS = {
 _PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION, FactKind.OUTCOME})
 """Kinds that find the same sentence in a message: it is kept once, under the weightiest kind."""
 
-_COUNTED = re.compile(r"^\d+ earlier messages? condensed without a model\.$")
-_SECTIONS = {f"## {kind.value}": kind for kind in FactKind}
-_FOREIGN_HEADER = re.compile(r"\A\s*\[[^\[\]\n]{1,80}\] *(?:\n|\Z)")
-"""An opening line in square brackets: the mark of another engine, which this one need not know."""
-
-_GUARDRAILS = re.compile(r"^#+\s*guardrails\b", re.IGNORECASE)
-_BULLET = re.compile(r"^\s*[-*•]\s+")
-
 
 @dataclass(frozen=True, slots=True)
 class FactCandidate:
@@ -131,66 +120,6 @@ class FactCandidate:
     price: float
     fact: Fact
     full_text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PreviousDigest:
-    """An earlier digest: the facts of our own sections, in order, and all its other lines as *prose*."""
-
-    facts: tuple[Fact, ...] = ()
-    prose: tuple[str, ...] = ()
-
-    @property
-    def prose_chars(self) -> int:
-        """The length of the prose as text."""
-        return sum(len(line) + 1 for line in self.prose)
-
-    def fit_prose(self, max_chars: int) -> str:
-        """Return the prose within *max_chars*: headings, then guardrails, then the top of every section.
-
-        A heading goes when no line of its section is kept.
-        """
-        whole = "\n".join(self.prose)
-        if len(whole) <= max_chars:
-            return whole
-        lines = [one_line(line, PROSE_LINE_CHARS) for line in self.prose]
-        depth, by_depth = 0, list[tuple[int, int]]()
-        in_rules = False
-        for number, line in enumerate(lines):
-            if line.startswith("#"):
-                depth, in_rules = 0, "guardrails" in line.casefold()
-            else:
-                depth += 1
-            by_depth.append((0 if in_rules else depth, number))
-        kept: list[int] = []
-        for _, number in sorted(by_depth):
-            cost = len(lines[number]) + 1
-            if 1 < cost <= max_chars:
-                max_chars -= cost
-                kept.append(number)
-        chosen = [lines[number] for number in sorted(kept)]
-        following = [*chosen, "#"][1:]
-        pairs = zip(chosen, following, strict=True)
-        return "\n".join(
-            line for line, after in pairs if not (line.startswith("#") and after.startswith("#"))
-        )
-
-    def rules(self) -> Iterator[str]:
-        """Yield its rules: the lines under a guardrails heading, then the facts of our own section.
-
-        >>> list(parse_digest("# Guardrails\\n- never push\\n# Plan\\n- push").rules())
-        ['never push']
-        """
-        inside = False
-        for line in self.prose:
-            if line.startswith("#"):
-                inside = bool(_GUARDRAILS.match(line))
-            elif inside and (rule := _BULLET.sub("", line).strip()).casefold().rstrip(".") not in (
-                "",
-                "none",
-            ):
-                yield rule
-        yield from (fact.text for fact in self.facts if fact.kind is FactKind.RULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +135,7 @@ class Known:
 
     index: FactIndex
     before: int
-    previous: PreviousDigest = PreviousDigest()
+    previous: PreviousDigest = field(default_factory=PreviousDigest)
     rules: tuple[str, ...] | None = None
 
 
@@ -262,84 +191,70 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
 
 def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fact]:
     """Return the facts of *candidates* that fit *max_chars* once laid out, by kind, then oldest first."""
-    chosen: list[FactCandidate] = []
-    titled = set[FactKind]()
-    kept_sentences = set[str]()
-    for candidate in candidates:
-        fact = candidate.fact
-        key = fact_key(fact.kind, fact.text) if fact.kind in _PROSE_KINDS else ""
-        cost = len(_indent(fact.text)) + LINE_CHARS + (0 if fact.kind in titled else len(fact.kind.value) + 5)
-        if cost <= max_chars and key not in kept_sentences:
-            max_chars -= cost
-            titled.add(fact.kind)
-            kept_sentences.update(filter(None, [key]))
-            chosen.append(candidate)
+    chosen, left, room = list[FactCandidate](), list(candidates), max_chars
+    while left:
+        taken, passed = take_fitting(left, chosen, room)
+        chosen = drop_repeated(taken)
+        room = max_chars - len(render_facts(each.fact for each in chosen))
+        if len(chosen) == len(taken) or len(passed) == len(left):
+            break
+        left = passed
     facts: list[Fact] = []
     # What users typed comes first here as well.
     for candidate in sorted(chosen, key=lambda each: each.fact.kind is not FactKind.REQUEST):
-        more = len(_indent(candidate.full_text)) - len(candidate.fact.text)
-        if candidate.full_text != candidate.fact.text and 0 < more <= max_chars:
-            max_chars -= more
+        more = len(indent(candidate.full_text)) - len(candidate.fact.text)
+        if candidate.full_text != candidate.fact.text and 0 < more <= room:
+            room -= more
             facts.append(replace(candidate.fact, text=candidate.full_text))
         else:
             facts.append(candidate.fact)
     order = {kind: position for position, kind in enumerate(FactKind)}
-    said = "\n".join(fact.text for fact in facts if fact.kind is not FactKind.NAME)
-    facts = [fact for fact in facts if fact.kind is not FactKind.NAME or fact.text not in said]
     return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
 
 
-def render_facts(facts: Iterable[Fact]) -> str:
-    """Return *facts* under the titles of their kinds; empty for none.
+def take_fitting(
+    candidates: Iterable[FactCandidate], chosen: Iterable[FactCandidate], room: int
+) -> tuple[list[FactCandidate], list[FactCandidate]]:
+    """Return *chosen* with the candidates that fit beside them, and the candidates that do not fit.
 
-    >>> rule = Fact(FactKind.RULE, "be brief")
-    >>> print(render_facts([rule, Fact(FactKind.READ, "a.py"), Fact(FactKind.READ, "b.py")]))
-    ## Rules
-    - be brief
-    ## Files read
-    - a.py; b.py
+    Args:
+        candidates: more facts, the most wanted first.
+        chosen: the facts that have their room.
+        room: the characters that are left.
     """
-    by_kind: dict[FactKind, list[str]] = {}
-    for fact in facts:
-        by_kind.setdefault(fact.kind, []).append(fact.text)
-    lines: list[str] = []
-    for kind, texts in by_kind.items():
-        lines.append(f"## {kind.value}")
-        lines.extend(
-            f"- {_indent(text)}" for text in ([JOINT.join(texts)] if kind in JOINED_KINDS else texts)
-        )
-    return "\n".join(lines)
-
-
-def parse_digest(text: str) -> PreviousDigest:
-    """Return the content of the digest *text*; headers and our own count line fall away.
-
-    >>> previous = parse_digest("# Plan\\nship it\\n## Rules\\n- be brief")
-    >>> previous.prose, [fact.text for fact in previous.facts]
-    (('# Plan', 'ship it'), ['be brief'])
-    """
-    facts: list[Fact] = []
-    prose: list[str] = []
-    section: FactKind | None = None
-    lines = [line.rstrip() for line in _FOREIGN_HEADER.sub("", text).strip().split("\n")]
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if line in (DIGEST_HEADER, BRANCH_HEADER) or _COUNTED.match(line):
+    taken, passed = list(chosen), list[FactCandidate]()
+    titled = {each.fact.kind for each in taken}
+    kept_sentences = {_sentence_of(each.fact) for each in taken}
+    for candidate in candidates:
+        fact, sentence = candidate.fact, _sentence_of(candidate.fact)
+        cost = len(indent(fact.text)) + LINE_CHARS + (0 if fact.kind in titled else len(fact.kind.value) + 5)
+        if sentence and sentence in kept_sentences:
             continue
-        if line == CARRYOVER and _COUNTED.match(following):
-            continue
-        if line in _SECTIONS:
-            section = _SECTIONS[line]
-        elif section is not None and line.startswith("- "):
-            items = line[2:].split(JOINT) if section in JOINED_KINDS else [line[2:]]
-            facts.extend(Fact(section, item) for item in items if item or section not in JOINED_KINDS)
-        elif section is not None and line.startswith(INDENT) and facts:
-            facts[-1] = replace(facts[-1], text=f"{facts[-1].text}\n{line.removeprefix(INDENT)}")
-        elif line or prose[-1:] not in ([], [""]):
-            section = None
-            prose.append(line)
-    while prose and not prose[-1]:
-        prose.pop()
-    return PreviousDigest(tuple(facts), tuple(prose))
+        if cost <= room:
+            room -= cost
+            titled.add(fact.kind)
+            kept_sentences.add(sentence)
+            taken.append(candidate)
+        else:
+            passed.append(candidate)
+    return taken, passed
+
+
+def _sentence_of(fact: Fact) -> str:
+    return fact_key(fact.kind, fact.text) if fact.kind in _PROSE_KINDS else ""
+
+
+def drop_repeated(chosen: Sequence[FactCandidate]) -> list[FactCandidate]:
+    """Return *chosen*, by kind and age, without names and commands that stand in other facts."""
+    said = "\n".join(each.fact.text for each in chosen if each.fact.kind is not FactKind.NAME)
+    errors = {each.fact.index: each.fact.text for each in chosen if each.fact.kind is FactKind.ERROR}
+
+    def is_repeated(fact: Fact) -> bool:
+        if fact.kind is FactKind.COMMAND:
+            return errors.get(fact.index, "").startswith(f"{fact.text}: ")
+        return fact.kind is FactKind.NAME and fact.text in said
+
+    return [each for each in chosen if not is_repeated(each.fact)]
 
 
 def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator[FactCandidate]:
@@ -364,7 +279,11 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
         for fact in filter(None, (first, latest)):
             yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
     for rank, fact in ranked:
-        yield replace(_price(_shorten(fact, _MAX_CHARS[kind]), rank), full_text=fact.text)
+        is_aged = kind is FactKind.MODIFIED and rank >= NEWEST_EDITS
+        short = replace(fact, text=fact_key(kind, fact.text)) if is_aged else fact
+        is_old = kind is FactKind.REQUEST and rank >= AGED_FROM_RANK
+        limit = AGED_REQUEST_CHARS if is_old else _MAX_CHARS[kind]
+        yield replace(_price(_shorten(short, limit), rank), full_text=fact.text)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
         candidate = _price(replace(fact, text=shorten_carried(fact)), CARRIED_RANK + position)
@@ -378,15 +297,12 @@ def shorten_carried(fact: Fact) -> str:
         case FactKind.MODIFIED:
             return fact_key(fact.kind, fact.text)
         case FactKind.ERROR:
-            return fact.text.rpartition("…: ")[2]
+            subject, line = split_error(fact.text)
+            return line if subject.endswith(("…", "]")) else fact.text
         case FactKind.COMMAND:
             return one_line(fact.text, AGED_COMMAND_CHARS)
         case _:
             return fact.text
-
-
-def _indent(text: str) -> str:
-    return text.replace("\n", f"\n{INDENT}")
 
 
 def _price(fact: Fact, rank: int) -> FactCandidate:
@@ -396,4 +312,10 @@ def _price(fact: Fact, rank: int) -> FactCandidate:
 
 
 def _shorten(fact: Fact, limit: int) -> Fact:
-    return fact if len(fact.text) <= limit else replace(fact, text=one_line(fact.text, limit))
+    if len(fact.text) <= limit:
+        return fact
+    subject, line = split_error(fact.text) if fact.kind is FactKind.ERROR else ("", "")
+    if subject:
+        subject = one_line(subject, max(EXCERPT_CHARS, limit - len(line) - 2))
+        return replace(fact, text=one_line(f"{subject}: {line}", limit))
+    return replace(fact, text=one_line(fact.text, limit))

@@ -207,16 +207,14 @@ def facts_of_call(
     code = int(found.group(1)) if command is not None and found else None
     failed = is_error or bool(code)
     is_looking = command is not None and bool(_LOOKING.match(command))
+    outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
     if failed:
         path = path_of(call, effect)
-        subject = (
-            one_line(command, EXCERPT_CHARS) if command else f"{call.name} {path}" if path else call.name
-        )
+        subject = command + outcome if command else f"{call.name} {path}" if path else call.name
         yield Fact(FactKind.ERROR, f"{subject}: {error_line(keep_ends(body))}", index, is_looking)
     elif command is not None and not is_looking and (report := reported_failure(keep_ends(body))):
-        yield Fact(FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {report}", index)
+        yield Fact(FactKind.ERROR, f"{command}{outcome}: {report}", index)
     if command is not None:
-        outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
         yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
         if not failed and (asked := _ASKS_VERSION.search(command)):
             lines = body[:OUTCOME_CHARS].strip().splitlines()
@@ -247,12 +245,10 @@ def facts_of_shell(command: str, output: str, exit_code: int | None, index: int)
         exit_code: None when it never ended.
         index: the position of its message in the transcript.
     """
-    line = one_line(command, COMMAND_CHARS)
-    yield Fact(FactKind.COMMAND, line + (f" [exit {exit_code}]" if exit_code is not None else ""), index)
+    line = one_line(command, COMMAND_CHARS) + (f" [exit {exit_code}]" if exit_code is not None else "")
+    yield Fact(FactKind.COMMAND, line, index)
     if exit_code:
-        yield Fact(
-            FactKind.ERROR, f"{one_line(command, EXCERPT_CHARS)}: {error_line(keep_ends(output))}", index
-        )
+        yield Fact(FactKind.ERROR, f"{line}: {error_line(keep_ends(output))}", index)
 
 
 def _is_view(call: ToolCallBlock) -> bool:

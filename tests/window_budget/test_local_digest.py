@@ -25,8 +25,9 @@ from sidecar.window_budget import (
     estimate_message_tokens,
     local_fallback_digest,
 )
+from sidecar.window_budget.digest_layout import parse_digest
 from sidecar.window_budget.local_digest import add_missing_facts, add_missing_rules, collect_rules
-from sidecar.window_budget.selection import Known, parse_digest
+from sidecar.window_budget.selection import Known
 
 
 def say(text: str) -> list[Message]:
@@ -387,7 +388,7 @@ def test_evidence_a_model_leaves_out_is_listed() -> None:
     digest = add_missing_facts("# Plan\nrun make test again", Known(index, 3))
     assert digest == (
         "# Plan\nrun make test again\n# Carryover\n## Files modified\n- src/a.py: x = 1 -> x = 2\n"
-        "## Errors\n- make test: ValueError: no port"
+        "## Errors\n- make test [exit 2]: ValueError: no port"
     )
     assert add_missing_facts(digest, Known(index, 3, parse_digest(digest))) == digest
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.window_budget import DIGEST_HEADER, FactIndex, UserMessage
+from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.window_budget import (
+    DIGEST_HEADER,
+    AssistantMessage,
+    FactIndex,
+    Message,
+    ToolResultMessage,
+    UserMessage,
+)
+from sidecar.window_budget.digest_layout import PreviousDigest, parse_digest, render_facts
 from sidecar.window_budget.facts import Fact, FactKind
 from sidecar.window_budget.selection import (
     FactCandidate,
     Known,
-    PreviousDigest,
     list_candidates,
-    parse_digest,
-    render_facts,
     select_facts,
     shorten_carried,
 )
@@ -71,3 +77,46 @@ def test_the_mark_of_any_engine_falls_away(header: str) -> None:
 )
 def test_a_carried_fact_loses_its_passing_details(kind: FactKind, text: str, shorter: str) -> None:
     assert shorten_carried(Fact(kind, text)) == shorter
+
+
+def test_nothing_stands_there_twice() -> None:
+    """A failed command stands with its error, a name in what holds it; the room goes to other facts."""
+    candidates = [
+        FactCandidate(1.0, Fact(FactKind.COMMAND, "make test [exit 2]", 3)),
+        FactCandidate(2.0, Fact(FactKind.ERROR, "make test [exit 2]: no rule", 3)),
+        FactCandidate(3.0, Fact(FactKind.COMMAND, "make test [exit 0]", 5)),
+        FactCandidate(4.0, Fact(FactKind.READ, "src/anchor_9.py", 1)),
+        FactCandidate(5.0, Fact(FactKind.NAME, "anchor_9", 1)),
+        FactCandidate(6.0, Fact(FactKind.OUTCOME, "All is well.", 2)),
+    ]
+    facts = select_facts(candidates, max_chars=153)
+    assert render_facts(facts) == (
+        "## Outcomes\n- All is well.\n## Files read\n- src/anchor_9.py\n"
+        "## Commands\n- make test [exit 0]\n## Errors\n- make test [exit 2]: no rule"
+    )
+
+
+def test_searches_of_one_place_name_it_once_and_are_read_as_they_were() -> None:
+    searches = [Fact(FactKind.SEARCH, f"name_{number} in src") for number in range(3)]
+    searches.append(Fact(FactKind.SEARCH, "port in docs"))
+    text = render_facts(searches)
+    assert text == "## Searches\n- name_0; name_1; name_2 (each in src)\n- port in docs"
+    assert [fact.text for fact in parse_digest(text).facts] == [fact.text for fact in searches]
+
+
+def test_the_lines_of_old_edits_and_outcomes_alike_are_left_out_where_room_is_short() -> None:
+    """Sixteen edits show the line that changed, and two outcomes of one shape are enough."""
+    messages: list[Message] = []
+    for number in range(20):
+        given = {"path": f"src/{chr(97 + number)}.py", "old_string": "x = 1", "new_string": "x = 2"}
+        messages += [
+            UserMessage("Go on with the next of these files."),
+            AssistantMessage((ToolCallBlock(str(number), "edit", given),)),
+            ToolResultMessage(str(number), "edit", (TextBlock("ok"),)),
+            AssistantMessage((TextBlock(f"Done with file number {number}."),)),
+        ]
+    known = Known(FactIndex().extend(messages), len(messages))
+    texts = [each.fact.text for each in list_candidates(known, 5_000)]
+    assert sum("x = 1 -> x = 2" in text for text in texts) == 16
+    assert sum(text.startswith("src/") for text in texts) == 20
+    assert sum(text.startswith("Done with") for text in texts) == 2

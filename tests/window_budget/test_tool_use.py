@@ -65,11 +65,12 @@ def test_which_calls_read_and_change_files(
         pytest.param(("bash", {"command": "make"}), "exit code: 0", False, ["make [exit 0]"], id="success"),
         pytest.param(
             ("exec", {"cmd": ["make", "all"]}), '{"exit_code":2,"output":"x"}', False,
-            ['make all: {"exit_code":2,"output":"x"}', "make all [exit 2]"], id="the exit code decides",
+            ['make all [exit 2]: {"exit_code":2,"output":"x"}', "make all [exit 2]"],
+            id="the exit code decides",
         ),
         pytest.param(
             ("bash", {"command": "make"}), "make: *** No rule\nstop", True,
-            ["make: make: *** No rule", "make [failed]"], id="failed without a code",
+            ["make [failed]: make: *** No rule", "make [failed]"], id="failed without a code",
         ),
         pytest.param(
             ("book_flight", {"to": "SEA"}), "ok", False, ['book_flight {"to":"SEA"}'], id="an unknown tool"
