@@ -37,6 +37,8 @@ TESTED_IN = {
     "capabilities.supervisor": "capabilities/test_processes.py",
     "cli": "commands/test_arguments.py",
     "commands.*": "commands/test_process.py",
+    "conductor.completing": "service/test_editor.py",
+    "conductor.editor_*": "service/test_editor.py",
     "conductor.engines.*": "conductor/test_engines.py",
     "conductor.history": "conductor/test_session.py",
     "conductor.imports": "service/test_importing.py",

@@ -70,12 +70,13 @@ class AcpClient:
 
     def handle_notification(self, method: str, params: Any) -> None:
         """Handle one notification; unknown and malformed ones are ignored."""
-        if method != "session/cancel":
-            return
         try:
-            self._prompts.cancel_session(session_id(fields(params)))
+            if method == "session/cancel":
+                self._prompts.cancel_session(session_id(fields(params)))
+            elif method == "_sidecar/editor/context":
+                self._port.report_editor(params, "utf-16")
         except SidecarError as error:
-            _log.warning("session/cancel was ignored: %s", error.kind)
+            _log.warning("%s was ignored: %s", method, error.kind)
 
     def cancel_request(self, request_id: Any) -> None:
         """Cancel a request: a prompt ends as cancelled, any other request with an error that says so."""

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:5149ee22edebdaf83aba125260ce35a4d0c8c66b236f506ac2ab211878421b72"
+SCHEMA_HASH: Final = "sha256:f35860086a426a5fecc84a5c0b718f6e83ca9d35ede5410678bfde7a63cfc425"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -74,6 +74,7 @@ METHOD_NAMES: Final = (
     "sidecar/checkpoint/list",
     "sidecar/checkpoint/diff",
     "sidecar/checkpoint/restore",
+    "sidecar/complete",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
 

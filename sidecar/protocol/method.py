@@ -34,8 +34,8 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerNotification:
-    """One notification of the daemon."""
+class Notification:
+    """One notification, of the daemon or of a client."""
 
     name: str
     params: type[Any]

@@ -1,4 +1,4 @@
-"""THE method table: the requests of a client, and the requests and notifications of the daemon.
+"""THE method table: requests and notifications, of a client and of the daemon.
 
 Dispatch, schema, types and the reference are made from it, so that every fact about a message stands once.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from sidecar.conductor.contract import ContextUsage, PermissionAnswer, PermissionRequest, Plan
 from sidecar.conductor.events import Payload
 from sidecar.protocol import messages as m
-from sidecar.protocol.method import MOVES, STORES, Method, ServerNotification
+from sidecar.protocol.method import MOVES, STORES, Method, Notification
 from sidecar.protocol.session_methods import SESSION_METHODS
 
 _DAEMON: Final = (
@@ -268,8 +268,20 @@ _CHECKPOINT: Final = (
     ),
 )
 
+_EDITOR: Final = (
+    Method(
+        "sidecar/complete",
+        m.CompleteParams,
+        m.CompleteResult,
+        "daemon",
+        "Complete a slash command, its arguments, or a mention such as `@src/main.py` in a prompt.",
+    ),
+)
+
 METHODS: Final[dict[str, Method]] = {
-    row.name: row for row in (*_DAEMON, *SESSION_METHODS, *_TURN, *_CONTEXT, *_COMPACT, *_RULE, *_CHECKPOINT)
+    row.name: row
+    for rows in (_DAEMON, SESSION_METHODS, _TURN, _CONTEXT, _COMPACT, _RULE, _CHECKPOINT, _EDITOR)
+    for row in rows
 }
 """The requests of a client, by method."""
 
@@ -296,25 +308,37 @@ CLIENT_REQUESTS: Final[dict[str, Method]] = {
 }
 """The requests of the daemon to a client that has declared the capability."""
 
-NOTIFICATIONS: Final[dict[str, ServerNotification]] = {
+CLIENT_NOTIFICATIONS: Final[dict[str, Notification]] = {
     row.name: row
     for row in (
-        ServerNotification("sidecar/event", m.EventNotification, "Report one event of a session."),
-        ServerNotification("sidecar/gap", m.GapNotification, "Report events that this client will not get."),
-        ServerNotification(
+        Notification(
+            "sidecar/editor/context",
+            m.EditorContextParams,
+            "Report the state of the editor: the active file, the selection, open files, diagnostics.",
+        ),
+    )
+}
+"""The notifications of a client, by method."""
+
+NOTIFICATIONS: Final[dict[str, Notification]] = {
+    row.name: row
+    for row in (
+        Notification("sidecar/event", m.EventNotification, "Report one event of a session."),
+        Notification("sidecar/gap", m.GapNotification, "Report events that this client will not get."),
+        Notification(
             "sidecar/sessions/changed",
             m.SessionsChangedNotification,
             "Report that the list of sessions has changed.",
         ),
-        ServerNotification(
+        Notification(
             "sidecar/permission/resolved",
             m.PermissionResolvedNotification,
             "Report that a question to the user is over.",
         ),
-        ServerNotification(
+        Notification(
             "sidecar/fs/changed", m.FsChangedNotification, "Report watched files that may have changed."
         ),
-        ServerNotification("sidecar/closing", m.ClosingNotification, "Announce the end of the daemon."),
+        Notification("sidecar/closing", m.ClosingNotification, "Announce the end of the daemon."),
     )
 }
 """The notifications of the daemon, by method."""

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.method import Method
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.method import Method, Notification
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema_model import (
     AnyOf,
     Choice,
@@ -71,7 +71,11 @@ def schema_hash() -> str:
 def protocol_shapes() -> dict[str, Shape]:
     """Return every shape of the protocol by name."""
     by_clients, by_daemon = METHODS.values(), CLIENT_REQUESTS.values()
-    from_clients = [*(row.params for row in by_clients), *(row.result for row in by_daemon)]
+    from_clients = [
+        *(row.params for row in by_clients),
+        *(row.params for row in CLIENT_NOTIFICATIONS.values()),
+        *(row.result for row in by_daemon),
+    ]
     from_daemon = [
         *(row.result for row in by_clients),
         *(row.params for row in by_daemon),
@@ -91,10 +95,8 @@ def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
         "title": f"sidecar protocol {PROTOCOL}",
         "methods": _methods(METHODS.values()),
         "clientRequests": _methods(CLIENT_REQUESTS.values()),
-        "notifications": {
-            row.name: {"doc": row.doc, "params": _ref(row.params.__name__), "since": row.since}
-            for row in NOTIFICATIONS.values()
-        },
+        "clientNotifications": _notifications(CLIENT_NOTIFICATIONS.values()),
+        "notifications": _notifications(NOTIFICATIONS.values()),
         "events": {kind: _ref(payload.__name__) for kind, payload in EVENTS.items()},
         "errors": {row.kind: asdict(row) for row in ERROR_KINDS.values()},
         "$defs": {name: object_schema(shapes[name]) for name in sorted(shapes)},
@@ -103,7 +105,7 @@ def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
 
 def without_prose(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return a *document* of :func:`schema_document` without its sentences, only names and types."""
-    tables = ("methods", "clientRequests", "notifications", "errors", "$defs")
+    tables = ("methods", "clientRequests", "clientNotifications", "notifications", "errors", "$defs")
     stripped = {
         table: {
             name: {key: value for key, value in row.items() if key not in _PROSE}
@@ -126,6 +128,12 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
             "since": row.since,
         }
         for row in rows
+    }
+
+
+def _notifications(rows: Iterable[Notification]) -> dict[str, Any]:
+    return {
+        row.name: {"doc": row.doc, "params": _ref(row.params.__name__), "since": row.since} for row in rows
     }
 
 

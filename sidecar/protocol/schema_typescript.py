@@ -9,7 +9,7 @@ from typing import assert_never
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
 from sidecar.protocol.method import Method
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema_model import AnyOf, Choice, ListOf, MapOf, Named, Scalar, Shape, Type
 
 _SCALARS = {"integer": "number", "any": "unknown"}
@@ -27,11 +27,13 @@ def typescript(shapes: Mapping[str, Shape]) -> str:
             for each in shapes[name].properties
         }
         lines += _interface(name, shapes[name].doc, members)
+    reports = {json.dumps(row.name): row.params.__name__ for row in CLIENT_NOTIFICATIONS.values()}
     notices = {json.dumps(row.name): row.params.__name__ for row in NOTIFICATIONS.values()}
     kinds = {json.dumps(kind): payload.__name__ for kind, payload in EVENTS.items()}
     lines += [
         *_interface("Methods", "The requests of a client.", _requests(METHODS)),
         *_interface("ClientRequests", "The requests of the daemon.", _requests(CLIENT_REQUESTS)),
+        *_interface("ClientNotifications", "The params of a client's notifications, by method.", reports),
         *_interface("Notifications", "The params of the daemon's notifications, by method.", notices),
         *_interface("EventData", "The data of an event, by its kind.", kinds),
         "",

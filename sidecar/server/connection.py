@@ -150,6 +150,10 @@ class LspConnection(FrontendConnection["LspClient"]):
                             self._cover_folders()
                         case "window/workDoneProgress/cancel":
                             self.open_client().progress.cancel(_member(params, "token"))
+                        case "sidecar/editor/context":
+                            self.open_client().report_editor(params)
+                        case "textDocument/publishDiagnostics":
+                            self.open_client().report_editor({"diagnostics": [params]})
                         case _:
                             self._server.notify(method, params)
                             self._is_traced = self._server.is_traced

@@ -176,6 +176,7 @@ class LspClient:
     def __init__(self, peer: Peer, backend: Backend, handshake: Handshake, spawn: Spawn) -> None:
         profile, encoding = handshake.profile, handshake.encoding
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
+        self._encoding = encoding
         self.documents = OpenDocuments(backend.workspace, editor, encoding, peer)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
@@ -206,6 +207,10 @@ class LspClient:
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request to the service. Raises SidecarError, now or when awaited."""
         return (self._port or self.connect()).call(method, params)
+
+    def report_editor(self, params: Any) -> None:
+        """Take in the state of the editor. Raises InvalidInput."""
+        self.connect().report_editor(params, self._encoding)
 
     def announce_end(self, reason: str, in_ms: int) -> None:
         """Notify the client that the process will end."""

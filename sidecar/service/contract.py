@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
     from sidecar.conductor.log import EventLog
     from sidecar.service.service import Connection
-    from sidecar.workspace.contract import WorkspacePort
+    from sidecar.workspace.contract import PositionEncoding, WorkspacePort
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,13 @@ class ConnectionPort(Protocol):
 
         Raises SidecarError, now or when awaited: ``methodNotFound`` and ``invalidParams`` included.
         Cancelling the awaitable cancels the request and nothing else.
+        """
+        ...
+
+    def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
+        """Take in ``sidecar/editor/context``; *encoding* is the unit of characters of the client's positions.
+
+        Raises SidecarError ``invalidParams`` for a report of another shape.
         """
         ...
 

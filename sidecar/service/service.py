@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.editor_context import EditorContext
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
@@ -32,9 +33,10 @@ from sidecar.protocol.messages import (
 from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, ClientSink
 from sidecar.service.handlers import HANDLERS
+from sidecar.service.handlers.editor import read_report
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
-from sidecar.workspace.contract import Dispose
+from sidecar.workspace.contract import Dispose, PositionEncoding
 
 Begin: TypeAlias = Callable[[], Answer | Awaitable[Answer]]
 """Begins to answer one request."""
@@ -149,6 +151,15 @@ class Connection:
         if not self.service.tracer.is_on:
             return self._answer(method, params)
         return self.sink.trace_call(method, params, lambda: self._answer(method, params))
+
+    @property
+    def editor(self) -> EditorContext:
+        """The state of the client's editor."""
+        return self.hub.audience.editor_of(self)
+
+    def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
+        """Take in a report of the client's editor. Raises InvalidInput."""
+        self.editor.report(read_report(params, encoding))
 
     def close(self) -> None:
         """Remove the client, which is gone."""

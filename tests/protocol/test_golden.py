@@ -20,7 +20,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 from sidecar.protocol.codec import event_to_wire, from_wire, result_from_wire, to_wire, wire_name
 from sidecar.protocol.messages import EventNotification
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import protocol_shapes, schema_document
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -29,7 +29,9 @@ REQUESTS = [("methods", row) for row in METHODS.values()] + [
     ("requests", row) for row in CLIENT_REQUESTS.values()
 ]
 
-SENT_BY_CLIENTS = {row.params for row in METHODS.values()} | {row.result for row in CLIENT_REQUESTS.values()}
+SENT_BY_CLIENTS = {row.params for row in (METHODS | CLIENT_NOTIFICATIONS).values()} | {
+    row.result for row in CLIENT_REQUESTS.values()
+}
 
 
 def golden(folder: str, name: str) -> Any:
@@ -43,7 +45,7 @@ def messages() -> Iterator[Any]:
         found = golden(folder, row.name)
         yield pytest.param(row.params, found["params"], id=f"{row.name} params")
         yield pytest.param(row.result, found["result"], id=f"{row.name} result")
-    for notice in NOTIFICATIONS.values():
+    for notice in (NOTIFICATIONS | CLIENT_NOTIFICATIONS).values():
         yield pytest.param(notice.params, golden("notifications", notice.name)["params"], id=notice.name)
     for kind, payload in EVENTS.items():
         yield pytest.param(payload, golden("events", kind)["data"], id=f"event {kind}")
@@ -91,7 +93,7 @@ def test_an_event_is_told_as_it_is_promised(kind: str) -> None:
 
 def test_there_is_a_file_for_each_message_and_none_besides() -> None:
     wanted = {f"{folder}/{_file(row.name)}" for folder, row in REQUESTS}
-    wanted |= {f"notifications/{_file(name)}" for name in NOTIFICATIONS}
+    wanted |= {f"notifications/{_file(name)}" for name in NOTIFICATIONS | CLIENT_NOTIFICATIONS}
     wanted |= {f"events/{_file(kind)}" for kind in EVENTS}
     assert {path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.json")} == wanted
 

@@ -12,7 +12,7 @@ import lifecycle
 from reference_page import LIFECYCLE, PAGE, acp_updates, pretty, reference_page
 from sidecar.conductor.content import COMMANDS
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import schema_text
 from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
 
@@ -41,7 +41,9 @@ def test_every_message_has_an_example() -> None:
     sections = {
         part.partition("\n")[0].strip("` "): part for part in re.split(r"^### ", TEXT, flags=re.MULTILINE)
     }
-    names = {*METHODS, *CLIENT_REQUESTS, *NOTIFICATIONS} | {f"Event `{kind}" for kind in EVENTS}
+    names = {*METHODS, *CLIENT_REQUESTS, *CLIENT_NOTIFICATIONS, *NOTIFICATIONS} | {
+        f"Event `{kind}" for kind in EVENTS
+    }
     assert {name for name in names if "```json" not in sections[name]} == set()
 
 

@@ -17,7 +17,7 @@ from sidecar._internal.errors import SidecarError
 from sidecar.cli import main
 from sidecar.protocol.errors import ERROR_KINDS, acp_code, lsp_code
 from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import (
     FILE_NAMES,
     object_schema,
@@ -78,19 +78,21 @@ def test_the_json_schema_is_one() -> None:
 @pytest.mark.parametrize("form", FILE_NAMES)
 def test_every_message_is_in_every_form(form: str) -> None:
     text = schema_text(form)
-    for name in (*METHODS, *CLIENT_REQUESTS, *NOTIFICATIONS, *EVENTS):
+    for name in (*METHODS, *CLIENT_REQUESTS, *CLIENT_NOTIFICATIONS, *NOTIFICATIONS, *EVENTS):
         assert f'"{name}"' in text or f"`{name}`" in text, name
 
 
 def test_every_typescript_name_that_is_used_is_declared() -> None:
     lines = schema_text("ts").splitlines()
     declared = {line.split()[2] for line in lines if line.startswith("export interface")}
-    assert declared == set(protocol_shapes()) | {"Methods", "ClientRequests", "Notifications", "EventData"}
+    maps = {"Methods", "ClientRequests", "ClientNotifications", "Notifications", "EventData"}
+    assert declared == set(protocol_shapes()) | maps
 
 
 def test_a_row_says_what_it_is_in_a_sentence() -> None:
     rows = [(row.name, row.doc, row.since) for row in (*METHODS.values(), *CLIENT_REQUESTS.values())]
-    for name, doc, since in (*rows, *((row.name, row.doc, row.since) for row in NOTIFICATIONS.values())):
+    notices = (*NOTIFICATIONS.values(), *CLIENT_NOTIFICATIONS.values())
+    for name, doc, since in (*rows, *((row.name, row.doc, row.since) for row in notices)):
         assert doc.endswith("."), name
         assert since == 1, name
 

@@ -86,6 +86,10 @@ class FakeConnection:
 
         return take_back
 
+    def report_editor(self, params: Any, encoding: str) -> None:
+        """Record a report of the editor."""
+        self.service.calls.append(("sidecar/editor/context", params))
+
     def close(self) -> None:
         """The client is gone."""
         self.is_closed = True

@@ -18,7 +18,7 @@ from typing import Any
 import lifecycle
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
 from sidecar.protocol.method import Method
-from sidecar.protocol.methods import CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import protocol_shapes, schema_text
 from sidecar.protocol.schema_model import Property, Shape
 from sidecar.protocol.schema_typescript import ts_type
@@ -43,6 +43,7 @@ def reference_page() -> str:
         "common_errors": _listed(COMMON_ERRORS),
         "methods": _sections(_method("methods", row) for row in METHODS.values()),
         "client_requests": _sections(_method("requests", row) for row in CLIENT_REQUESTS.values()),
+        "client_notifications": _sections(map(_notification, CLIENT_NOTIFICATIONS)),
         "notifications": _sections(map(_notification, NOTIFICATIONS)),
         "events_table": _table(
             ("kind", "data", "purpose"),
@@ -124,9 +125,10 @@ def _method(folder: str, row: Method) -> Iterator[str]:
 
 
 def _notification(name: str) -> Iterator[str]:
-    shape = _shape_of(NOTIFICATIONS[name].params)
+    row = (NOTIFICATIONS | CLIENT_NOTIFICATIONS)[name]
+    shape = _shape_of(row.params)
     yield f"### `{name}`"
-    yield NOTIFICATIONS[name].doc
+    yield row.doc
     yield _code("ts", _signature("params", shape))
     if shape.properties:
         yield shape.doc
@@ -153,7 +155,7 @@ def _shown_elsewhere() -> set[str]:
     """Return the names of the shapes that are written out in the section of their message."""
     rows = (*METHODS.values(), *CLIENT_REQUESTS.values())
     kinds = {kind for row in rows for kind in (row.params, row.result)}
-    kinds |= {row.params for row in NOTIFICATIONS.values()} | set(EVENTS.values())
+    kinds |= {row.params for row in (NOTIFICATIONS | CLIENT_NOTIFICATIONS).values()} | set(EVENTS.values())
     nested = {"Compaction", "ContextUsage", "Plan", "PermissionRequest"}
     return {kind.__name__ for kind in kinds} - nested
 

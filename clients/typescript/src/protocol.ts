@@ -246,6 +246,32 @@ export interface CompactionSummaryDelta {
   delta: string;
 }
 
+/** A prompt that is being typed, and the `offset` of the cursor in it, in units of `encoding`. Paths belong to the folder of the session `sid`, or to the folder `cwd` before there is a session. */
+export interface CompleteParams {
+  text: string;
+  offset: number;
+  sid?: string;
+  cwd?: string;
+  encoding?: "utf-8" | "utf-16" | "utf-32";
+  limit?: number;
+}
+
+/** The completions, the best first. With `isIncomplete` there are more, or the files are still read. */
+export interface CompleteResult {
+  items: CompletionItem[];
+  isIncomplete: boolean;
+}
+
+/** One completion: `insertText` replaces the text from `start` up to `end`. `kind` is `command`, `argument` of one, `file`, `folder` or `mention`. */
+export interface CompletionItem {
+  kind: "command" | "argument" | "file" | "folder" | "mention";
+  label: string;
+  insertText: string;
+  start: number;
+  end: number;
+  detail?: string;
+}
+
 /** The session's config options, complete. */
 export interface ConfigChanged {
   configOptions: ConfigOption[];
@@ -357,6 +383,52 @@ export interface EditApplyResult {
   applied: boolean;
 }
 
+/** The part of the editor's state that has changed. An absent member stays as it was reported before. `active` is the file that the user looks at; an explicit null says that there is none. `tabs` are all open files. `diagnostics` replace the earlier ones of each file in it, and with `replacesDiagnostics` the earlier ones of all files. A client that has sent `diagnostics` once, even an empty array, provides them: the model is offered a tool for them, and sees new errors of the files that it edits. `positionEncoding` is the unit of characters: the negotiated one on the LSP face unless given, else UTF-16. */
+export interface EditorContextParams {
+  active?: EditorFile;
+  tabs?: EditorTab[];
+  diagnostics?: FileDiagnostics[];
+  replacesDiagnostics?: boolean;
+  positionEncoding?: "utf-8" | "utf-16" | "utf-32";
+}
+
+/** One problem, in the shape of the Language Server Protocol; `severity` is 1 (an error) to 4 (a hint). */
+export interface EditorDiagnostic {
+  range: EditorRange;
+  message: string;
+  severity?: number;
+  code?: string | number;
+  source?: string;
+}
+
+/** The file that the user looks at. `selections` has the main one first; an empty range is a cursor. `selectedText` is needed only where the daemon cannot read the text itself, as in a file that was never saved and is not open over `textDocument/didOpen`. */
+export interface EditorFile {
+  uri: string;
+  languageId?: string;
+  isDirty?: boolean;
+  selections?: EditorRange[];
+  selectedText?: string;
+  visibleRanges?: EditorRange[];
+}
+
+/** A place in a text; `line` and `character` count from 0. */
+export interface EditorPosition {
+  line: number;
+  character: number;
+}
+
+/** A part of a text, from `start` up to `end`. */
+export interface EditorRange {
+  start: EditorPosition;
+  end: EditorPosition;
+}
+
+/** A file that is open in the editor; `isDirty` says that it has unsaved changes. */
+export interface EditorTab {
+  uri: string;
+  isDirty?: boolean;
+}
+
 /** No members. */
 export interface Empty {
 }
@@ -400,6 +472,13 @@ export interface FileCheckpoint {
   cause: "turn" | "restore";
   files: CheckpointFile[];
   turnId?: string;
+}
+
+/** Every problem of one file, none where `diagnostics` is empty; `version` is that of its buffer. */
+export interface FileDiagnostics {
+  uri: string;
+  diagnostics: EditorDiagnostic[];
+  version?: number;
 }
 
 /** The changes of a file since it was kept, as a unified diff, empty where there is no text to compare. It has the changes by others as well. `outcome` is the outcome that a restore would have now. `truncated` says that lines are missing. */
@@ -1367,12 +1446,18 @@ export interface Methods {
   "sidecar/checkpoint/list": { params: SidParams; result: CheckpointListResult };
   "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
+  "sidecar/complete": { params: CompleteParams; result: CompleteResult };
 }
 
 /** The requests of the daemon. */
 export interface ClientRequests {
   "sidecar/permission/request": { params: PermissionRequest; result: PermissionAnswer };
   "sidecar/edit/apply": { params: EditApplyParams; result: EditApplyResult };
+}
+
+/** The params of a client's notifications, by method. */
+export interface ClientNotifications {
+  "sidecar/editor/context": EditorContextParams;
 }
 
 /** The params of the daemon's notifications, by method. */

@@ -17,6 +17,15 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
+from sidecar.conductor.editor_shapes import (
+    CompletionItem,
+    EditorDiagnostic,
+    EditorFile,
+    EditorPosition,
+    EditorRange,
+    EditorTab,
+    FileDiagnostics,
+)
 from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.protocol.messages.checkpoint import (
@@ -76,6 +85,7 @@ from sidecar.protocol.messages.daemon import (
     TraceSetResult,
     WatchInfo,
 )
+from sidecar.protocol.messages.editor import CompleteParams, CompleteResult, EditorContextParams
 from sidecar.protocol.messages.importing import (
     ImportableSession,
     ImportListParams,
@@ -167,6 +177,9 @@ __all__ = [
     "CompactUndoParams",
     "CompactUndoResult",
     "Compaction",
+    "CompleteParams",
+    "CompleteResult",
+    "CompletionItem",
     "ContextDropParams",
     "ContextDropResult",
     "ContextFile",
@@ -175,10 +188,17 @@ __all__ = [
     "ContextUsageParams",
     "EditApplyParams",
     "EditApplyResult",
+    "EditorContextParams",
+    "EditorDiagnostic",
+    "EditorFile",
+    "EditorPosition",
+    "EditorRange",
+    "EditorTab",
     "Empty",
     "EventNotification",
     "EventRange",
     "FileCheckpoint",
+    "FileDiagnostics",
     "FileDiff",
     "FileRestore",
     "FsChangedNotification",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sidecar.service.handlers import checkpoint, compact, context, daemon, importing, rule, session, turn
+from sidecar.service.handlers import (
+    checkpoint,
+    compact,
+    context,
+    daemon,
+    editor,
+    importing,
+    rule,
+    session,
+    turn,
+)
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -13,6 +23,6 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: Final[dict[str, Handler]] = {
     name: handler
-    for module in (daemon, session, importing, turn, context, compact, rule, checkpoint)
+    for module in (daemon, session, importing, turn, context, compact, rule, checkpoint, editor)
     for name, handler in module.HANDLERS.items()
 }
