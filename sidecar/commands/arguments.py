@@ -47,6 +47,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error("--daemon needs --shared")
         if options.listen and not options.daemon:
             parser.error("--listen needs --shared --daemon: a daemon that is running cannot be changed")
+    if options.command == "run" and options.json and options.stream_json:
+        parser.error("give --json or --stream-json, not both")
     if options.command == "sessions" and options.rename and options.delete:
         parser.error("give --rename or --delete, not both")
     return options
@@ -91,6 +93,13 @@ def parse_tokens(text: str) -> int:
     """Return *text* as a number of tokens. Raises ArgumentTypeError."""
     if not text.isdecimal() or not 1_000 <= int(text) <= 100_000_000:
         raise argparse.ArgumentTypeError(f"{text} is not a number of tokens from 1000 to 100000000")
+    return int(text)
+
+
+def parse_count(text: str) -> int:
+    """Return *text* as a number from 1 on. Raises ArgumentTypeError."""
+    if not text.isdecimal() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to 1000000")
     return int(text)
 
 
@@ -150,7 +159,21 @@ _COMMANDS = (
                 metavar="SESSION",
                 help='continue a stored session: the start of its id, or "last"',
             ),
-            _arg("--json", action="store_true", help="print every event as one line of JSON"),
+            _arg("--json", action="store_true", help="print the result as one JSON object"),
+            _arg("--stream-json", action="store_true", help="print every event as JSON, then the result"),
+            _arg(
+                "--output-schema",
+                metavar="FILE",
+                help="a JSON Schema, or a file with one: the answer is JSON that matches it",
+            ),
+            _arg("--max-turns", metavar="N", type=parse_count, help="end it when the model needs more calls"),
+            _arg(
+                "--allow",
+                metavar="RULE",
+                action="append",
+                default=[],
+                help="allow such actions of tools, as in 'npm run *'; may be repeated",
+            ),
             _arg("--yes", action="store_true", help="allow every request of a tool"),
         ),
     ),

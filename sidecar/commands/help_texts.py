@@ -87,16 +87,26 @@ RUN: Final = """\
 examples:
   sidecar run "what is in README.md?"
   git diff | sidecar run "what does this change?" -
-  sidecar run --json "where is main defined?" | jq .kind
-  sidecar run --yes 'run `make test`'
+  sidecar run --allow 'make *' --allow 'edit: src/**' "make the tests pass"
+  sidecar run --json "where is main defined?" | jq -r .text
+  sidecar run --stream-json "where is main defined?" | jq .kind
+  sidecar run --output-schema '{"type": "integer"}' "how many files are here?"
   sidecar run --resume last "and where is it called?"
 
-The answer goes to stdout, notes about tools to stderr. The conversation is
-stored; --resume continues it, as "sidecar chat --resume" does. Ctrl-C stops the
-turn, a second one leaves at once.
+stdout gets the answer alone; what the model says and does on its way goes to
+stderr. The conversation is stored; --resume continues it, as "sidecar chat
+--resume" does. Ctrl-C stops the turn, a second one leaves at once.
+
+--json prints one object: kind ("result"), sid, turnId, exitCode, stopReason,
+text, output (the value, with --output-schema), problems, error, usage and
+durationMs. --stream-json prints a line for each event before it; each kind is
+described under "Events" by "sidecar schema --format markdown". An answer that
+does not match the schema is asked for once more. --allow takes the rules that
+"sidecar permissions --help" shows.
 
 exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
-no such session, 130 stopped with Ctrl-C."""
+no such session, 3 the answer does not match the schema, 4 the model needed more
+calls than --max-turns, 130 stopped with Ctrl-C."""
 
 COMPACT: Final = """\
 examples:

@@ -1,18 +1,31 @@
-"""``sidecar run``: one prompt; the answer on standard output, everything else on standard error."""
+"""``sidecar run``: one prompt; the answer on standard output, everything else on standard error.
+
+An answer can be printed as it is written, as one JSON object with the result, or as one line of JSON for
+each event. With a JSON schema the answer is a JSON value: one that does not match is asked for once more.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from sidecar.commands.sessions import SessionLookupError, open_session
+from sidecar.commands.structured_output import OutputSchema, OutputSchemaError
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
-from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, run_with_daemon
+from sidecar.commands.views import StopTurn, show_event
+from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text, run_with_daemon
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
-from sidecar_client import ClientEvent, SidecarClient, allow, reject
+from sidecar_client import ClientEvent, Session, SidecarClient, TurnLimits, allow, reject
+
+ANSWERED: Final = 0
+FAILED: Final = 1
+WRONG_ARGUMENTS: Final = 2
+NOT_MATCHING: Final = 3
+OUT_OF_CALLS: Final = 4
 
 _EMPTY_PROMPT = """\
 sidecar run: the prompt is empty; type a task, as in
@@ -22,19 +35,26 @@ sidecar run: the prompt is empty; type a task, as in
 
 def run(options: argparse.Namespace) -> int:
     """Run the prompt and return the exit code, 0 when it was answered."""
-    # Notes go to standard error, so that a pipe gets the answer alone.
-    screen = Screen(sys.stderr) if options.json else Screen(sys.stdout, notes=sys.stderr)
+    notes = Screen(sys.stderr)
     words = [word for word in options.prompt if word != "-"]
     piped = sys.stdin.read() if "-" in options.prompt and sys.stdin is not None else ""
     prompt = "\n\n".join(part for part in (" ".join(words), piped) if part)
     if not prompt.strip():
-        screen.problem(_EMPTY_PROMPT)
-        return 2
-
+        notes.problem(_EMPTY_PROMPT)
+        return WRONG_ARGUMENTS
+    try:
+        schema = None if options.output_schema is None else OutputSchema.read(options.output_schema)
+        limits = read_limits(options)
+    except (OutputSchemaError, ValueError) as error:
+        notes.problem(f"sidecar run: {error}")
+        return WRONG_ARGUMENTS
     folder = Path(options.cwd).expanduser().resolve()
+    output = _Output(as_result=options.json, as_events=options.stream_json, schema=schema)
+    screen = output.screen
 
     def refuse(request: PermissionRequest) -> PermissionAnswer:
-        screen.note(f"· not allowed: {request.title}; --yes allows every request of a tool", "yellow")
+        hint = "--allow RULE allows such an action, --yes every one"
+        screen.note(f"· not allowed: {request.title}; {hint}", "yellow")
         return reject(request)
 
     async def main(client: SidecarClient) -> int:
@@ -42,26 +62,149 @@ def run(options: argparse.Namespace) -> int:
             session = await open_session(client, options, folder, screen)
         except SessionLookupError as error:
             screen.problem(f"sidecar run: {error}")
-            return 2
+            return WRONG_ARGUMENTS
         with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
-            events = session.stream(prompt)
-            try:
-                settled = await show_turn(_print_events(events) if options.json else events, screen)
-            except FaultedTurnError as error:
-                screen.problem(f"sidecar: {error}")
-                return 1
-            if settled.data["stopReason"] == "cancelled":
-                screen.note(f'stopped; "sidecar chat --resume {session.sid}" continues from here')
-                return INTERRUPTED
-            return 0
+            return await answer_prompt(session, prompt, limits, output)
 
     return run_with_daemon(main, options.cwd, permission=allow if options.yes else refuse)
 
 
-async def _print_events(events: AsyncIterator[ClientEvent]) -> AsyncIterator[ClientEvent]:
-    """Yield *events*, each printed in its wire form."""
-    async for event in events:
-        turn = {"turnId": event.turn_id} if event.turn_id else {}
-        head = {"sid": event.sid, "seq": event.seq, **turn, "at": event.at, "kind": event.kind}
-        print_json({**head, "data": event.data})
-        yield event
+def read_limits(options: argparse.Namespace) -> TurnLimits:
+    """Return the limits of the turn. Raises ValueError for a rule that is not one."""
+    limits = TurnLimits()
+    if options.max_turns is not None:
+        limits["max_model_calls"] = options.max_turns
+    if options.allow:
+        from sidecar.permissions.rules import parse_rules  # not above: few runs have rules
+
+        parse_rules(options.allow, ())
+        limits["allow"] = tuple(options.allow)
+    return limits
+
+
+async def answer_prompt(session: Session, prompt: str, limits: TurnLimits, output: _Output) -> int:
+    """Answer *prompt*, once more where the answer does not match the schema; return the exit code."""
+    schema = output.schema
+    asked: Sequence[Mapping[str, Any]] = [{"type": "text", "text": prompt}]
+    if schema is not None:
+        asked = [*asked, {"type": "text", "text": schema.request}]
+    ended = await output.follow(session, asked, limits)
+    value, problems = schema.parse(output.answer) if schema is not None else (None, ())
+    if problems and _is_answered(ended):
+        output.screen.note(f"· asked again, because the answer does not match the schema: {problems[0]}")
+        assert schema is not None
+        ended = await output.follow(session, schema.request_again(problems), limits)
+        value, problems = schema.parse(output.answer)
+    if not _is_answered(ended):
+        problems = ()
+    output.finish(session.sid, ended, value, problems)
+    return _exit_code(ended, problems)
+
+
+def _is_answered(ended: ClientEvent) -> bool:
+    return ended.kind == "settled" and ended.data["stopReason"] != "cancelled"
+
+
+def _exit_code(ended: ClientEvent, problems: Sequence[str]) -> int:
+    if ended.kind == "faulted":
+        return OUT_OF_CALLS if ended.data["kind"] == "turnBudget" else FAILED
+    if ended.data["stopReason"] == "cancelled":
+        return INTERRUPTED
+    return NOT_MATCHING if problems else ANSWERED
+
+
+class _Output:
+    """The output of one run.
+
+    Where the answer goes to a terminal it is shown as it is written. Else standard output gets the last
+    answer alone; texts before a tool call are narration, and go to standard error.
+
+    Attributes:
+        as_result: print the result as one JSON object.
+        as_events: print each event as a line of JSON, and then the result.
+        schema: the schema of the answer, None for an answer in words.
+        answer: the newest answer of the model.
+        is_live: whether the answer is shown as it is written.
+        screen: where the turn is shown.
+    """
+
+    def __init__(self, *, as_result: bool, as_events: bool, schema: OutputSchema | None) -> None:
+        self.as_result = as_result
+        self.as_events = as_events
+        self.schema = schema
+        self.answer = ""
+        self.is_live = sys.stdout.isatty() and not (as_result or as_events or schema)
+        self.screen = Screen(sys.stdout, notes=sys.stderr) if self.is_live else Screen(sys.stderr)
+
+    async def follow(
+        self, session: Session, prompt: Sequence[Mapping[str, Any]], limits: TurnLimits
+    ) -> ClientEvent:
+        """Send *prompt*, show its turn, and return the last event of it."""
+        screen, streamed, event = self.screen, set[str](), None
+        screen.wait("thinking, Ctrl-C stops it")
+        self.answer = ""
+        async for event in session.stream(prompt, **limits):
+            if self.as_events:
+                print_json(as_wire(event))
+            if event.kind == "message":
+                self._narrate()
+                self.answer = "".join(
+                    part.get("text", "") for part in event.data["content"] if part["type"] == "text"
+                )
+            if self.is_live or event.kind not in ("message", "textDelta"):
+                if event.kind == "toolStarted":
+                    self._narrate()
+                show_event(event, screen, streamed)
+        assert event is not None, "a turn has a last event"
+        screen.end_line()
+        return event
+
+    def _narrate(self) -> None:
+        """Show the newest answer as a note, now that more follows it."""
+        if self.answer and not self.is_live:
+            self.screen.note(self.answer)
+        self.answer = ""
+
+    def finish(self, sid: str, ended: ClientEvent, value: Any, problems: Sequence[str]) -> None:
+        """Print the result, and its problems on standard error."""
+        data, screen = ended.data, self.screen
+        if self.as_result or self.as_events:
+            print_json(self.result_of(sid, ended, value, problems))
+        elif self.schema is not None:
+            if _exit_code(ended, problems) == ANSWERED:
+                print_text(json.dumps(value, ensure_ascii=False) + "\n")
+        elif not self.is_live and self.answer:
+            print_text(self.answer if self.answer.endswith("\n") else self.answer + "\n")
+        if ended.kind == "faulted":
+            screen.problem(f"sidecar: {data['message']} ({data['kind']})")
+        elif data["stopReason"] == "cancelled":
+            screen.note(f'stopped; "sidecar chat --resume {sid}" continues from here')
+        for problem in problems:
+            screen.problem(f"sidecar run: the answer does not match the schema: {problem}")
+
+    def result_of(
+        self, sid: str, ended: ClientEvent, value: Any, problems: Sequence[str]
+    ) -> Mapping[str, Any]:
+        """Return the result as ``--json`` prints it."""
+        data, is_fault = ended.data, ended.kind == "faulted"
+        code = _exit_code(ended, problems)
+        return {
+            "kind": "result",
+            "sid": sid,
+            "turnId": ended.turn_id,
+            "exitCode": code,
+            "stopReason": None if is_fault else data["stopReason"],
+            "text": self.answer,
+            **({"output": value} if self.schema is not None and code == ANSWERED else {}),
+            **({"problems": [*problems]} if problems else {}),
+            **({"error": {"kind": data["kind"], "message": data["message"]}} if is_fault else {}),
+            "usage": data["usage"],
+            "durationMs": data["durationMs"],
+        }
+
+
+def as_wire(event: ClientEvent) -> Mapping[str, Any]:
+    """Return *event* in its wire form."""
+    turn = {"turnId": event.turn_id} if event.turn_id else {}
+    head = {"sid": event.sid, "seq": event.seq, **turn, "at": event.at, "kind": event.kind}
+    return {**head, "data": event.data}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
-from provider_fakes import fake_provider
-from provider_fakes.scenes import Called, Ended, Said, Scene, Spent, Thought
+from provider_fakes import FakeProvider
+from provider_fakes.scenes import Called, Ended, Scene, Spent, Thought
+from threaded_provider import provider_env, provider_in_thread, says
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
 
@@ -39,10 +38,6 @@ REST = "".join(f"line_{at} = {at}\n" for at in range(9))
 CHANGE = {"path": "a.py", "content": f"answer = 43\n{REST}"}
 
 
-def says(text: str) -> Scene:
-    return (Said(tuple(text[at : at + 7] for at in range(0, len(text), 7))), Spent(900, 40), Ended())
-
-
 SCENES: Sequence[Scene] = (
     (Thought(("First I look\nthen I edit\nthen I rest",)), *says(ANSWER)),
     (Called("c1", "read", (json.dumps({"path": "a.py"}),)), Spent(900, 20), Ended("tool_calls")),
@@ -53,24 +48,9 @@ SCENES: Sequence[Scene] = (
 
 
 @pytest.fixture
-def provider_url() -> Iterator[str]:
-    """A provider on the loopback that plays SCENES, in a thread, as a terminal is read blockingly."""
-    loop, url, ended = asyncio.new_event_loop(), list[str](), asyncio.Event()
-    ready = threading.Event()
-
-    async def serve() -> None:
-        async with fake_provider("anthropic-messages", SCENES) as served:
-            url.append(served.http.url)
-            ready.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert ready.wait(30)
-    yield url[0]
-    loop.call_soon_threadsafe(ended.set)
-    thread.join(30)
-    loop.close()
+def provider() -> Iterator[FakeProvider]:
+    with provider_in_thread(SCENES) as served:
+        yield served
 
 
 @pytest.fixture
@@ -83,8 +63,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def env(tmp_path: Path, provider_url: str) -> Mapping[str, str]:
-    keys = {"ANTHROPIC_API_KEY": "sk-test", "ANTHROPIC_BASE_URL": provider_url}
+def env(tmp_path: Path, provider: FakeProvider) -> Mapping[str, str]:
+    keys = provider_env(provider)
     home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
     return {**keys, **home}
 

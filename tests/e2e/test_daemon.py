@@ -69,14 +69,6 @@ def test_the_demonstration_refuses_a_folder_with_nothing_to_show(home: Path, tmp
     assert "fewer than three text files" in ran.stderr
 
 
-def test_run_prints_every_event_as_json(home: Path, project: Path) -> None:
-    ran = sidecar("run", "--json", "what is in a.py?", cwd=project)
-    kinds = [json.loads(line)["kind"] for line in ran.stdout.splitlines()]
-    assert kinds[0] == "phase"
-    assert kinds[-1] == "settled"
-    assert {"toolStarted", "toolFinished", "message", "usage"} <= set(kinds)
-
-
 def test_a_conversation_by_pipe(home: Path, project: Path) -> None:
     ran = sidecar("chat", typed="what is in a.py?\n/context\n/files\n/what\n/quit\n", cwd=project)
     assert ran.returncode == 0

@@ -13,7 +13,7 @@ from sidecar_client.errors import (
 )
 from sidecar_client.events import ClientEvent, Notification
 from sidecar_client.inbox import PermissionHandler, allow, reject
-from sidecar_client.session import Session
+from sidecar_client.session import Session, TurnLimits
 
 __all__ = [
     "DAEMON",
@@ -28,6 +28,7 @@ __all__ = [
     "SidecarClient",
     "SidecarClientError",
     "SidecarRequestError",
+    "TurnLimits",
     "UnexpectedAnswerError",
     "allow",
     "reject",
