@@ -31,19 +31,34 @@ def test_no_text_is_underestimated_by_a_fifth(name: str) -> None:
     assert -0.2 < error(name) < 0.5
 
 
-def test_the_mean_error_of_one_text_is_below_a_tenth() -> None:
-    assert mean(abs(error(name)) for name in TEXTS) < 0.10
+def test_the_mean_error_of_one_text_is_small() -> None:
+    """They are short and in 24 languages, of which most are estimated a little too high."""
+    assert mean(abs(error(name)) for name in TEXTS) < 0.12
 
 
 def test_a_mixture_costs_what_its_parts_cost() -> None:
+    """A part costs a little more by itself, as its few words may all be rare ones."""
     parts = sum(map(estimate_text_tokens, TEXTS.values()))
-    assert estimate_text_tokens("\n".join(TEXTS.values())) == pytest.approx(parts, rel=0.02)
+    assert 0.92 * parts < estimate_text_tokens("\n".join(TEXTS.values())) <= parts
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("The account of marta_kowalski_4471 is closed since 2021.", 19),
+        ("          graph = NodeGraph(owner=self.MAIN, base=out_dir, log=log, net=net)", 23),
+        ("Sure, my user ID is jonas_petrov_8130. What do you see there?", 20),
+    ],
+)
+def test_a_short_text_of_rare_names_is_not_underestimated_by_a_fifth(text: str, tokens: int) -> None:
+    assert estimate_text_tokens(text) / tokens > 0.8
 
 
 @pytest.mark.parametrize("name", ["English", "Python", "Chinese", "base64"])
 def test_a_text_too_long_to_be_measured_whole_is_measured_in_parts(name: str) -> None:
     n_times = 20 * WHOLE_CHARS // len(TEXTS[name])
-    whole = n_times * estimate_text_tokens(TEXTS[name] + "\n")
+    n_whole = WHOLE_CHARS // len(TEXTS[name] + "\n")
+    whole = n_times / n_whole * estimate_text_tokens((TEXTS[name] + "\n") * n_whole)
     started = time.process_time()
     assert estimate_text_tokens((TEXTS[name] + "\n") * n_times) == pytest.approx(whole, rel=0.03)
     assert time.process_time() - started < 0.5
