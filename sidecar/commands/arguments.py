@@ -49,6 +49,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error("--listen needs --shared --daemon: a daemon that is running cannot be changed")
     if options.command == "run" and options.json and options.stream_json:
         parser.error("give --json or --stream-json, not both")
+    if options.command == "run" and options.ephemeral and options.resume:
+        parser.error("give --ephemeral or --resume, not both")
     if options.command == "sessions" and options.rename and options.delete:
         parser.error("give --rename or --delete, not both")
     return options
@@ -175,6 +177,7 @@ _COMMANDS = (
                 help="allow such actions of tools, as in 'npm run *'; may be repeated",
             ),
             _arg("--yes", action="store_true", help="allow every request of a tool"),
+            _arg("--ephemeral", action="store_true", help="do not store the conversation"),
         ),
     ),
     _Command(

@@ -130,7 +130,13 @@ async def open_session(
     """
     chosen = {"permissions": options.permissions}
     if options.resume is None:
-        session = await client.start_session(folder, model=options.model, engine=options.engine)
+        new = await client.session_new(
+            cwd=str(folder),
+            model=options.model,
+            engine=options.engine,
+            ephemeral=options.command == "run" and options.ephemeral,
+        )
+        session = Session(client, new.sid, new.seq)
     else:
         found = await find_session(client, options.resume, str(folder))
         session = await client.load_session(found.sid)
