@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow quick test-typescript reference lint bench fidelity fuzz crash format clean
+.PHONY: demo test slow quick editors test-typescript reference lint bench fidelity fuzz crash format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -23,6 +23,13 @@ slow: $(READY)
 # The suite without the tests that start processes or servers; a minute and a half on two cores.
 quick: $(READY)
 	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes and not slow"
+
+# Real editors, installed into .editors where they are missing and that can be; see tests/editors. What was seen
+# on their screens is left in .editors/screens.
+editors: export SIDECAR_SCREENS ?= $(CURDIR)/.editors/screens
+editors: $(READY)
+	$(BIN)/python tests/editors/install.py
+	$(BIN)/python -m pytest -q -rs tests/editors
 
 # Apart from the suite, which fetches nothing from npm.
 test-typescript: $(READY)

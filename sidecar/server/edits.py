@@ -1,13 +1,14 @@
 """Apply an edit in the editor's open buffer, where it can be undone, by ``workspace/applyEdit``.
 
-The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. The
-change replaces one range, as small as it can be: cursors and marks elsewhere stay where they are.
+The edit carries the version of the buffer it was made for, so that the editor refuses a stale one. It
+replaces a range for each place that differs: cursors, marks and folds elsewhere stay as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from typing import Any, Final
 
 from sidecar.server.profile import ClientProfile
@@ -16,6 +17,9 @@ from sidecar.workspace.contract import EditApplier, FileView, PositionEncoding
 from sidecar.workspace.line_index import split_lines
 
 _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+_MAX_COMPARED_LINES: Final = 5_000
+"""Larger changes replace one range: to compare lines takes time that grows with their square."""
+
 _CODECS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
@@ -30,8 +34,8 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
 
     async def apply(before: FileView, new_text: str) -> bool:
         document = {"uri": before.uri, "version": before.version}
-        edit = await asyncio.to_thread(minimal_edit, before.text, new_text, encoding)
-        change = {"textDocument": document, "edits": [edit]}
+        edits = await asyncio.to_thread(minimal_edits, before.text, new_text, encoding)
+        change = {"textDocument": document, "edits": edits}
         try:
             reply = await peer.request(method, {"label": "Agent edit", "edit": {"documentChanges": [change]}})
         except (PeerRefused, PeerGoneError):
@@ -39,6 +43,29 @@ def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding)
         return isinstance(reply, Mapping) and reply.get("applied") is True
 
     return apply
+
+
+def minimal_edits(old: str, new: str, encoding: PositionEncoding) -> list[dict[str, Any]]:
+    """Return the text edits that make *new* of *old*, one for each group of lines that differs.
+
+    A group that only adds or only removes lines is compared together with the line before it, so that a last
+    line is added as in :func:`minimal_edit`.
+    """
+    old_lines, new_lines = split_lines(old), split_lines(new)
+    if max(len(old_lines), len(new_lines)) > _MAX_COMPARED_LINES:
+        return [minimal_edit(old, new, encoding)]
+    edits: list[dict[str, Any]] = []
+    for tag, start, end, new_start, new_end in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
+        if tag == "equal":
+            continue
+        n_before = min(start, new_start, int(tag != "replace"))
+        start, new_start = start - n_before, new_start - n_before
+        piece, new_piece = "".join(old_lines[start:end]), "".join(new_lines[new_start:new_end])
+        edit = minimal_edit(piece, new_piece, encoding)
+        for position in edit["range"].values():
+            position["line"] += start
+        edits.append(edit)
+    return edits or [minimal_edit(old, new, encoding)]
 
 
 def minimal_edit(old: str, new: str, encoding: PositionEncoding) -> dict[str, Any]:

@@ -79,15 +79,6 @@ def test_every_command_of_the_vscode_extension_is_offered_and_carried_out() -> N
     assert all(f"Sidecar: {entry['title']}" in readme for entry in manifest()["contributes"]["commands"])
 
 
-def test_every_command_of_the_neovim_plugin_is_described_and_carried_out() -> None:
-    plugin = (EDITORS / "neovim" / "plugin" / "sidecar.lua").read_text(encoding="utf-8")
-    module = (EDITORS / "neovim" / "lua" / "sidecar.lua").read_text(encoding="utf-8")
-    readme = (EDITORS / "neovim" / "README.md").read_text(encoding="utf-8")
-    offered = re.findall(r'command\("(\w+)", "(\w+)"', plugin)
-    assert offered
-    assert all(f"`:Sidecar{name}" in readme and f"function M.{run}(" in module for name, run in offered)
-
-
 def test_every_command_of_the_emacs_package_is_described() -> None:
     source = (EDITORS / "emacs" / "sidecar.el").read_text(encoding="utf-8")
     readme = (EDITORS / "emacs" / "README.md").read_text(encoding="utf-8")
@@ -96,7 +87,7 @@ def test_every_command_of_the_emacs_package_is_described() -> None:
     assert all(f"`{name}`" in readme for name in offered)
 
 
-@pytest.mark.parametrize("path", ["neovim/lua/sidecar.lua", "emacs/sidecar.el"])
+@pytest.mark.parametrize("path", ["emacs/sidecar.el"])
 def test_every_command_an_editor_executes_is_one_of_the_daemon_s(path: str) -> None:
     executed = re.findall(
         r'execute\S*\s+?"?\(?.*?"(sidecar\.\w+)"', (EDITORS / path).read_text(encoding="utf-8")
@@ -174,12 +165,6 @@ def test_the_vscode_extension_names_the_setting_when_there_is_no_daemon(
     only_starts = {**environment, "STAND_IN_ONLY_STARTS": "1"}
     *_, said = stand_in(compiled, project, only_starts, "no-such-program")["messages"]
     assert said.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
-
-
-@pytest.mark.e2e
-def test_the_neovim_plugin_works_on_the_daemon(project: Path, environment: dict[str, str]) -> None:
-    script = EDITORS / "neovim" / "test" / "headless.lua"
-    drive([program("nvim"), "--clean", "--headless", "-l", str(script), *DAEMON], project, environment)
 
 
 @pytest.mark.e2e

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fake_editor import FakeEditor
 from fake_workspace import FakeWorkspace
-from sidecar.server.edits import minimal_edit
+from sidecar.server.edits import minimal_edit, minimal_edits
 from sidecar.workspace.contract import FileAccessError, FileView, PositionEncoding, TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 
@@ -58,6 +58,27 @@ def test_an_edit_makes_the_new_text_of_the_old(old: str, new: str, encoding: Pos
     text = LineText(old)
     text.apply(TextChange(made["newText"], where), encoding)
     assert text.text == new
+
+
+@given(texts, texts, st.sampled_from(get_args(PositionEncoding)))
+def test_edits_of_several_places_make_the_new_text_of_the_old(
+    old: str, new: str, encoding: PositionEncoding
+) -> None:
+    text = LineText(old)
+    for made in reversed(minimal_edits(old, new, encoding)):
+        start, end = made["range"]["start"], made["range"]["end"]
+        where = TextRange(start["line"], start["character"], end["line"], end["character"])
+        text.apply(TextChange(made["newText"], where), encoding)
+    assert text.text == new
+
+
+def test_lines_between_two_changes_are_not_touched() -> None:
+    lines = [f"{number}\n" for number in range(100)]
+    changed = ["first\n", *lines[1:-1], "last\n", "more\n"]
+    first, last = minimal_edits("".join(lines), "".join(changed), "utf-16")
+    assert first["range"]["end"]["line"] == 0
+    assert last["range"]["start"]["line"] == 99
+    assert last["newText"] == "last\nmore"
 
 
 async def editor_with(text: str, *, workspace: FakeWorkspace | None = None, **params: Any) -> FakeEditor:

@@ -8,7 +8,7 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyte
@@ -18,18 +18,26 @@ if sys.platform != "win32":
     import pty
     import termios
 
+SIDECAR = (sys.executable, "-m", "sidecar")
 TIMEOUT_S = 60.0
 _ROWS = 40
 
 
 class Screened:
-    """A process of ``sidecar`` in a pseudo-terminal, and whoever sits at it.
+    """A process in a pseudo-terminal, of ``sidecar`` unless told otherwise, and whoever sits at it.
 
     Attributes:
         raw: every byte that it wrote.
     """
 
-    def __init__(self, folder: Path, env: Mapping[str, str], *arguments: str, columns: int = 100) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        *arguments: str,
+        columns: int = 100,
+        program: Sequence[str] = SIDECAR,
+    ) -> None:
         self.raw = b""
         self.columns = columns
         self._screen = pyte.HistoryScreen(columns, _ROWS, history=5000)
@@ -38,7 +46,7 @@ class Screened:
         if self.pid == 0:
             os.chdir(folder)
             given = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-            os.execve(sys.executable, (sys.executable, "-m", "sidecar", *arguments), {**given, **env})
+            os.execvpe(program[0], (*program, *arguments), {**given, **env})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
 
     @property
@@ -50,6 +58,11 @@ class Screened:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def shown(self) -> str:
+        """The screen as it is now."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
 
     def wait_for(self, found: str | Callable[[], bool]) -> None:
         """Return once the text is shown, or the condition holds."""

@@ -1,0 +1,88 @@
+"""The editors themselves: where they are, the project they open, and screens that are kept to be looked at.
+
+An editor is named by a variable (``SIDECAR_NVIM``, ``SIDECAR_EMACS``), else it is the one that ``make
+editors`` installed, else the one in the path. A test of an editor that is
+absent or too old is skipped, and says why.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INSTALLED = ROOT / ".editors"
+DAEMON = (sys.executable, "-m", "sidecar")
+N_LINES = 300
+
+
+def editor(variable: str, name: str, version: str, oldest: tuple[int, int]) -> str:
+    """Return the editor's program; skip the test where it is absent, or older than *oldest*.
+
+    Args:
+        variable: the environment variable that names it.
+        name: its program.
+        version: a regular expression for the two numbers of its version in what ``--version`` prints.
+        oldest: the oldest version that will do.
+    """
+    installed = INSTALLED / "bin" / name
+    program = os.environ.get(variable) or (str(installed) if installed.exists() else shutil.which(name))
+    if program is None:
+        pytest.skip(f"no {name} here; make editors installs one, {variable} names one")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    found = re.search(version, said.stdout)
+    assert found is not None, said.stdout + said.stderr
+    if (int(found[1]), int(found[2])) < oldest:
+        pytest.skip(
+            f"{program} is too old: {found[0]}, and {'.'.join(map(str, oldest))} is the oldest that will do"
+        )
+    return program
+
+
+def kill_daemon(pid: int) -> None:
+    """Kill the daemon that a descendant of process *pid* has started."""
+    started = psutil.Process(pid).children(recursive=True)
+    daemon = next(each for each in started if each.cmdline()[: len(DAEMON)] == list(DAEMON))
+    os.kill(daemon.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with ``a.py``: a first line, many lines that are worth a compaction, a last line."""
+    folder = tmp_path.resolve() / "project"
+    folder.mkdir()
+    (folder / ".git").mkdir()
+    lines = (f"value_{number} = {number}\n" for number in range(N_LINES))
+    (folder / "a.py").write_text("".join(("answer = 42\n", *lines, "end = 1\n")))
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment without the user's own settings and conversations."""
+    home = tmp_path / "home"
+    home.mkdir()
+    names = ("HOME", "INDUSAGI_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+    python_path = os.pathsep.join(filter(None, sys.path))
+    return {**{name: str(home) for name in names}, "PYTHONPATH": python_path, "TERM": "xterm-256color"}
+
+
+@pytest.fixture
+def keep(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], None]:
+    """Write a screen to ``SIDECAR_SCREENS``, as *name* in a folder of the test."""
+    folder = Path(os.environ.get("SIDECAR_SCREENS") or tmp_path / "screens") / request.node.name
+
+    def write(name: str, screen: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.txt").write_text(screen + "\n", encoding="utf-8")
+
+    return write

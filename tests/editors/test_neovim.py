@@ -1,0 +1,218 @@
+"""The plugin in a real Neovim on a real daemon: a day with it, and what it says of what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon
+from tests.editors.scenes import MODELS
+
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
+
+if os.name != "nt":
+    from terminals import Screened
+
+PLUGIN = ROOT / "editors" / "neovim"
+Keep = Callable[[str, str], None]
+
+
+@pytest.fixture(scope="module")
+def neovim() -> str:
+    return editor("SIDECAR_NVIM", "nvim", r"NVIM v(\d+)\.(\d+)", (0, 10))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """An ``init.lua`` as a user writes it, with a scripted model."""
+    options = json.dumps({"sidecar": {"models": MODELS}})
+    lines = (
+        f"vim.opt.runtimepath:append({json.dumps(str(PLUGIN))})",
+        "vim.opt.swapfile = false",
+        "require('sidecar.question').settle_ms = 0",
+        f"local options = vim.json.decode({json.dumps(options)})",
+        f"local cmd = vim.json.decode('{json.dumps(DAEMON)}')",
+        "require('sidecar').setup({ cmd = cmd, model = 'fake-1', init_options = options })",
+        "_G.lines = function(first, last) return vim.api.nvim_buf_get_lines(",
+        "  vim.fn.bufnr('a.py'), first, last, false) end",
+        "_G.chat = function() return table.concat(vim.api.nvim_buf_get_lines(",
+        "  vim.fn.bufnr('sidecar-chat://*'), 0, -1, false), '\\n') end",
+    )
+    path = tmp_path / "init.lua"
+    path.write_text("\n".join(lines))
+    return path
+
+
+class Neovim(Screened):
+    """Neovim in a terminal; its *program* is asked for values over a socket."""
+
+    def __init__(self, program: str, settings: Path, folder: Path, environment: dict[str, str]) -> None:
+        self.socket = str(settings.with_name("nvim.sock"))
+        self.client = (program, "--clean", "--server", self.socket, "--remote-expr")
+        command = (program, "--clean", "--listen", self.socket, "-u", str(settings))
+        super().__init__(folder, environment, "a.py", columns=118, program=command)
+
+    def command(self, text: str) -> None:
+        """Type a command, from whatever mode."""
+        self.type(f"\x1b\x1b:{text}\r")
+
+    def value(self, expression: str) -> str:
+        """Return what Neovim makes of a Lua expression."""
+        asked = f"luaeval({json.dumps(expression)})"
+        ran = subprocess.run([*self.client, asked], capture_output=True, text=True, timeout=60, check=False)
+        return ran.stdout.strip()
+
+    @property
+    def chat(self) -> str:
+        """The conversation as its buffer has it."""
+        return self.value("chat()")
+
+
+def test_a_day_in_neovim(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    vim = Neovim(neovim, settings, project, environment)
+    vim.wait_for("answer = 42")
+
+    vim.command("Sidecar")
+    vim.wait_for("Enter sends")
+    vim.type("what is in a.py?\r")
+    vim.wait_for("reason 39")
+    vim.wait_for("┃")
+    assert vim.chat.startswith(
+        "» what is in a.py?\n\n· thinking\n\nI look at it.\n\n· Read a.py\n\nIt has **42**"
+    )
+    assert "reason 39" in vim.shown, "the window follows the end"
+    keep("1 answer", vim.shown)
+
+    vim.command("wincmd t | 150 | mark a")
+    vim.command("150s/.*/mine = 'unsaved'/")
+    vim.command("Sidecar make it 43")
+    vim.wait_for("[y] Allow")
+    vim.wait_for("answer = 43")
+    keep("2 question", vim.shown)
+    assert "answer = 42" in vim.shown, "as it is, beside what it would be"
+    vim.command("Sidecar answer")
+    vim.type("\r")  # answers nothing
+    vim.type("y")
+    vim.wait_for("It is 43 now.")
+    keep("3 edited", vim.shown)
+    assert vim.value("lines(0, 1)[1] .. lines(-3, -1)[1] .. lines(149, 150)[1]") == (
+        "answer = 43end = 2mine = 'unsaved'"
+    )
+    vim.command("wincmd t")
+    assert vim.value('vim.fn.line("\'a")') == "150", "lines that are not changed keep their marks"
+    assert (project / "a.py").read_text().startswith("answer = 42\n"), "it is for the user to save"
+    vim.command("undo")
+    assert vim.value("lines(0, 1)[1] .. lines(-2, -1)[1]") == "answer = 42end = 1"
+    vim.command("redo")
+
+    vim.command("Sidecar run it")
+    vim.wait_for("? Run touch made-by-the-model")
+    vim.command("Sidecar steer be quick")
+    vim.command("Sidecar answer")
+    vim.type("n")
+    vim.wait_for("» be quick")
+    vim.wait_for("I was quick.")
+    assert not (project / "made-by-the-model").exists()
+
+    vim.command("Sidecar preview")
+    vim.wait_for("» /preview")
+    vim.command("Sidecar compact")
+    vim.wait_for("compacted,")
+    vim.wait_for("restored as it is now: a.py")
+    keep("4 compacted", vim.shown)
+    vim.command("Sidecar transcript")
+    vim.command("silent! /mine = 'unsaved'")
+    vim.wait_for("mine = 'unsaved'")
+    vim.command("bwipeout")
+    vim.command("Sidecar compare")
+    vim.wait_for("after.md")
+    vim.wait_for("The facts behind a compaction")
+    keep("5 compared", vim.shown)
+    vim.command("tabclose")
+    vim.command("Sidecar undo")
+    vim.wait_for("the compaction is undone")
+
+    vim.command("Sidecar rewind")
+    vim.wait_for("Go back to before")
+    keep("6 rewind", vim.shown)
+    vim.type("3\r")
+    vim.wait_for("And the files?")
+    vim.type("1\r")
+    vim.wait_for("went back")
+    vim.wait_for(lambda: vim.value("lines(0, 1)[1]") == "answer = 42")
+
+    kill_daemon(vim.pid)
+    vim.wait_for("The daemon was ended by signal 9. It is started again")
+    vim.command("Sidecar and now?")
+    vim.wait_for("reason 39")
+    assert "» and now?\n\n· thinking\n\nI look at it." in vim.chat
+    keep("7 after the kill", vim.shown)
+    vim.command("qall!")
+    assert vim.end() == 0
+
+
+def headless(neovim: str, settings: Path, folder: Path, environment: dict[str, str], *commands: str) -> str:
+    arguments = [part for command in commands for part in ("-c", command)]
+    ran = subprocess.run(
+        [neovim, "--clean", "--headless", "-u", str(settings), *arguments, "-c", "qall!"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_checkhealth_names_what_is_missing(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str]
+) -> None:
+    shown = (
+        "checkhealth sidecar",
+        "lua print(table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '\\n'))",
+    )
+    found = headless(neovim, settings, project, environment, *shown)
+    assert "the daemon is " in found
+    settings.write_text(settings.read_text() + "\nrequire('sidecar').setup({ cmd = { 'no-such-program' } })")
+    found = headless(neovim, settings, project, environment, *shown)
+    assert 'there is no program "no-such-program"' in found
+    assert 'require("sidecar").setup({ cmd' in found
+
+
+def test_the_command_completes_its_words(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str]
+) -> None:
+    show = "lua print(vim.inspect(vim.fn.getcompletion('Sidecar re', 'cmdline')))"
+    assert '{ "restart", "resume", "rewind" }' in headless(neovim, settings, project, environment, show)
+
+
+def test_the_help_has_every_command(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "doc"
+    copy.mkdir()
+    text = (PLUGIN / "doc" / "sidecar.txt").read_text()
+    (copy / "sidecar.txt").write_text(text)
+    headless(neovim, settings, project, environment, f"helptags {copy}")
+    listed = headless(
+        neovim,
+        settings,
+        project,
+        environment,
+        "lua print(vim.json.encode(require('sidecar').complete('', 'Sidecar ')))",
+    )
+    readme = (PLUGIN / "README.md").read_text()
+    words = json.loads(listed.strip().splitlines()[-1])
+    assert len(words) > 15
+    tags = (copy / "tags").read_text()
+    assert [word for word in words if f":Sidecar-{word}" not in tags] == []
+    assert [word for word in words if word not in readme] == []
