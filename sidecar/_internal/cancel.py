@@ -102,13 +102,15 @@ class CancelToken:
         if not live:
             _call_quietly(cb)
             return lambda: None
-        self._update_anchors()
+        if self._parent is not None:
+            self._update_anchors()
 
         def dispose() -> None:
             with self._lock:
                 if cb in self._listeners:
                     self._listeners.remove(cb)
-            self._update_anchors()
+            if self._parent is not None:
+                self._update_anchors()
 
         return dispose
 

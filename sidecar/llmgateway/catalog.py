@@ -189,23 +189,26 @@ OFFLINE_CARD: Final = ModelCard(
 class Catalog:
     """Model cards by id; of two cards with one id the later one counts.
 
+    Attributes:
+        by_id: the cards, in the order they were given.
+
     >>> Catalog([MOCK_CARD]).get("mock-1").context_window
     32000
     """
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("by_id",)
 
     def __init__(self, cards: Iterable[ModelCard]) -> None:
-        self._by_id = {card.id: card for card in cards}
+        self.by_id = {card.id: card for card in cards}
 
     @property
     def cards(self) -> tuple[ModelCard, ...]:
         """The cards, in the order they were given."""
-        return tuple(self._by_id.values())
+        return tuple(self.by_id.values())
 
     def get(self, model_id: str) -> ModelCard | None:
         """Return the card of *model_id*, or None when it is unknown. Never raises."""
-        return self._by_id.get(model_id)
+        return self.by_id.get(model_id)
 
     def with_cards(self, cards: Iterable[ModelCard]) -> Catalog:
         """Return a catalogue of these cards and *cards*, which take precedence."""

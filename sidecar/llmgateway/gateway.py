@@ -90,7 +90,7 @@ def stream(
     Returns:
         The channel of the call. For an unknown model or provider it has one ``unsupported`` error emission.
     """
-    card = model if isinstance(model, ModelCard) else catalog.get(model)
+    card = model if isinstance(model, ModelCard) else catalog.by_id.get(model)
     factory = providers.get(card.provider) if card is not None else None
     options = options or StreamOptions()
     if factory is not None and card is not None:

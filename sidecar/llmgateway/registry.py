@@ -141,7 +141,7 @@ class ModelRegistry:
 
     def card(self, model_id: str) -> ModelCard | None:
         """Return the card of *model_id*, or None when nothing is known of it."""
-        return self.catalog.get(model_id) or self._routes.card(model_id)
+        return self.catalog.by_id.get(model_id) or self._routes.card(model_id)
 
     def why_not(self, model_id: str) -> str | None:
         """Return the reason why *model_id* cannot be called, None when it can be tried.
@@ -168,7 +168,7 @@ class ModelRegistry:
 
         Options that a call leaves open come from the settings.
         """
-        route = self._route(model_id)
+        route = self._routes.find(model_id) if model_id not in self.catalog.by_id else None
         if route is None:
             return partial(stream, model_id, catalog=self.catalog, providers=self.providers)
         card = self.card(model_id) or route.bare_card

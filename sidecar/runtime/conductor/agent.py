@@ -118,7 +118,7 @@ class Agent:
         """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""
         self._must_rest("configure the agent")
         self._loop.configure(config)
-        self._loop.snapshot = replace(self.snapshot(), model=config.model)
+        self._loop.snapshot = replace(self._loop.snapshot, model=config.model)
 
     def set_history(self, messages: Sequence[Turn]) -> None:
         """Replace the conversation by *messages*, without blank assistant turns.
@@ -170,5 +170,5 @@ class Agent:
         return NodeJournal(store, session_id)
 
     def _must_rest(self, action: str) -> None:
-        if self.is_running:
+        if self._run is not None:
             raise AgentBusyError(action)

@@ -23,9 +23,10 @@ KindLookup: TypeAlias = Callable[[Sequence[Turn]], TurnKinds]
 CompactionHandler: TypeAlias = Callable[[LiveCompaction], None]
 """Called with a compaction that has just been made. Contract: an exception of it is swallowed."""
 
-RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None]]
-"""Called before each model call, when the journal holds the whole conversation. It may move the journal to a
-shorter one, and the agent follows. An exception ends the run in a fault."""
+RoomMaker: TypeAlias = Callable[[], Coroutine[object, object, None] | None]
+"""Called before each model call, when the journal holds the whole conversation. Returns None where nothing is
+to be done; else the work may move the journal to a shorter one, which the agent follows. An exception ends
+the run in a fault."""
 
 
 def catalog_card(model_id: str) -> ModelCard | None:

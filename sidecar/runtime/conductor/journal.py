@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sidecar.conversation.history import AppendOnlySeq
@@ -191,8 +192,8 @@ class JournalWriter:
         added, self._seen = turns.since(self._seen), turns
         if added == ():
             return None
-        followed = [turn for turn in (turns if added is None else added) if not is_blank(turn)]
-        moved = RunMessages.of(tuple(followed)) if added is None else history.with_turns(followed)
+        followed = tuple(filterfalse(is_blank, turns if added is None else added))
+        moved = RunMessages.of(followed) if added is None else history.with_turns(followed)
         self._stored = moved.finished
         return moved
 
@@ -203,7 +204,7 @@ class JournalWriter:
         finished = RunMessages.of(messages).finished
         try:
             added = None if self._stored is None else finished.since(self._stored)
-            turns = tuple(turn for turn in (finished if added is None else added) if not is_blank(turn))
+            turns = tuple(filterfalse(is_blank, finished if added is None else added))
             if added is None:
                 await self._journal.branch(turns)
             elif turns:

@@ -189,36 +189,42 @@ class RunLoop:
             self._fault("turn_budget", f"the run may make {limit} model calls and needs another")
             return
         await self.journal.store(self.snapshot.messages)
-        roomy = await self._make_room(invocation)
-        relieved = await self._relieve(roomy) if roomy is not None else None
-        if relieved is not None:
-            await self._run_cancellable(self._stream(relieved), "model_failed")
+        call: InvokeModelEffect | None = invocation
+        try:
+            if self._deps.make_room is not None and (work := self._deps.make_room()) is not None:
+                call = await self._make_room(invocation, work)
+            history = RunMessages.of(self.snapshot.messages).finished
+            if call is not None and self._backstop.is_due(history, call.conversation):
+                call = await self._relieve(call, history)
+        except Exception as error:
+            self._fault("compaction_failed", describe_error(error), error)
+            return
+        if call is not None and not (self._effects or self._token.cancelled):
+            await self._run_cancellable(self._stream(call), "model_failed")
 
-    async def _make_room(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
+    async def _make_room(
+        self, invocation: InvokeModelEffect, work: Coroutine[object, object, object]
+    ) -> InvokeModelEffect | None:
         """Let the host shorten the history. Returns the call over it, None when the run is over."""
-        if self._deps.make_room is None:
-            return invocation
-        await self._run_cancellable(self._deps.make_room(), "compaction_failed")
+        await self._run_cancellable(work, "compaction_failed")
         is_over = bool(self._effects) or self._token.cancelled
         moved = None if is_over else self.journal.follow(RunMessages.of(self.snapshot.messages))
         if moved is None:
-            return self._unless_over(invocation)
+            return None if is_over else invocation
         self._take(replace_history(self._config, self.snapshot, moved))
         return await self._next_call()
 
-    async def _relieve(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
-        """Compact if that is due. Returns the call over the history, None when the run is over."""
-        history = RunMessages.of(self.snapshot.messages).finished
+    async def _relieve(
+        self, invocation: InvokeModelEffect, history: AppendOnlySeq[Turn]
+    ) -> InvokeModelEffect | None:
+        """Compact *history*, if that helps. Returns the call over it, None when the run is over."""
         relief = self._backstop.relieve(history, invocation.conversation, self._token)
         compaction = await self._run_cancellable(relief, "compaction_failed")
         if compaction is None:
-            return self._unless_over(invocation)
+            return invocation
         self.feed(CompactedSignal(compaction.summary, compaction.cut))
         notify(self._deps.on_compaction, compaction)
         return await self._next_call()
-
-    def _unless_over(self, invocation: InvokeModelEffect) -> InvokeModelEffect | None:
-        return None if self._effects or self._token.cancelled else invocation
 
     async def _next_call(self) -> InvokeModelEffect | None:
         work = await self._carry_out()
@@ -329,38 +335,40 @@ class Backstop:
         self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._n_chars = 0
 
+    def is_due(self, history: AppendOnlySeq[Turn], conversation: Conversation) -> bool:
+        """Whether *history* is to be shortened before *conversation* is sent; never without a card."""
+        card = self._get_card(self._config.model)
+        if card is None:
+            return False
+        added = history.since(self._weighed)
+        if added is None:
+            added, self._n_chars = tuple(history), 0
+        for turn in added:
+            self._n_chars += turn_chars(turn, IMAGE_CHARS)
+        self._weighed = history
+        tokens = tokens_of(self._n_chars, len(history)) + overhead_tokens(conversation)
+        return is_due(tokens, card, self._config.compaction)
+
     async def relieve(
         self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
     ) -> LiveCompaction | None:
-        """Return how to shorten *history* before *conversation* is sent, or None to leave it.
-
-        None when the model has no card, when no compaction is due, and when it would not help.
+        """Return how to shorten *history*, which is due, or None where a compaction would not help.
 
         Raises:
             CancelledByToken: *cancel* fired while the distiller was at work.
         """
         card = self._get_card(self._config.model)
-        if card is None:
-            return None
-        tokens, overhead = self._weigh(history), overhead_tokens(conversation)
-        policy = self._config.compaction
-        if not is_due(tokens + overhead, card, policy):
-            return None
         turns = tuple(history)
         kinds = self._get_kinds(turns)
+        tokens, overhead = tokens_of(self._n_chars, len(turns)), overhead_tokens(conversation)
+        policy = self._config.compaction
+        if card is None:
+            return None
         plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, kinds=kinds)
         if plan is None:
             return None
         invoke = contain_cancellation(self._invoke)
         return await compact_live(turns, plan, invoke, model=card, cancel=cancel, kinds=kinds)
-
-    def _weigh(self, history: AppendOnlySeq[Turn]) -> int:
-        added = history.since(self._weighed)
-        if added is None:
-            added, self._n_chars = tuple(history), 0
-        self._n_chars += sum(turn_chars(turn, IMAGE_CHARS) for turn in added)
-        self._weighed = history
-        return tokens_of(self._n_chars, len(history))
 
 
 def overhead_tokens(conversation: Conversation) -> int:

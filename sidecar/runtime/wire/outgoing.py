@@ -137,7 +137,7 @@ def is_sound(segment: Sequence[Turn]) -> bool:
         if bool(found) != isinstance(turn, ToolTurn) or bool(found) != still_open:
             return False
         answered += found
-    return _are_distinct(ids) and sorted(answered) == sorted(ids)
+    return not ids or (_are_distinct(ids) and sorted(answered) == sorted(ids))
 
 
 def _match_results(head: AssistantTurn, rest: Sequence[Turn]) -> tuple[Block, ...]:
@@ -177,7 +177,10 @@ Projector: TypeAlias = Callable[[Turn], Turn | None]
 
 def project_given(turn: Turn) -> Turn | None:
     """Return a turn given to the model without host commands and calls, which only a model makes."""
-    return _keep_blocks(turn, lambda block: not isinstance(block, CommandBlock | ToolCallBlock))
+    kept = [block for block in turn.blocks if not isinstance(block, CommandBlock | ToolCallBlock)]
+    if not kept:
+        return None
+    return turn if len(kept) == len(turn.blocks) else replace(turn, blocks=tuple(kept))
 
 
 def project_answer(turn: Turn) -> Turn | None:
@@ -185,19 +188,14 @@ def project_answer(turn: Turn) -> Turn | None:
 
     A turn that was broken off while the model was thinking is not sent: providers accept no thinking alone.
     """
-    shown = _keep_blocks(
-        turn, lambda block: not isinstance(block, CommandBlock | ToolResultBlock) and has_content(block)
-    )
-    if shown is None or all(isinstance(block, ThinkingBlock) for block in shown.blocks):
+    kept = [
+        block
+        for block in filter(has_content, turn.blocks)
+        if not isinstance(block, CommandBlock | ToolResultBlock)
+    ]
+    if all(isinstance(block, ThinkingBlock) for block in kept):
         return None
-    return shown
-
-
-def _keep_blocks(turn: Turn, shows: Callable[[Block], bool]) -> Turn | None:
-    if turn.blocks and all(map(shows, turn.blocks)):
-        return turn
-    blocks = tuple(filter(shows, turn.blocks))
-    return replace(turn, blocks=blocks) if blocks else None
+    return turn if len(kept) == len(turn.blocks) else replace(turn, blocks=tuple(kept))
 
 
 PROJECTORS: Final[Mapping[str, Projector]] = MappingProxyType(

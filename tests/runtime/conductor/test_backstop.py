@@ -40,6 +40,7 @@ from sidecar.runtime.memory import (
     SUMMARY_HEADING,
     LiveCompaction,
     live_tokens,
+    tokens_of,
 )
 from sidecar.runtime.wire import build_conversation
 from turns import assistant, user
@@ -243,7 +244,10 @@ async def test_it_does_not_compact_again_at_the_next_call() -> None:
 async def relief(history: Sequence[Turn], **knobs: Any) -> LiveCompaction | None:
     config = AgentConfig(model="m", **knobs)
     backstop = Backstop(config, Distiller(), lambda model_id: CARD, lambda turns: ())
-    return await backstop.relieve(AppendOnlySeq(history), build_conversation(history, config), CancelToken())
+    turns, conversation = AppendOnlySeq(history), build_conversation(history, config)
+    if not backstop.is_due(turns, conversation):
+        return None
+    return await backstop.relieve(turns, conversation, CancelToken())
 
 
 async def test_a_distiller_that_ends_as_cancelled_costs_only_its_gist() -> None:
@@ -275,4 +279,5 @@ async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
     backstop = Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
-        assert backstop._weigh(step) == live_tokens(tuple(step))
+        backstop.is_due(step, build_conversation((), AgentConfig(model="m")))
+        assert tokens_of(backstop._n_chars, len(step)) == live_tokens(tuple(step))
