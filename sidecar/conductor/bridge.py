@@ -96,11 +96,12 @@ def extend_transcript(
         turns: the turns to add.
         kinds: the kind of each turn, None where it is not known.
     """
-    turns = tuple(turns)
+    turns, names = tuple(turns), dict[str, str]()
     known: Sequence[EntryKind | None] = (None,) * len(turns) if kinds is None else tuple(kinds)
-    ids = (block.call_id for turn in turns for block in turn.blocks if isinstance(block, ToolResultBlock))
-    waiting = ((call_id, transcript.facts.open_call(call_id)) for call_id in ids)
-    names = {call_id: call.name for call_id, call in waiting if call is not None}
+    for turn in turns:
+        for block in turn.blocks:
+            if isinstance(block, ToolResultBlock) and (call := transcript.facts.open_call(block.call_id)):
+                names[block.call_id] = call.name
     last = transcript[-1] if transcript else None
     is_tool_turn = isinstance(last, CustomMessage) and last.custom_type == TOOL_TURN
     follows_tools = is_tool_turn or isinstance(last, ToolResultMessage)

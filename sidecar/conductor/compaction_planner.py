@@ -51,7 +51,7 @@ class CompactionPlanner:
     def view(self, engine: str, request: CompactionRequest) -> View:
         """Return the view of the conversation that the model is sent, with a newest prompt that fits."""
         host, given = self._deps.engine(engine), self.engine_input(engine)
-        view = host.view(given, request)
+        view = View(given.history, is_whole=True) if host.commits_view else host.view(given, request)
         if not (view.is_whole and host.compacts):
             return view
         gate = host.gate(given, request)

@@ -105,10 +105,14 @@ def content_to_prompt(content: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]
         )
     if len(content) > _MAX_BLOCKS:
         raise InvalidInput(f"the prompt has {len(content)} content blocks, the limit is {_MAX_BLOCKS}")
-    blocks = tuple(to_block(item, index) for index, item in enumerate(content))
-    if not any(isinstance(block, ImageBlock) or prompt_text((block,)).strip() for block in blocks):
+    blocks, is_blank = list[Block](), True
+    for index, item in enumerate(content):
+        block = to_block(item, index)
+        is_blank = is_blank and isinstance(block, TextBlock) and not block.text.strip()
+        blocks.append(block)
+    if is_blank:
         raise InvalidInput("the prompt has no text", hint="write something in a text block")
-    return blocks
+    return tuple(blocks)
 
 
 def to_block(item: Mapping[str, Any], index: int) -> Block:
@@ -152,7 +156,7 @@ def _string(item: Mapping[str, Any], name: str, index: int) -> str:
 
 def prompt_text(blocks: Sequence[Block]) -> str:
     """Return the text of *blocks*, one paragraph for each block."""
-    return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return "\n\n".join([block.text for block in blocks if isinstance(block, TextBlock)])
 
 
 def prompt_title(blocks: Sequence[Block]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import reduce
+from operator import add, attrgetter
 
 import msgspec
 
@@ -26,6 +27,7 @@ from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, To
 from sidecar.runtime.memory import CHARS_PER_TOKEN, IMAGE_CHARS, turn_chars
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
+_VALUES = attrgetter(*(spec.name for spec in fields(UsageBy)))
 _PARTS = {
     "user": "user",
     "assistant": "assistant",
@@ -54,7 +56,7 @@ class Overhead:
 
 def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
     """Weigh the system prompt and the tool schemas, each as a message of its text."""
-    schemas = msgspec.json.encode([[tool.name, tool.description, tool.parameters] for tool in tools]).decode()
+    schemas = msgspec.json.encode([*map(attrgetter("name", "description", "parameters"), tools)]).decode()
     return Overhead(text_tokens(system), text_tokens(schemas) if tools else 0)
 
 
@@ -216,20 +218,19 @@ def entry_tokens(entry: Entry) -> int:
 
 def weigh_entry(entry: Entry) -> Weights:
     """Weigh one entry. Images and thinking are parts of their own."""
-    tokens = entry_tokens(entry)
-    n_images = sum(isinstance(block, ImageBlock) for block in entry.turn.blocks)
-    thinking = (block.text for block in entry.turn.blocks if isinstance(block, ThinkingBlock))
-    parts = {
-        "images": IMAGE_TOKENS * n_images,
-        "thinking": sum(map(estimate_text_tokens, thinking)),
-    }
+    tokens, parts = estimate_turn_tokens(entry.turn), {"images": 0, "thinking": 0}
+    for block in entry.turn.blocks:
+        if isinstance(block, ImageBlock):
+            parts["images"] += IMAGE_TOKENS
+        elif isinstance(block, ThinkingBlock):
+            parts["thinking"] += estimate_text_tokens(block.text)
     parts[_PARTS[entry.kind]] = tokens - sum(parts.values())
     quarters = turn_chars(entry.turn, IMAGE_CHARS) // CHARS_PER_TOKEN
     return Weights(replace(_NOTHING, **parts), tokens, entry.anchor, quarters)
 
 
 def _add(left: UsageBy, right: UsageBy) -> UsageBy:
-    return UsageBy(*(getattr(left, spec.name) + getattr(right, spec.name) for spec in fields(UsageBy)))
+    return UsageBy(*map(add, _VALUES(left), _VALUES(right)))
 
 
 def text_tokens(text: str) -> int:

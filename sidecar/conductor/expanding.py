@@ -104,12 +104,12 @@ class Expander:
         folded = find_originals(history, summary, archive)
         chosen = self.choose(folded, request)
         given = replace(self._planner.engine_input(engine), context_tokens=0)
-        before = self._engines.own.gate(given, self._engines.automatic())
+        before = self._engines.get().gate(given, self._engines.automatic())
 
         def expand_to(nodes: Collection[str]) -> tuple[list[Entry], Gate]:
             entries = expand_entries(history, summary, folded, nodes, archive)
             expanded = replace(given, history=History(entries, archive))
-            return entries, self._engines.own.gate(expanded, self._engines.automatic())
+            return entries, self._engines.get().gate(expanded, self._engines.automatic())
 
         entries, after = expand_to(chosen)
         limit = after.limit or after.window

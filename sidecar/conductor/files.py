@@ -98,6 +98,8 @@ class SessionFiles:
     def sync(self) -> None:
         """Track the files as the history now shows them. Costs the new entries while the history grows."""
         seen = self._index.of(self._history.current)
+        if seen is self._synced and not seen.touched and not self._pending:
+            return
         changed = dict.fromkeys(seen.take_touched()) | self._pending
         if seen is not self._synced:
             changed |= dict.fromkeys(map(str, self._tracker.paths))

@@ -132,6 +132,9 @@ class Knowledge:
 
     A source that takes longer than *timeout_s* seconds for a search is not waited for. Events of a session
     that is not kept (*is_kept* is False) are not added to the *library*.
+
+    Attributes:
+        sources: the open sources.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class Knowledge:
         self._emit = emit
         self._is_kept = is_kept
         self._timeout_s = timeout_s
-        self._sources: Sequence[KnowledgeSource] = ()
+        self.sources: Sequence[KnowledgeSource] = ()
         self._memories: dict[int, RetrievalMemory] = {}
         self._ids: Index[list[str | None]] = Index(list, _add_id)
         self._ingested = History()
@@ -160,17 +163,12 @@ class Knowledge:
         self._failed: set[str] = set()
         self._followers: list[Callable[[int, int], None]] = []
 
-    @property
-    def is_on(self) -> bool:
-        """Whether a source is open."""
-        return bool(self._sources)
-
     async def open(self, names: Collection[str]) -> None:
         """Close the open sources, and open the sources *names*."""
-        if self._sources:
+        if self.sources:
             await self.aclose()
         if names:
-            self._sources = await self._library.open(
+            self.sources = await self._library.open(
                 self._sid,
                 names,
                 self._roots,
@@ -180,13 +178,13 @@ class Knowledge:
 
     async def aclose(self) -> None:
         """Close the sources."""
-        self._sources = ()
+        self.sources = ()
         self._memories.clear()
         await self._library.release(self._sid)
 
     def max_tokens(self, window: int) -> int:
         """Return the most tokens that the message takes of a *window* in tokens, 0 when no source is open."""
-        if not self._sources:
+        if not self.sources:
             return 0
         return min(MAX_TOKENS, window // _WINDOW_SHARE) if window > 0 else MAX_TOKENS
 
@@ -202,7 +200,7 @@ class Knowledge:
         return the same message.
         """
         prompt = next((entry.turn for entry in reversed(history) if entry.kind == "user"), None)
-        if not self.is_on or prompt is None:
+        if not self.sources or prompt is None:
             return None
         if self._recalled is None or self._recalled[0] is not prompt:
             ids = self._ids.of(history)
@@ -223,7 +221,7 @@ class Knowledge:
         max_tokens = self.max_tokens(window)
         if max_tokens not in self._memories:
             self._memories[max_tokens] = RetrievalMemory(
-                self._sources,
+                self.sources,
                 SlidingWindowMemory(0),
                 max_tokens=max_tokens,
                 source_timeout_seconds=self._timeout_s,

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -259,10 +260,12 @@ class StoredQueue:
 
         There is none while the stored queue has none of them.
         """
-        jobs = self._pending()
-        entering = {job.item_id for job in jobs if any(job.turn is turn for turn in turns)}
+        entering = set[str]()
+        for job, turn in product(self._pending(), turns):
+            if job.turn is turn:
+                entering.add(job.item_id)
         self._entered |= entering
-        if not entering.intersection([item.item_id for item in self._stored] if self._stored else ()):
+        if not self._stored or entering.isdisjoint([item.item_id for item in self._stored]):
             return ()
         return (self._take_record(),)
 

@@ -25,10 +25,10 @@ SKIPPED_SEQS: Final = 10_000_000
 
 
 def to_record(kind: str, value: Any) -> dict[str, Any]:
-    """Return *value*, a dataclass, as a record of type *kind*; its tuples and mappings become JSON values."""
+    """Return *value*, a dataclass, as a record of type *kind*; the store makes its values JSON values."""
     record: dict[str, Any] = {"type": kind}
     for spec in fields(value):
-        record[spec.name] = _to_json(getattr(value, spec.name))
+        record[spec.name] = getattr(value, spec.name)
     return record
 
 
@@ -45,12 +45,6 @@ def from_record(cls: type[T], record: Mapping[str, Any]) -> T | None:
         return msgspec.convert(record, cls)
     except ValueError:  # a wrong type, or a lone surrogate where a literal is expected
         return None
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_to_json(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 class _StoredRead(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.compaction_planner import CompactionPlanner
-from sidecar.conductor.context import ContextMeter, Overhead, Weights, entry_tokens, overhead_of
+from sidecar.conductor.context import ContextMeter, Overhead, Weights, overhead_of
 from sidecar.conductor.contract import ContextUsage, EngineView, RuleFileUsage
 from sidecar.conductor.engines.contract import EngineInput, View
 from sidecar.conductor.files import SessionFiles
@@ -24,7 +24,7 @@ from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.room import Participants
 from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_engines import SessionEngines
-from sidecar.conversation import Entry
+from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.llmgateway.contract import (
     ModelCard,
     ToolDescriptor,
@@ -110,10 +110,12 @@ class RequestHead:
         Args:
             view: the entries that the request shows; None for the whole history.
         """
-        if view is None or view.is_whole:
-            return write_brief(self._surroundings, self._rules.text(), self._pins())
-        shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
-        rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
+        rules = ""
+        if (self._rules.above or self._rules.below) and (view is None or view.is_whole):
+            rules = self._rules.text()
+        elif view is not None and not view.is_whole:
+            shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
+            rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
         return write_brief(self._surroundings, rules, self._pins())
 
     async def open(self) -> None:
@@ -186,11 +188,13 @@ class EngineInputs:
     def make(self) -> EngineInput:
         """Return the conversation as it is now, weighed, the entering prompt included."""
         history, overhead, card = self._history.current, self._head.overhead(), self._card()
-        entering = entry_tokens(Entry(self.entering, "user")) if self.entering is not None else 0
+        entering = estimate_turn_tokens(self.entering) if self.entering is not None else 0
         window = card.context_window if card is not None else 0
-        beside, finds = overhead.total + entering, self._knowledge.max_tokens(window)
+        beside, finds = overhead.total + entering, 0
+        if self._knowledge.sources:
+            finds = self._knowledge.max_tokens(window)
         weights, known = self.with_anchor(self._meter.weigh(history)), 0
-        if not self._engines.own.commits_view:
+        if not self._engines.get().commits_view:
             # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
             beside += max(finds, weights.surplus(overhead))
         else:

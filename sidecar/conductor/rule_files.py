@@ -135,7 +135,12 @@ def folders_reached_index(
 
 
 class RuleFiles:
-    """The rule files of one session."""
+    """The rule files of one session.
+
+    Attributes:
+        above: the files of the user, and of the project down to the session's folder.
+        below: the files of the folders further down that were reached.
+    """
 
     def __init__(
         self,
@@ -170,15 +175,26 @@ class RuleFiles:
         self._window = window
         self._index = folders_reached_index(effects, roots[0])
         self._project = self._roots
-        self._above: tuple[RuleFile, ...] = ()
-        self._below: tuple[RuleFile, ...] = ()
+        # The marks of repositories, then the places of rule files; most sessions have no file there.
+        folders = (roots[0], *roots[0].parents)
+        self._candidates = [
+            *(folder / ".git" for folder in folders),
+            *(folder / name for folder in (home, *folders) if folder is not None for name in RULE_FILES),
+        ]
+        self.above: tuple[RuleFile, ...] = ()
+        self.below: tuple[RuleFile, ...] = ()
 
     async def refresh(self) -> None:
         """Read all files as they are now, the editor's unsaved text included."""
-        cwd = self._roots[0]
-        marks = await self._workspace.find_existing([each / ".git" for each in (cwd, *cwd.parents)])
-        repository = next((mark.parent for mark in marks[:1] if is_project(mark.parent)), None)
-        self._project = (*self._roots, *([repository] if repository is not None else []))
+        reached = self._index.of(self._history()).folders
+        existing = await self._workspace.find_existing(self._candidates)
+        cwd, repository = self._roots[0], None
+        if existing and existing[0].name == ".git" and is_project(existing[0].parent):
+            repository = existing[0].parent
+        self._project = self._roots if repository is None else (*self._roots, repository)
+        if not reached and (not existing or existing[-1].name == ".git"):
+            self.above = self.below = ()
+            return
         above = self._begin_reading()
         if self._home is not None:
             anywhere = (Path(self._home.anchor),)  # only the user writes there
@@ -190,18 +206,17 @@ class RuleFiles:
         await above.read(
             [_Place(folder / name, "project", self._project) for folder in folders for name in RULE_FILES]
         )
-        self._above = self._fit(above.found) if above.found else ()
-        reached = self._index.of(self._history()).folders
+        self.above = self._fit(above.found)
         if reached:
-            below = self._begin_reading(self._above)
+            below = self._begin_reading(self.above)
             places = (
                 place for each in list(reached)[-MAX_FOLDERS:] for place in self._places_below(Path(each))
             )
             await below.read([*dict.fromkeys(places)])
-            self._below = self._fit(below.found)
+            self.below = self._fit(below.found)
         else:
-            self._below = ()
-        for rule_file in (*self._above, *self._below):
+            self.below = ()
+        for rule_file in (*self.above, *self.below):
             if rule_file.n_cut:
                 text = f"{rule_file.name} has {len(rule_file.view.text):,} characters"
                 self._notices.add_unused(f"{text}; the model is shown {len(rule_file.shown):,} of them")
@@ -212,12 +227,11 @@ class RuleFiles:
         Args:
             shown: whether the conversation shows a folder's own rules; by default as its entries say.
         """
-        if not self._above and not self._below:
-            return ""
+
         is_shown = shown or self._is_in_view
         return "\n\n".join(
             rule_file.render()
-            for rule_file in (*self._above, *(each for each in self._below if not is_shown(each)))
+            for rule_file in (*self.above, *(each for each in self.below if not is_shown(each)))
         )
 
     def usage(self) -> tuple[RuleFileUsage, ...]:
@@ -231,7 +245,7 @@ class RuleFiles:
                 size_bytes=each.view.size_bytes,
                 cut_chars=each.n_cut,
             )
-            for each in (*self._above, *self._below)
+            for each in (*self.above, *self.below)
         )
 
     async def show(self, path: Path, call_id: str) -> str:
@@ -239,12 +253,12 @@ class RuleFiles:
 
         They are recorded as read by the call *call_id*.
         """
-        reading = self._begin_reading((*self._above, *self._below))
+        reading = self._begin_reading((*self.above, *self.below))
         await reading.read(self._places_below(path.parent))
         # Another call may have shown them meanwhile; from here on nothing is awaited.
-        known = {each.view.path for each in self._below}
+        known = {each.view.path for each in self.below}
         new = self._fit([each for each in reading.found if each.view.path not in known])
-        self._below += new
+        self.below += new
         for each in new:
             n_lines = each.shown.count("\n") + 1 if each.n_cut else None
             self._files.record(each.view, call_id=call_id, line_count=n_lines)

@@ -141,7 +141,7 @@ class Session:
         self.files.close()
         for dispose in self._watches:
             dispose()
-        await self._meta.store_at_end(self.log.seq)
+        await self._meta.store(self.log.seq, seq_is_last=True)
 
     @property
     def sid(self) -> str:

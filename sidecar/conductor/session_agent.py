@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
@@ -42,6 +42,7 @@ from sidecar.window_budget.contract import CachedRequest
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 _CALLS_PER_NOTICE: Final = 50
 _HOW_TO_LIMIT: Final = "it goes on until the work is done; max_model_calls in config.toml sets a limit"
+_LEVELS: Final[dict[str, ThinkingLevel]] = {level: level for level in THINKING_LEVELS}
 _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 
 
@@ -93,7 +94,7 @@ class SessionAgent:
             get_kinds=history.kinds_of,
             # A call of a tool that is gone changes nothing: it is refused.
             may_change=lambda call: tools.effects().get(call.name, NO_EFFECTS).may_change,
-            make_room=lambda: compactor.compact_between_calls(self._turn_engine, engines.automatic()),
+            make_room=self._make_room,
             on_usage=self._on_usage,
             on_compaction=compactor.begin_backstop,
         )
@@ -139,18 +140,23 @@ class SessionAgent:
 
     def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
         info = self._info()
-        card, engine = self._models.card(info.model), self._engines.own
-        # Without a level the choice is left to the model; one that cannot think gets none.
-        levels = (each for each in THINKING_LEVELS if card and card.reasoning and each == info.thinking)
+        card, engine = self._models.card(info.model), self._engines.get()
         return AgentConfig(
             info.model,
             self._head.system(),
             self._tools,
-            thinking=next(levels, None),
+            # Without a level the choice is left to the model; one that cannot think gets none.
+            thinking=_LEVELS.get(info.thinking) if card is not None and card.reasoning else None,
             # The agent compacts by itself only where the engine had its chance before and made no room.
             compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,
             max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
         )
+
+    def _make_room(self) -> Coroutine[object, object, None] | None:
+        engine, request = self._turn_engine, self._engines.automatic()
+        if not self._planner.gate(engine, request).over:
+            return None
+        return self._compactor.compact_between_calls(engine, request)
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self._notices.on_request(conversation.turns, self._history.turns)
@@ -172,7 +178,7 @@ class SessionAgent:
             return self._models.invoker(self._config.model)(prepared, notifying)
 
         is_committed = self._engines.get(self._turn_engine).commits_view
-        if is_committed and not self._knowledge.is_on and (view := self._view()).is_whole:
+        if is_committed and not self._knowledge.sources and (view := self._view()).is_whole:
             return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
         return call_when_ready(lambda: self._prepare(conversation), call)
 

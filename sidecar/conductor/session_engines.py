@@ -122,17 +122,13 @@ class SessionEngines:
         """The name of the session's own engine."""
         return self._info().engine
 
-    @property
-    def own(self) -> SessionEngine:
-        """The session's own engine."""
-        return self.get(self.own_name)
-
-    def get(self, name: str) -> SessionEngine:
-        """Return the instance of the engine *name*.
+    def get(self, name: str | None = None) -> SessionEngine:
+        """Return the instance of the engine *name*, the session's own for None.
 
         A compaction that another build stored may name an engine that is not on offer here. Then the
         session's own engine is used.
         """
+        name = name or self._info().engine
         if name not in self._made:
             self._made[name] = self._factories.get(name, self._factories[self.own_name])()
         return self._made[name]
@@ -154,7 +150,8 @@ class SessionEngines:
 
     def automatic(self) -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself."""
-        request = CompactionRequest(engine=self.own_name, force=False, policy=self._info().policy)
+        info = self._info()
+        request = CompactionRequest(engine=info.engine, force=False, policy=info.policy)
         if self._prices is None or "triggerRatio" in request.policy:
             return request
         ratio = self._prices.ratio()

@@ -102,7 +102,8 @@ class SessionEvents:
 
     def emit(self, data: Payload) -> None:
         """Append *data* to the log, behind the collected deltas."""
-        self.flush()
+        if self._timer is not None or self._pending:
+            self.flush()
         self._log.append(data, self.turn_id)
 
     def emit_for(self, turn_id: str, data: Payload) -> None:

@@ -65,15 +65,8 @@ class SessionMeta:
         if expected is not None and expected != self._history.head:
             raise HeadMovedError(self.info.sid, expected, self._history.head)
 
-    async def store(self, seq: int) -> None:
-        """Store the values while the newest event is number *seq*."""
-        await self._store(seq, seq_is_last=False)
-
-    async def store_at_end(self, seq: int) -> None:
-        """Store the values of a session that will emit no event after number *seq*."""
-        await self._store(seq, seq_is_last=True)
-
-    async def _store(self, seq: int, *, seq_is_last: bool) -> None:
+    async def store(self, seq: int, *, seq_is_last: bool = False) -> None:
+        """Store the values while the newest event is number *seq*, the last one of all if *seq_is_last*."""
         self.info = replace(
             self.info,
             seq=seq,

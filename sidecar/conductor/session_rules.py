@@ -24,6 +24,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 from sidecar._internal.errors import InvalidInput
@@ -49,6 +50,7 @@ from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.window_budget.wording import may_set_rules
 
 MAX_CHANGES: Final = 1_000
 """How many changes by hand a session keeps."""
@@ -127,16 +129,16 @@ class SessionRules:
         """Take over the conversation as it is now; a new prompt gets a note of the changes by hand."""
         if self._seen is None:
             return
-        history, added = self._history.current, self._history.current.since(self._seen)
+        history = self._history.current
+        added = history.since(self._seen)
         has_moved, self._seen = added is None, history
         if added is None:
             self._path, added = {}, tuple(history)
         is_news = has_moved
         for entry in added:
-            self._search(entry)
-            nodes = self._prompts_of(entry)
-            self._path.update(dict.fromkeys(nodes))
-            is_news = is_news or any(self._said[node] for node in nodes)
+            for node in self._search(entry):
+                self._path[node] = None
+                is_news = is_news or bool(self._said[node])
         if is_news:
             self._settle()
         for entry in () if has_moved or not self._changes else added:
@@ -214,23 +216,25 @@ class SessionRules:
             system = "\n\n".join(filter(None, (system, self._block)))
         return replace(conversation, turns=tuple(turns), system=system)
 
-    def _search(self, entry: Entry) -> None:
-        """Find the statements in a prompt, or the prompts behind a summary, once."""
-        graph, node = self._history.graph, self._first_node(entry)
-        if entry.kind == "summary" and entry.node_id not in self._behind:
-            folded = (graph.entries[each] for each in entry.origin if each in graph.entries)
-            nodes = (each for origin in folded for each in self._prompts_of(origin))
-            self._behind[entry.node_id] = tuple(dict.fromkeys(nodes))
-        elif entry.kind == "user" and node not in self._said:
-            text = prompt_text(graph.entries.get(node, entry).turn.blocks)
-            at = graph.node(node).created_at
-            self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
-
-    def _prompts_of(self, entry: Entry) -> tuple[str, ...]:
-        """Return the prompt that *entry* shows, or the prompts that it stands for."""
+    def _search(self, entry: Entry) -> tuple[str, ...]:
+        """Return the prompt that *entry* shows, or the prompts that it stands for; each is searched once."""
         if entry.kind == "summary":
-            return self._behind.get(entry.node_id, ())
-        return (self._first_node(entry),) if entry.kind == "user" else ()
+            if entry.node_id not in self._behind:
+                stored = self._history.graph.entries
+                folded = (self._search(stored[each]) for each in entry.origin if each in stored)
+                self._behind[entry.node_id] = tuple(dict.fromkeys(chain.from_iterable(folded)))
+            return self._behind[entry.node_id]
+        if entry.kind != "user":
+            return ()
+        node = self._first_node(entry) if entry.origin else entry.node_id
+        if node not in self._said:
+            graph = self._history.graph
+            text = prompt_text((graph.entries.get(node, entry) if entry.origin else entry).turn.blocks)
+            self._said[node] = ()
+            if may_set_rules(text):
+                at = graph.node(node).created_at
+                self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
+        return (node,)
 
     def _first_node(self, entry: Entry) -> str:
         """Return the node at which the prompt *entry* was first stored."""
@@ -315,8 +319,10 @@ class SessionRules:
 
 def _summary_of(view: View) -> Entry | None:
     """Return the summary of a compaction in *view*; the digest of a branch that was left is none."""
-    summaries = (each for each in enumerate(view.entries) if each[1].kind == "summary")
-    return next((each for at, each in summaries if at == 0 or each.origin or not each.node_id), None)
+    for at, entry in enumerate(view.entries):
+        if entry.kind == "summary" and (at == 0 or entry.origin or not entry.node_id):
+            return entry
+    return None
 
 
 def _note_text(note: RuleNote) -> str:

@@ -112,12 +112,17 @@ def wire_session(
         text = f"{why}. The conversation goes on in memory and is stored once that works again."
         events.emit(Notice("error", "The session cannot be stored", text))
 
+    offers_recall = False
+
     def on_history(appended: tuple[Entry, ...]) -> None:
+        nonlocal offers_recall
         files.sync()
         # A fork, or an imported session, begins with the summary of another one.
         path = history.current
         is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
-        tools.offer("recall", (RECALL,) if is_folded else ())
+        if is_folded != offers_recall:
+            offers_recall = is_folded
+            tools.offer("recall", (RECALL,) if is_folded else ())
         user_rules.follow()
         for entry in appended:
             if entry.kind == "user":

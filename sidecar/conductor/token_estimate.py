@@ -161,16 +161,20 @@ def estimate_text_tokens(text: str) -> int:
     data = measured.encode("utf-8", "replace")
     shape = data.translate(_SHAPES)
     weight = _sum_bytes(data.translate(BYTE_WEIGHTS))
-    weight += sum(each * shape.count(pattern) for pattern, each in _SHAPE_WEIGHTS)
-    weight += sum(each * data.count(pattern) for pattern, each in _TEXT_WEIGHTS)
+    for pattern, each in _SHAPE_WEIGHTS:
+        weight += each * shape.count(pattern)
+    for pattern, each in _TEXT_WEIGHTS:
+        weight += each * data.count(pattern)
     tokens = max(1.0, weight * len(text) / len(measured) / UNIT)
     return round(tokens + SPREAD * (sqrt(tokens) - 1))
 
 
 def _sum_bytes(data: bytes) -> int:
     """Return the sum of *data*, as the lower half of its Adler-32 checksums: ten times as fast as ``sum``."""
-    view = memoryview(data)
-    return sum(adler32(view[at : at + CHUNK_BYTES], 0) & 0xFFFF for at in range(0, len(data), CHUNK_BYTES))
+    view, total = memoryview(data), 0
+    for at in range(0, len(data), CHUNK_BYTES):
+        total += adler32(view[at : at + CHUNK_BYTES], 0) & 0xFFFF
+    return total
 
 
 def estimate_turn_tokens(turn: Turn) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
@@ -191,7 +192,7 @@ class TurnRunner:
         """Return the end of the agent's run, None when it was stopped before it began."""
         await self._answerer.make_room(job.turn, lambda: resolve(job.entered, None))
         self._notices.emit_pending()
-        if self._was_stopped():
+        if self._stop.cancelled:
             return None
         node = await self._store_prompt(job)
         resolve(job.entered, node)
@@ -226,7 +227,7 @@ class TurnRunner:
         if self._history.head is not None and not left:
             return await self._history.append(prompt)
         title = self._meta.info.title or prompt_title(job.turn.blocks)
-        self._meta.amend(lambda info: replace(info, title=title, left_branch="", left_head=None))
+        self._meta.amend(partial(replace, title=title, left_branch="", left_head=None))
         async with self._history.transaction():
             await self._meta.store(self._events.seq)
             return await self._history.append(*([branch_entry(left)] if left else []), prompt)

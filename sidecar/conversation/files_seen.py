@@ -58,30 +58,26 @@ class FilesSeen:
         touched, self.touched = tuple(self.touched), {}
         return touched
 
-    def add(self, entry: Entry, *, in_view: bool, weigh: WeighRead) -> None:
-        """Take in one entry."""
-        if in_view and entry.kind == "user":
-            self.n_prompts += 1
-        for read in entry.reads:
-            before = self.files.pop(read.path, None)
-            self.files[read.path] = SeenFile(
-                read=read if before is None else merge_reads(before.read, read),
-                node_id=entry.node_id,
-                in_view=in_view,
-                tokens=weigh(entry, read.call_id) if in_view else 0,
-                n_prompts=self.n_prompts,
-            )
-            self.touched[read.path] = None
-
 
 def files_seen_index(weigh: WeighRead) -> Index[FilesSeen]:
     """Return a new index of the files seen; it reaches through summaries."""
 
-    def step(state: FilesSeen, entry: Entry, in_view: bool) -> FilesSeen:
-        state.add(entry, in_view=in_view, weigh=weigh)
+    def add(state: FilesSeen, entry: Entry, in_view: bool) -> FilesSeen:
+        if in_view and entry.kind == "user":
+            state.n_prompts += 1
+        for read in entry.reads:
+            before = state.files.pop(read.path, None)
+            state.files[read.path] = SeenFile(
+                read=read if before is None else merge_reads(before.read, read),
+                node_id=entry.node_id,
+                in_view=in_view,
+                tokens=weigh(entry, read.call_id) if in_view else 0,
+                n_prompts=state.n_prompts,
+            )
+            state.touched[read.path] = None
         return state
 
-    return Index(FilesSeen, step, reaches_folded=True)
+    return Index(FilesSeen, add, reaches_folded=True)
 
 
 def merge_reads(older: FileRead, newer: FileRead) -> FileRead:

@@ -165,6 +165,7 @@ def result_ids_of(message: Message) -> Iterator[str]:
 DIGEST_HEADER = "[session digest — older turns condensed]"
 BRANCH_HEADER = "[branch digest — archived from a path not taken]"
 RESTORED_FILE_PREFIX = "[Restored file after compaction]"
+_MARKS = (DIGEST_HEADER, BRANCH_HEADER, RESTORED_FILE_PREFIX)
 CLEARED_TOOL_RESULT = "[Old tool result content cleared]"
 
 
@@ -195,14 +196,16 @@ def is_restored(message: Message) -> bool:
 
 def is_prompt(message: Message) -> bool:
     """Whether the user asked *message*: it is no digest, no restored file and no bare tool results."""
-    marks = (DIGEST_HEADER, BRANCH_HEADER, RESTORED_FILE_PREFIX)
     if not isinstance(message, UserMessage) or message.kind in ("digest", "file"):
         return False
-    if _marked_text(message).startswith(marks):
+    if message.kind is None and _marked_text(message).startswith(_MARKS):
         return False
-    return isinstance(message.content, str) or not (
-        message.content and all(isinstance(block, ToolResultBlock) for block in message.content)
-    )
+    if isinstance(message.content, str):
+        return True
+    for block in message.content:
+        if not isinstance(block, ToolResultBlock):
+            return True
+    return not message.content
 
 
 def is_cleared(message: ToolResultMessage) -> bool:

@@ -216,6 +216,7 @@ def _search_words(*alternatives: str) -> str:
     return rf"\b(?:{'|'.join(tried)})\b"
 
 
+_LONG_PROMPT = 12_000
 _RULE = re.compile(_search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES))
 _ORDER, _OPENING = re.compile(rf"\b(?:{_ENGLISH_ORDERS})"), re.compile(rf"\b(?:{_OPENINGS})")
 _PERMISSION = re.compile(rf"\b(?:{_PERMISSIONS})\b")
@@ -240,11 +241,18 @@ def sets_rule(text: str) -> bool:
     lower = text.lower().replace("’", "'")
     if _finds(_RULE, _ASIAN_RULE, lower):
         return "\n" in lower or not _REPORT.search(lower)
-    return any(
-        lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()])
-        for words, lead in ((_ORDER, _LEAD), (_OPENING, _START))
-        for each in words.finditer(lower)
-    )
+    for words, lead in ((_ORDER, _LEAD), (_OPENING, _START)):
+        for each in words.finditer(lower):
+            if lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()]):
+                return True
+    return False
+
+
+def may_set_rules(prompt: str) -> bool:
+    """Whether *prompt* may set a rule or allow something; a long one, or one with code, may."""
+    if len(prompt) > _LONG_PROMPT or "```" in prompt:
+        return True
+    return sets_rule(prompt) or find_permission(prompt) is not None
 
 
 def find_permission(sentence: str) -> tuple[int, int, bool] | None:

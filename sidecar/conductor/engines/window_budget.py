@@ -94,7 +94,8 @@ class WindowBudgetEngine(CommittingEngine):
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
         found = read_meter(self._messages(given), _budget_request(given, request))
-        return Gate(found.estimate.context_tokens, int(found.limit or 0), given.window, found.is_over)
+        used = found.estimate
+        return Gate(used.context_tokens, int(found.limit or 0), used.context_window, found.is_over)
 
     def plan(
         self,
