@@ -51,8 +51,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error("give --json or --stream-json, not both")
     if options.command == "run" and options.ephemeral and options.resume:
         parser.error("give --ephemeral or --resume, not both")
-    if options.command == "sessions" and options.rename and options.delete:
-        parser.error("give --rename or --delete, not both")
+    if options.command == "sessions":
+        given = [
+            name for name in ("rename", "delete", "search", "export", "import_file") if getattr(options, name)
+        ]
+        if len(given) > 1:
+            parser.error("give one of --rename, --delete, --search, --export and --import")
     return options
 
 
@@ -182,8 +186,9 @@ _COMMANDS = (
     ),
     _Command(
         name="sessions",
-        summary="list, rename and delete the stored sessions",
-        description="List the stored sessions, the newest first; or rename or delete one.",
+        summary="list, search, rename and delete the stored sessions",
+        description="List or search the stored sessions, the newest first; or rename, delete,\n"
+        "export or import one.",
         epilog=help_texts.SESSIONS,
         arguments=(
             _arg("query", nargs="?", help="only sessions whose title has these words"),
@@ -192,6 +197,14 @@ _COMMANDS = (
             _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),
             _arg("--delete", metavar="SESSION", help="remove a session for good, after a question"),
             _arg("--yes", action="store_true", help="with --delete: do not ask"),
+            _arg("--search", metavar="WORDS", help="only sessions whose conversation has these words"),
+            _arg("--export", metavar="SESSION", help='write a session as Markdown, as "sidecar export" does'),
+            _arg(
+                "--import",
+                dest="import_file",
+                metavar="FILE",
+                help='import a session of another agent, as "sidecar import" does',
+            ),
         ),
     ),
     _Command(

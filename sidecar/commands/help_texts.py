@@ -123,16 +123,17 @@ examples:
   sidecar sessions parser          those with "parser" in the title
   sidecar sessions --cwd .         those of this folder
   sidecar sessions --json | jq -r .sid
+  sidecar sessions --search "yield from"  those in which it was said
   sidecar sessions --rename 5c98f "the parser"
   sidecar sessions --delete 5c98f  ask, then remove it for good
 
 A session is named by the start of its id, or by "last" for the folder's newest.
 Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
 ~/.pindusagi). In a pipe each line has session, last used, turns, tokens, title
-and folder, separated by tabs.
+and folder, separated by tabs; of a search session, title, folder and a line.
 
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
-nothing was deleted; 2 there is no such folder or session."""
+nothing was deleted or found; 2 there is no such folder or session."""
 
 IMPORT: Final = """\
 examples:

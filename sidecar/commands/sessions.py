@@ -1,10 +1,12 @@
-"""``sidecar sessions``: lists, renames and deletes stored sessions, found by the start of an id."""
+"""``sidecar sessions``: lists, searches, renames and deletes stored sessions, found by the start of an id."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
@@ -25,6 +27,11 @@ class SessionLookupError(Exception):
 def run(options: argparse.Namespace) -> int:
     """List the sessions and return the exit code."""
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
+    if options.export or options.import_file:
+        from sidecar.commands.arguments import parse
+
+        name, value = ("export", options.export) if options.export else ("import", options.import_file)
+        return int(import_module(f"sidecar.commands.{name}").run(parse([name, value])))
 
     async def main(client: SidecarClient) -> int:
         chosen = options.delete or (options.rename and options.rename[0])
@@ -36,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
                 return 2
             return await change_session(client, session, options)
         found = await list_sessions(client, folder, options.query)
+        if options.search is not None:
+            return await search_sessions(client, found, options)
         if options.json:
             for session in found:
                 print_json(to_wire(session))
@@ -44,6 +53,34 @@ def run(options: argparse.Namespace) -> int:
         return 0
 
     return run_with_daemon(main, "." if folder is None else folder)
+
+
+async def search_sessions(
+    client: SidecarClient, sessions: Sequence[SessionSummary], options: argparse.Namespace
+) -> int:
+    """Show the sessions with all words of ``search`` in their conversations; 1 when there are none.
+
+    Compacted turns count, too. Each session is shown as it is found, with the line that has most words.
+    """
+    words, screen, n_found = options.search.casefold().split(), Screen(), 0
+    for session in sessions:
+        text = (await client.session_export(session.sid, view="full")).text or ""
+        folded = text.casefold()
+        if not all(word in folded for word in words):
+            continue
+        n_found += 1
+        lines = [" ".join(each.split()) for each in text.splitlines()]
+        line = max(lines, key=lambda each: sum(word in each.casefold() for word in words))
+        if options.json:
+            print_json({**to_wire(session), "line": line})
+        elif screen.is_terminal:
+            screen.line(f"{session.sid[:_ID_CHARS]}  {session.title or '(untitled)'}", "bold")
+            screen.cut_line(f"  {line}", "dim")
+        else:
+            screen.table([""] * 4, [(session.sid, session.title, session.cwd, line)])
+    if not n_found:
+        Screen(sys.stderr).note(f"no session has the words {options.search!r}")
+    return 0 if n_found else 1
 
 
 async def change_session(client: SidecarClient, session: SessionSummary, options: argparse.Namespace) -> int:

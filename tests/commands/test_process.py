@@ -196,6 +196,12 @@ def test_a_stored_session_is_renamed_exported_and_deleted(project: Path, environ
     assert "answer = 42" in out
     code, out, _ = run(project, environment, "export", "last", "--format", "json")
     assert json.loads(out)["title"] == "the answer"
+    code, out, _ = run(project, environment, "sessions", "--export", sid)
+    assert (code, out.startswith("# the answer")) == (0, True)
+    code, out, _ = run(project, environment, "sessions", "--search", "ANSWER = 42")
+    assert (code, out.split("\t")[1]) == (0, "the answer")
+    assert "answer = 42" in out.split("\t")[3]
+    assert run(project, environment, "sessions", "--search", "nobody said this")[:2] == (1, "")
     code, _, err = run(project, environment, "sessions", "--delete", sid)
     assert (code, "'the answer' stays" in err) == (1, True)
     code, _, err = run(project, environment, "sessions", "--delete", sid, "--yes")
