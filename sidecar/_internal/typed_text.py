@@ -69,7 +69,12 @@ def hide_pasted_text(text: str) -> str:
             paste = "none" if paste == "open" else paste
         elif paste != "none":
             paste, is_hidden = "open", True
-        elif not is_hidden and _INTRODUCTION.search(line[-200:]) and not _OWN_LIST.search(line[-200:]):
+        elif (
+            not is_hidden
+            and line.rstrip().endswith(":")
+            and _INTRODUCTION.search(line[-200:])
+            and not _OWN_LIST.search(line[-200:])
+        ):
             paste = "follows"
         shown.append(_HIDDEN * len(line) if is_hidden else line)
     return _QUOTED.sub(lambda found: re.sub(r"[^\n]", _HIDDEN, found[0]), "\n".join(shown))

@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from itertools import islice
 
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.text import cut_middle, one_line, tidy
-from sidecar.window_budget.wording import find_permission, sets_rule, states_decision
+from sidecar.window_budget.wording import find_permission, find_rule_words, sets_rule, states_decision
 
 SCAN_CHARS = 12_000
 """How much of one text is searched: half of it at each end."""
@@ -94,11 +95,12 @@ _ENVIRONMENT = re.compile(
 _QUESTION = re.compile(r"[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
 """A question at the end of an answer."""
 
+_DIGIT = re.compile(r"\d")
 _TELLING = re.compile(r"[/`@_\d]|[a-z0-9][A-Z]")
 """What every name holds at least one of: a clause without any is passed over, which most prose is."""
 
 _CLAUSE_END = re.compile(r" (?<=[.,;!?] )")
-_SENTENCE = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？\n]")
 _BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
 _CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _DIGITS = re.compile(r"\b[0-9a-f]{7,}\b|\d+")
@@ -197,26 +199,47 @@ def keep_ends(text: str) -> str:
     return _CODE_FENCE.sub("\n", text) if "```" in text else text
 
 
-def find_rule_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a prompt that set a rule or allow something, in words that the user typed.
+@lru_cache(maxsize=2)
+def find_rule_sentences(text: str) -> tuple[str, ...]:
+    """Return the sentences of a prompt that set a rule or allow something, in words that the user typed.
 
-    Quotations within such a sentence stand in it. A long text is searched at its ends.
+    Quotations within such a sentence stand in it. A long text is searched at its ends. The newest texts are
+    remembered, as the fact index and the rules of a session both look at each prompt.
     """
-    prose, limit = keep_ends(text), MAX_RULES
-    if not (sets_rule(prose) or find_permission(prose)):
-        return
-    for found in _SENTENCE.finditer(hide_pasted_text(prose)):
-        sentence = one_line(_BULLET.sub("", prose[found.start() : found.end()]), SENTENCE_CHARS)
+    prose, sentences = keep_ends(text), list[str]()
+    hits = sorted(find_rule_words(prose))
+    typed, after = hide_pasted_text(prose) if hits else "", 0
+    for start, end in find_sentences(typed):
+        while after < len(hits) and hits[after][1] <= start:
+            after += 1
+        if after == len(hits) or len(sentences) == MAX_RULES:
+            break
+        sentence = one_line(_BULLET.sub("", prose[start:end]), SENTENCE_CHARS)
         is_telling = len(sentence) > 3 and not sentence.rstrip("*_").endswith((":", "?"))
-        typed = found.group().strip()
-        if limit and is_telling and (sets_rule(typed) or find_permission(typed)):
-            limit -= 1
-            yield sentence
+        shown = typed[start:end].strip()
+        if hits[after][0] < end and is_telling and (sets_rule(shown) or find_permission(shown)):
+            sentences.append(sentence)
+    return tuple(sentences)
+
+
+def find_sentences(prose: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of each sentence of *prose*; a line end ends one as well.
+
+    >>> [slice(*each) for each in find_sentences("Go on. Stop!")]
+    [slice(0, 6, None), slice(6, 12, None)]
+    """
+    start = 0
+    for found in _SENTENCE_END.finditer(prose):
+        if found.end() > start + 1:
+            yield start, found.end()
+        start = found.end()
+    if start < len(prose):
+        yield start, len(prose)
 
 
 def _clean_sentences(prose: str) -> Iterator[str]:
-    for found in _SENTENCE.finditer(prose):
-        sentence = one_line(_BULLET.sub("", found.group()), SENTENCE_CHARS)
+    for start, end in find_sentences(prose):
+        sentence = one_line(_BULLET.sub("", prose[start:end]), SENTENCE_CHARS)
         if len(sentence) > 3:
             yield sentence
 
@@ -231,7 +254,11 @@ def _sentences(prose: str, is_wanted: Callable[[str], bool], limit: int) -> Iter
 
 
 def _environment(prose: str, index: int) -> Iterator[Fact]:
-    seen = dict.fromkeys(found.group() for found in islice(_ENVIRONMENT.finditer(prose), MAX_NAMES))
+    if _DIGIT.search(prose) is None:
+        return
+    lines = (line for line in prose.split("\n") if _DIGIT.search(line))
+    found = (each.group() for line in lines for each in _ENVIRONMENT.finditer(line))
+    seen = dict.fromkeys(islice(found, MAX_NAMES))
     for text in seen:
         yield Fact(FactKind.ENVIRONMENT, text, index)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 
 _LEAD = re.compile(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
@@ -124,7 +125,7 @@ _ASIAN_RULES = (
 
 _PERMISSIONS = (
     r"(?:you|we) (?:may|can|could|are allowed to|are free to|are welcome to)(?: now| again| also| all)?"
-    r"(?! not\b|n't|not\b| only\b| never\b)"
+    r"(?! not\b|n't|'t|not\b| only\b| never\b)"
     r"|you (?:no longer|don't|do not|needn't)(?: need| have)?(?: to)?(?= .{1,60}any ?more\b)"
     r"|you no longer (?:need|have)"
     r" to|feel free to|no need to|go ahead and|i (?:now )?(?:allow|permit)"
@@ -204,23 +205,32 @@ _ASIAN_DECISIONS = (
 _ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
 """One alternative of a pattern, with its groups and classes."""
 
+_CHOICE = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
+"""A choice at the beginning of an alternative, and whether it may be left out."""
+
 
 def _search_words(*alternatives: str) -> str:
     """Return a pattern that finds any of *alternatives* as whole words, tried by their first letters."""
     by_letter: dict[str, list[str]] = defaultdict(list)
-    for words in _ALTERNATIVE.findall("|".join(alternatives)):
-        by_letter[words[0] if words[0].isalpha() else ""].append(words)
+    waiting = _ALTERNATIVE.findall("|".join(alternatives))[::-1]
+    while waiting:
+        words = waiting.pop()
+        if (choice := _CHOICE.match(words)) is not None:
+            rest = words[choice.end() :]
+            waiting += [each + rest for each in _ALTERNATIVE.findall(choice[1])] + [rest] * bool(choice[2])
+        else:
+            by_letter[words[0] if words[0].isalpha() else ""].append(words)
     tried = (
         f"{letter}(?:{'|'.join(each[len(letter) :] for each in by_letter[letter])})" for letter in by_letter
     )
-    return rf"\b(?:{'|'.join(tried)})\b"
+    return rf"(?<!\w)(?:{'|'.join(tried)})"
 
 
 _LONG_PROMPT = 12_000
-_RULE = re.compile(_search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES))
-_ORDER, _OPENING = re.compile(rf"\b(?:{_ENGLISH_ORDERS})"), re.compile(rf"\b(?:{_OPENINGS})")
-_PERMISSION = re.compile(rf"\b(?:{_PERMISSIONS})\b")
-_WITHDRAWAL = re.compile(rf"\b(?:{_WITHDRAWALS})\b")
+_RULE = re.compile(_search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES) + r"\b")
+_ORDER, _OPENING = re.compile(_search_words(_ENGLISH_ORDERS)), re.compile(_search_words(_OPENINGS))
+_PERMISSION = re.compile(_search_words(_PERMISSIONS) + r"\b")
+_WITHDRAWAL = re.compile(_search_words(_WITHDRAWALS) + r"\b")
 _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
 _REFUSAL = re.compile(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
@@ -228,8 +238,25 @@ _REFUSAL = re.compile(
 )
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
 
-_DECISION = re.compile(_search_words(_DECISIONS))
+_DECISION = re.compile(_search_words(_DECISIONS) + r"\b")
 _ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
+
+
+def find_rule_words(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the start and end of all words in *text* that may set a rule or allow something.
+
+    Each sentence that does either has some; whether it does is decided sentence by sentence.
+    """
+    lower = text.lower().replace("’", "'")
+    patterns = [_RULE, _ORDER, _OPENING, _PERMISSION, _WITHDRAWAL]
+    if not lower.isascii():
+        patterns += [_ASIAN_RULE, _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL]
+    if len(lower) != len(text):
+        yield 0, len(text)
+        return
+    for pattern in patterns:
+        for found in pattern.finditer(lower):
+            yield found.span()
 
 
 def sets_rule(text: str) -> bool:
@@ -252,7 +279,7 @@ def may_set_rules(prompt: str) -> bool:
     """Whether *prompt* may set a rule or allow something; a long one, or one with code, may."""
     if len(prompt) > _LONG_PROMPT or "```" in prompt:
         return True
-    return sets_rule(prompt) or find_permission(prompt) is not None
+    return next(find_rule_words(prompt), None) is not None
 
 
 def find_permission(sentence: str) -> tuple[int, int, bool] | None:

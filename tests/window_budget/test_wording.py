@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.window_budget.wording import sets_rule, states_decision
+from sidecar.window_budget.wording import find_permission, sets_rule, states_decision
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,16 @@ def test_a_plain_request_is_no_rule(sentence: str) -> None:
 )
 def test_a_decision_is_known_by_its_words(sentence: str) -> None:
     assert states_decision(sentence)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "allows"),
+    [
+        ("You can push to main now.", True),
+        ("We can't leave it as it is.", False),
+        ("You couldn’t push to main.", False),
+        ("You may not push to main.", False),
+    ],
+)
+def test_words_that_deny_a_permission_give_none(sentence: str, allows: bool) -> None:
+    assert (find_permission(sentence) is not None) is allows
