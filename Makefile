@@ -8,13 +8,17 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow quick editors test-typescript reference lint bench fidelity fuzz crash format clean
+.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench fidelity fuzz crash format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not postgres"
+
+# Sessions in PostgreSQL: starts servers of its own, with the programs of an installed one (Debian: postgresql).
+test-postgres: $(READY)
+	$(BIN)/python -m pytest -q -m postgres tests
 
 # The rest of the suite: floods, faults, unasked files and whole recordings; half a minute or more.
 slow: $(READY)
@@ -22,7 +26,7 @@ slow: $(READY)
 
 # The suite without the tests that start processes or servers; a minute and a half on two cores.
 quick: $(READY)
-	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes and not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not e2e and not processes and not slow and not postgres"
 
 # Real editors, installed into .editors where they are missing and that can be; see tests/editors. What was seen
 # on their screens is left in .editors/screens.

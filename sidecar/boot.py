@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from sidecar._internal.allocator import limit_kept_memory
@@ -36,13 +36,16 @@ from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
 from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.conductor.subagents import Subagents
+from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
+from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
+    Hold,
     SessionGraph,
     SessionJournal,
-    SessionLock,
+    SessionPlace,
     SessionStore,
     StoreUnavailable,
     journal_in_memory,
@@ -55,6 +58,9 @@ from sidecar.workspace.files import real_path
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
 from sidecar.workspace.workspace import Workspace
+
+if TYPE_CHECKING:  # a daemon begins without the driver
+    from sidecar.runtime.store.postgres.store import PostgresStore
 
 DEFAULT_ENGINE: Final = "windowBudget"
 ENGINES: Final[dict[str, type[SessionEngine]]] = {
@@ -115,7 +121,8 @@ def build(
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats, compaction = ProcessStats(workspace, wall_clock_ms), models.settings.compaction
-    shelf = SessionShelf(SessionStore(home / "sessions", recognise=recognise_kind), home)
+    place = place_of_sessions(home, models.settings.store)
+    shelf = SessionShelf(place, home)
     parts = SessionDeps(
         models=models,
         workspace=workspace,
@@ -144,14 +151,52 @@ def build(
     )
     parts = replace(parts, run_subagent=Subagents(shelf).run)
     tracer = Tracer(home / "traces", wall_clock_ms)
-    service = Service(Hub(shelf, parts, DEFAULT_ENGINE), stats, tracer, _new_id)
+    hub = Hub(shelf, parts, DEFAULT_ENGINE)
+    place.on_lost = Takeovers(hub).lose
+    service = Service(hub, stats, tracer, _new_id)
     return Daemon(service, workspace, models, lifetime)
+
+
+def place_of_sessions(home: Path, address: str | None = None) -> SessionPlace:
+    """Return where sessions are kept: the database at *address*, or the folder in *home* for None.
+
+    Raises:
+        InvalidInput: the extra for databases is not installed.
+    """
+    if address is None:
+        return SessionStore(home / "sessions", recognise=recognise_kind)
+    return _postgres_store(address)
+
+
+def check_database(address: str) -> str:
+    """Return in words which database answers at *address*. Blocks.
+
+    Raises:
+        InvalidInput: the extra for databases is not installed, or none answers.
+    """
+    database = _postgres_store(address).database
+    try:
+        return database.check()
+    except OSError as error:
+        hint = f"correct store in {CONFIG_FILE}, or start the server"
+        raise InvalidInput(error.strerror or "the database does not answer", hint=hint) from error
+    finally:
+        database.close()
+
+
+def _postgres_store(address: str) -> PostgresStore:
+    try:
+        from sidecar.runtime.store.postgres.store import PostgresStore
+    except ImportError as error:
+        message = "the settings name a PostgreSQL database as the store, and its driver is not installed"
+        raise InvalidInput(message, hint='pip install "editor-sidecar[postgres]"') from error
+    return PostgresStore(address, recognise=recognise_kind)
 
 
 class SessionShelf:
     """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one."""
 
-    def __init__(self, store: SessionStore, home: Path) -> None:
+    def __init__(self, store: SessionPlace, home: Path) -> None:
         self._store = store
         self._home = home
 
@@ -160,18 +205,18 @@ class SessionShelf:
 
         The lines of closed sessions that a full disk refused are written first, so that they do not pile up.
         """
-        lock: SessionLock | None = None
+        held: Hold | None = None
         await self._store.settle()
         try:
-            lock = self._store.lock(sid)
+            held = await self._store.hold(sid)
         except StoreUnavailable:
             if not create:
                 raise
 
         def release() -> None:
             self._store.close(sid)
-            if lock is not None:
-                lock.release()
+            if held is not None:
+                held.release()
 
         try:
             if not create:
@@ -209,6 +254,10 @@ class SessionShelf:
     async def settle(self) -> None:
         """Write the lines of closed sessions that could not be written before."""
         await self._store.settle()
+
+    async def aclose(self) -> None:
+        """Settle, and let go of the place."""
+        await self._store.aclose()
 
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every session."""

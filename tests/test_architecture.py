@@ -97,6 +97,8 @@ OWNERS = {
     "openai": ("llmgateway.providers",),
     "anthropic": ("llmgateway.providers",),
     "google": ("llmgateway.providers",),
+    "psycopg": ("runtime.store.postgres",),
+    "psycopg_pool": ("runtime.store.postgres",),
 }
 
 

@@ -47,6 +47,7 @@ TESTED_IN = {
     "conductor.subagents": "e2e/test_tools.py",
     "conductor.session_*": "conductor/test_session.py",
     "conductor.turns": "conductor/test_session.py",
+    "conductor.takeovers": "runtime/store/postgres/test_daemons.py",
     "conductor.watching": "service/test_handlers.py",
     "importing.content": "importing/test_doctests.py",
     "importing.reading": "importing/test_finding.py",

@@ -13,7 +13,7 @@ import pytest
 import journeys
 import sidecar
 from package_modules import imports, modules
-from sidecar.protocol.methods import METHODS
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, METHODS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -21,7 +21,9 @@ PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
 CODE = re.findall(r"`([^`\n]+)`", PROSE)
 MAP = re.findall(r"^\| (`.*) \|$", PROSE, re.MULTILINE)
 
-METHOD_NAMES = {name for method in METHODS for name in (method, method.removeprefix("sidecar/"))}
+METHOD_NAMES = {
+    name for method in (*METHODS, *CLIENT_NOTIFICATIONS) for name in (method, method.removeprefix("sidecar/"))
+}
 HEADINGS = {
     re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", PROSE, re.M)
 }
@@ -30,7 +32,11 @@ HEADINGS = {
 def is_path(text: str) -> bool:
     """Whether *text* names a file: no method of the wire, and nothing below the state directory."""
     looks_so = re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text) is not None
-    return looks_so and text not in METHOD_NAMES and not text.startswith(("run/", "window/", "textDocument/"))
+    return (
+        looks_so
+        and text.removeprefix("_") not in METHOD_NAMES
+        and not text.startswith(("run/", "window/", "textDocument/"))
+    )
 
 
 def commands() -> list[str]:
@@ -51,7 +57,7 @@ def test_every_path_is_there(path: str) -> None:
 def test_every_path_of_the_other_pages_is_there(page: str) -> None:
     text = (ROOT / ".github" / page).read_text(encoding="utf-8")
     paths = {each for each in re.findall(r"`([\w.-]+(?:/[\w.-]+)+)`", text) if "NAME" not in each}
-    assert {path for path in paths if not (ROOT / path).exists() and path not in METHOD_NAMES} == set()
+    assert {path for path in paths if not (ROOT / path).exists() and is_path(path)} == set()
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^):]+)\)", README))))

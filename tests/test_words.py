@@ -101,7 +101,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/llmgateway": 15,
         "sidecar/protocol": 5,
         "sidecar/rooms": 8,
-        "sidecar/runtime": 25,
+        "sidecar/runtime": 32,
         "sidecar/server": 4,
         "sidecar/service": 5,
         "sidecar/transport": 6,

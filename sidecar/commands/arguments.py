@@ -57,6 +57,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         ]
         if len(given) > 1:
             parser.error("give one of --rename, --delete, --search, --export and --import")
+        if (options.query == "copy") != (options.to is not None):
+            parser.error("to copy the sessions: sidecar sessions copy --to postgresql://..., or --to files")
     return options
 
 
@@ -186,9 +188,9 @@ _COMMANDS = (
     ),
     _Command(
         name="sessions",
-        summary="list, search, rename and delete the stored sessions",
+        summary="list, search, rename, copy and delete the stored sessions",
         description="List or search the stored sessions, the newest first; or rename, delete,\n"
-        "export or import one.",
+        "export, import or copy some.",
         epilog=help_texts.SESSIONS,
         arguments=(
             _arg("query", nargs="?", help="only sessions whose title has these words"),
@@ -204,6 +206,13 @@ _COMMANDS = (
                 dest="import_file",
                 metavar="FILE",
                 help='import a session of another agent, as "sidecar import" does',
+            ),
+            _arg("--to", metavar="PLACE", help='with "copy": an address postgresql://..., or "files"'),
+            _arg(
+                "--from",
+                dest="source",
+                metavar="PLACE",
+                help='with "copy": where they are (in use)',
             ),
         ),
     ),

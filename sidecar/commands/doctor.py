@@ -15,8 +15,10 @@ from pathlib import Path
 
 from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home
+from sidecar._internal.errors import SidecarError
 from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.boot import check_database
 from sidecar.capabilities.sandbox import find_problem
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import run_to_end
@@ -68,6 +70,11 @@ def run(options: argparse.Namespace) -> int:
     if settings.compaction.names_off:
         names = ", ".join(settings.compaction.names_off)
         report.add("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
+    if settings.store is not None:
+        try:
+            report.add("sessions", f"{check_database(settings.store)}; copies of files stay on this machine")
+        except SidecarError as error:
+            report.add("sessions", f"{error.message}; {error.hint}", is_well=False)
     if not settings.sandbox:
         report.add("sandbox", f"off; write sandbox = true in {home / CONFIG_FILE} for it")
     elif (problem := find_problem()) is None:

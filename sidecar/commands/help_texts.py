@@ -126,11 +126,13 @@ examples:
   sidecar sessions --search "yield from"  those in which it was said
   sidecar sessions --rename 5c98f "the parser"
   sidecar sessions --delete 5c98f  ask, then remove it for good
+  sidecar sessions copy --to postgresql://ann@db.example/sidecar
 
 A session is named by the start of its id, or by "last" for the folder's newest.
 Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
-~/.pindusagi). In a pipe each line has session, last used, turns, tokens, title
-and folder, separated by tabs; of a search session, title, folder and a line.
+~/.pindusagi), or in the database that "store" in config.toml names. In a
+pipe each line has session, last used, turns, tokens, title and folder, with
+tabs between them; of a search session, title, folder and a line.
 
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
 nothing was deleted or found; 2 there is no such folder or session."""

@@ -1,4 +1,4 @@
-"""``sidecar sessions``: lists, searches, renames and deletes stored sessions, found by the start of an id."""
+"""``sidecar sessions``: lists, searches, renames, copies and deletes stored sessions."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ class SessionLookupError(Exception):
 
 def run(options: argparse.Namespace) -> int:
     """List the sessions and return the exit code."""
+    if options.to is not None:
+        from sidecar.commands import copy_sessions  # it knows the database
+
+        return copy_sessions.run(options)
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
     if options.export or options.import_file:
         from sidecar.commands.arguments import parse

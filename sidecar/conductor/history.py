@@ -300,6 +300,8 @@ class HistoryWriter:
         try:
             await writing
         except SidecarError as error:
+            if error.kind == "busy":  # another daemon has taken the session over: nothing goes on in memory
+                raise
             if not self._in_trouble:
                 self._in_trouble = True
                 self._on_trouble(error)

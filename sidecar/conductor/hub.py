@@ -239,7 +239,7 @@ class Hub:
         """Close every session concurrently, with its queue stored, then the models."""
         closing = [self.close(sid, keeps_queue=True) for sid in self._sessions]
         await asyncio.gather(*closing, return_exceptions=True)
-        await self._store.settle()
+        await self._store.aclose()
         await self._deps.models.aclose()
 
     # Reading sessions, in memory or stored.

@@ -204,6 +204,10 @@ class StorePort(Protocol):
         """Write the lines of closed sessions that could not be written before."""
         ...
 
+    async def aclose(self) -> None:
+        """Settle, and let go of the place where sessions are kept."""
+        ...
+
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every stored session."""
         ...

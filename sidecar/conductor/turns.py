@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.errors import log_fault
+from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
@@ -185,7 +185,7 @@ class TurnRunner:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
         except Exception as error:
-            answer = _internal_error("a turn", error)
+            answer = _error_answer("a turn", error)
         await self._end(job, answer, started_ms)
 
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
@@ -244,7 +244,7 @@ class TurnRunner:
             await self._store(job, usage)
             self._events.emit(usage)
         except Exception as error:
-            answer = _internal_error("the end of a turn", error)
+            answer = _error_answer("the end of a turn", error)
         fault, duration_ms = answer.fault, max(0, self._clock_ms() - started_ms)
         try:
             if fault is None:
@@ -256,7 +256,7 @@ class TurnRunner:
         except Exception as error:
             # Events that were collected before it may be the cause; they are gone now. A turn without a last
             # event never ends for its client.
-            answer = _internal_error("the last event of a turn", error)
+            answer = _error_answer("the last event of a turn", error)
             fault = answer.fault
             if fault is not None:
                 self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
@@ -295,7 +295,9 @@ def unknown_usage(head: str | None) -> ContextUsage:
     return ContextUsage(0, 0, 0, 0.0, "estimate", head, {})
 
 
-def _internal_error(where: str, error: Exception) -> _Answer:
+def _error_answer(where: str, error: Exception) -> _Answer:
+    if isinstance(error, SidecarError):
+        return _Answer("cancelled", fault=TurnFault(error.kind, error.message))
     log_fault(where, error)
     text = f"internal error ({type(error).__name__}); see the daemon's log"
     return _Answer("cancelled", fault=TurnFault("invalidState", text))

@@ -29,7 +29,7 @@ from sidecar.workspace.paths import read_project_text
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
 SETTINGS_LIMIT_BYTES: Final = 256_000
-_OF_USER: Final = ("sandbox", "fetch_private", "max_model_calls", "model_idle_timeout_s")
+_OF_USER: Final = ("sandbox", "fetch_private", "max_model_calls", "model_idle_timeout_s", "store")
 """The settings that only the user's own file makes."""
 
 MAX_NESTING: Final = 32
@@ -135,6 +135,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fetch_private: bool = False
     max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    store: str | None = None
     compaction: CompactionEntry = CompactionEntry()
 
 
@@ -148,6 +149,8 @@ class ModelSettings:
     network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call
     without a byte for *model_idle_timeout_s* has failed. *problems* are sentences for the user about files
     that could not be used; *unreadable* is the one about the user's own file.
+    network be fetched. *store* is the database of the sessions, None for files. *problems* are sentences
+    for the user about files that could not be used; *unreadable* is the one about the user's own file.
     """
 
     model: str | None = None
@@ -162,6 +165,7 @@ class ModelSettings:
     fetch_private: bool = False
     max_model_calls: int | None = None
     model_idle_timeout_s: float | None = None
+    store: str | None = None
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
@@ -181,6 +185,7 @@ class ModelSettings:
             fetch_private=self.fetch_private,
             max_model_calls=self.max_model_calls,
             model_idle_timeout_s=self.model_idle_timeout_s,
+            store=self.store,
             compaction=self.compaction,
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
@@ -211,7 +216,12 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
             problem = f"{path}: {name} is not used here; write it into {CONFIG_FILE} of the state directory"
             found = replace(found, problems=(*found.problems, problem))
     found = replace(
-        found, sandbox=False, fetch_private=False, max_model_calls=None, model_idle_timeout_s=None
+        found,
+        sandbox=False,
+        fetch_private=False,
+        max_model_calls=None,
+        model_idle_timeout_s=None,
+        store=None,
     )
     trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
     if not (found.providers or found.models) or folder.resolve() in trusted_folders:
@@ -235,6 +245,8 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         if is_nested_too_deep(text):
             raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
         file = msgspec.convert(tomllib.loads(text), _File)
+        if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
+            raise ValueError('store must begin with "postgresql://"; without it sessions are files')
         return ModelSettings(
             model=file.model,
             summarizer=file.summarizer,
@@ -248,6 +260,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             fetch_private=file.fetch_private,
             max_model_calls=file.max_model_calls,
             model_idle_timeout_s=file.model_idle_timeout_s,
+            store=file.store,
             compaction=file.compaction,
         )
     except FileAccessError as problem:

@@ -20,6 +20,10 @@ from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES
 
+from postgres_fixtures import database, server
+
+__all__ = ["database", "server"]
+
 PROFILES = ("visual-studio-code", "neovim", "emacs")
 HALF_AN_ANSWER = [[{"text": "half an answer"}, {"hang": True}]]
 

@@ -12,11 +12,15 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sidecar.protocol.messages import NodeView
 from sidecar_client import ConnectionLost, Session, SidecarClient
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
 
 N_KILLS = max(2, int(os.environ.get("CRASH_POINTS", "0")) // 100)
 SEED = os.environ.get("CRASH_SEED", "1")
@@ -108,7 +112,8 @@ async def check(client: SidecarClient, known: Known) -> Session:
     return Session(client, known.sid, loaded.seq)
 
 
-async def test_a_killed_daemon_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+async def kill_daemons(tmp_path: Path) -> None:
+    """Run daemons and kill them, with what each of them acknowledged compared by the next."""
     choice = random.Random(SEED)
     project = tmp_path / "project"
     project.mkdir()
@@ -141,3 +146,18 @@ async def test_a_killed_daemon_loses_nothing_that_it_acknowledged(tmp_path: Path
         for each in known:
             session = await check(client, each)
             assert (await session.run("go on")).stop_reason == "end_turn"
+
+
+async def test_a_killed_daemon_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    await kill_daemons(tmp_path)
+
+
+@pytest.mark.postgres
+async def test_nor_does_one_that_keeps_its_sessions_in_a_database(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(f'store = "{server.conninfo("ann", database)}"\n')
+    await kill_daemons(tmp_path)
+    assert not (home / "sessions").exists()

@@ -8,16 +8,20 @@ from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
 from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
 from sidecar.runtime.store.lock import SessionLock
+from sidecar.runtime.store.place import Hold, LostHandler, SessionPlace, StoredSummary
 from sidecar.runtime.store.reading import IntegrityReport, StoredSession, heal
-from sidecar.runtime.store.session_store import SessionStore, StoredSummary
+from sidecar.runtime.store.session_store import SessionStore
 
 __all__ = [
     "Clock",
+    "Hold",
     "IntegrityReport",
+    "LostHandler",
     "SessionGraph",
     "SessionJournal",
     "SessionLock",
     "SessionLockedError",
+    "SessionPlace",
     "SessionStore",
     "StoreUnavailable",
     "StoredSession",

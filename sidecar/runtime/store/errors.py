@@ -10,23 +10,25 @@ After each of them the store is as it was; unwritten lines are kept in memory an
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
 
 from sidecar._internal.errors import SidecarError
 
 
 class SessionLockedError(SidecarError):
-    """Somebody else writes the session; *pid* is its process, where that is known."""
+    """The session has another *writer*, the process *pid* of this machine."""
 
     kind: ClassVar[str] = "busy"
     retryable: ClassVar[bool] = True
 
-    def __init__(self, session_id: str, pid: int | None) -> None:
-        who = "another process" if pid is None else f"process {pid}"
+    def __init__(self, session_id: str, pid: int | None, writer: str | None = None) -> None:
+        by = writer or ("another process" if pid is None else f"process {pid}")
         hint = "attach to the daemon that has it, or end that one; reading it needs no lock"
-        super().__init__(f"session {session_id!r} is in use by {who}", hint=hint, sid=session_id, pid=pid)
+        super().__init__(f"session {session_id!r} is in use by {by}", hint=hint, sid=session_id, pid=pid)
         self.session_id = session_id
         self.pid = pid
+        self.writer = by
 
 
 class StoreUnavailable(SidecarError):
@@ -42,6 +44,17 @@ class StoreUnavailable(SidecarError):
         super().__init__(f"the store fails for session {session_id!r}: {reason}", hint=hint, sid=session_id)
         self.session_id = session_id
         self.reason = reason
+
+
+class TakenOverError(OSError):
+    """The right to write a session was lost to *holder* before a write, so nothing was written.
+
+    An append raises it; the caller of the writer gets a :class:`SessionLockedError`.
+    """
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(errno.EBUSY, f"{holder} has taken the session over")
+        self.holder = holder
 
 
 class UnknownNodeError(SidecarError, ValueError):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.state_folder import make_private_folder, sync_folder
-from sidecar.runtime.store.errors import StoreUnavailable
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 
 _BLOCK: Final = 65_536
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -227,6 +227,7 @@ class LineWriter:
 
         Raises:
             StoreUnavailable: the lines wait for the next write.
+            SessionLockedError: another one has taken the session over; nothing is written any more.
         """
         self.hold(lines)
         write = asyncio.ensure_future(self._drain())
@@ -258,6 +259,9 @@ class LineWriter:
                         raise
                     encode = self.whole()
                     await asyncio.to_thread(lambda: self._append(encode()))
+            except TakenOverError as error:
+                self._waiting.clear()  # they must not be merged into what another one writes
+                raise SessionLockedError(self._session_id, None, error.holder) from error
             except OSError as error:
                 raise StoreUnavailable(self._session_id, error) from error
             del self._waiting[: len(batch)]

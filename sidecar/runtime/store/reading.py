@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from sidecar.conversation import Entry, kind_by_role
@@ -22,8 +21,7 @@ from sidecar.runtime.store.codec import (
     records_of,
 )
 from sidecar.runtime.store.dag import Clock, SessionGraph
-from sidecar.runtime.store.errors import StoreUnavailable
-from sidecar.runtime.store.lines import Line, read_lines
+from sidecar.runtime.store.lines import Line
 from sidecar.runtime.wire import is_blank, pair_results
 
 _MAX_REPORTED: Final = 20
@@ -59,28 +57,22 @@ class StoredSession:
 
 
 def read_session(
-    path: Path,
+    lines: Iterable[Line],
     session_id: str,
     clock: Clock,
     migrators: Sequence[Migrator] = (),
     recognise: RecogniseKind = kind_by_role,
 ) -> StoredSession:
-    """Return the session in the file *path*, empty when there is no such file.
+    """Return the session that *lines* tell, empty when there are none.
 
     Damaged lines are left out and reported. A line with a wrong checksum is reported and only its nodes are
     used; a node with a changed content is reported too, which its id shows. A node with a lost parent follows
     the node before it in the file. *recognise* returns the kind of a turn that an earlier version stored
     without one.
-
-    Raises:
-        StoreUnavailable: the file is there and cannot be read.
     """
     reader = _Reader(migrators, recognise)
-    try:
-        for line in read_lines(path):
-            reader.take(line)
-    except OSError as error:
-        raise StoreUnavailable(session_id, error) from error
+    for line in lines:
+        reader.take(line)
     graph = SessionGraph(session_id, clock)
     rewired = reader.rewire_parents()
     graph.hydrate(reader.nodes.values(), reader.tip, rewired, reader.entries)

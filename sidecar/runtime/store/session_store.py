@@ -12,7 +12,6 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,11 +19,20 @@ from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
+from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import LineWriter, append_to, is_sound, open_file, parse_line, torn_path
+from sidecar.runtime.store.lines import (
+    Line,
+    append_to,
+    is_sound,
+    open_file,
+    parse_line,
+    read_lines,
+    torn_path,
+)
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
+from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
 
 _SUFFIX: Final = ".jsonl"
@@ -33,21 +41,11 @@ _GROWTH: Final = 8
 _MAY_HOLD_META: Final = (b'{"type":"meta"', b'{"type":"batch"')
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSummary:
-    """*meta* is the newest meta record, None where there is none; *modified_ms* is in epoch milliseconds."""
-
-    session_id: str
-    meta: Mapping[str, Any] | None
-    modified_ms: int
-    size_bytes: int
-
-
 class SessionStore:
     """The sessions stored under *root*, which is made when something is first written.
 
     *migrators* run over every record on load, in order. *recognise* returns the kind of a turn that
-    an earlier version stored without one.
+    an earlier version stored without one. A hold of a file is never lost, so *on_lost* is never called.
     """
 
     def __init__(
@@ -62,8 +60,8 @@ class SessionStore:
         self._migrators = tuple(migrators)
         self._clock = clock
         self._recognise = recognise
-        self._writers: dict[str, LineWriter] = {}
-        self._settling = asyncio.Lock()
+        self._writers = SessionWriters(lambda session_id: append_to(self._path(session_id)), self.hold)
+        self.on_lost: LostHandler | None = None
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
         """Store *node* and make it the head: one write of two lines.
@@ -72,7 +70,7 @@ class SessionStore:
             StoreUnavailable: the lines wait and go with the next write to this session.
         """
         lines = (encode_line(node_record(node)), encode_line(head_record(node.id)))
-        await self._writer(session_id).write(lines)
+        await self._writers.of(session_id).write(lines)
 
     async def load_session(self, session_id: str) -> SessionGraph:
         """Return the graph of *session_id*, empty when nothing is stored; see :meth:`open` for reports."""
@@ -94,30 +92,27 @@ class SessionStore:
 
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not. Its holder should hold :meth:`lock` too."""
-        return SessionJournal(self._writer(session_id), lambda: self._read(session_id))
+        return SessionJournal(self._writers.of(session_id), lambda: self._read(session_id))
 
     def close(self, session_id: str) -> None:
         """Let go of the journal of *session_id*; lines that could not be written wait for the next one."""
-        writer = self._writers.get(session_id)
-        if writer is not None:
-            writer.whole = None
-            if not writer.n_waiting:
-                del self._writers[session_id]
+        self._writers.close(session_id)
 
     async def write_waiting(self, session_id: str) -> None:
         """Write the lines that wait since *session_id* was closed. Raises StoreUnavailable."""
-        writer = self._writers.get(session_id)
-        if writer is not None and writer.n_waiting:
-            await writer.settle()
+        await self._writers.write_waiting(session_id)
 
     async def settle(self) -> None:
         """Write the waiting lines of closed sessions, and keep them where that fails again."""
-        async with self._settling:
-            for session_id, writer in tuple(self._writers.items()):
-                if writer.whole is None and writer.n_waiting:
-                    with suppress(SessionLockedError, StoreUnavailable), self.lock(session_id):
-                        await writer.settle()
-                        self.close(session_id)
+        await self._writers.settle()
+
+    async def aclose(self) -> None:
+        """Settle; there is nothing else to let go of."""
+        await self.settle()
+
+    async def hold(self, session_id: str) -> SessionLock:
+        """Take the right to write *session_id*, as :meth:`lock`."""
+        return self.lock(session_id)
 
     def lock(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*; a dead process's is taken over.
@@ -143,9 +138,7 @@ class SessionStore:
             StoreUnavailable: it cannot be removed.
         """
         with self.lock(session_id):
-            writer = self._writers.pop(session_id, None)
-            if writer is not None:
-                await writer.abandon()
+            await self._writers.abandon(session_id)
             return await asyncio.to_thread(self._remove, session_id)
 
     async def summary(self, session_id: str) -> StoredSummary | None:
@@ -164,15 +157,32 @@ class SessionStore:
     def _path(self, session_id: str) -> Path:
         return self._root / f"{stem_of(session_id)}{_SUFFIX}"
 
-    def _writer(self, session_id: str) -> LineWriter:
-        writer = self._writers.get(session_id)
-        if writer is None:
-            writer = self._writers[session_id] = LineWriter(session_id, append_to(self._path(session_id)))
-        return writer
+    async def read_raw(self, session_id: str) -> bytes:
+        """Return the sound records of *session_id* as sealed lines, one a record.
+
+        Raises:
+            StoreUnavailable: the file is there and cannot be read.
+        """
+
+        def read() -> bytes:
+            sound = (line.record for line in self._lines(session_id) if line.is_sound is not False)
+            return b"".join(encode_line(each) for record in sound if record for each in records_of(record))
+
+        return await asyncio.to_thread(read)
+
+    async def write_raw(self, session_id: str, lines: bytes) -> None:
+        """Append sealed *lines* to *session_id*. Raises StoreUnavailable."""
+        await self._writers.of(session_id).write([lines])
 
     def _read(self, session_id: str) -> StoredSession:
-        path = self._path(session_id)
-        return read_session(path, session_id, self._clock, self._migrators, self._recognise)
+        lines = self._lines(session_id)
+        return read_session(lines, session_id, self._clock, self._migrators, self._recognise)
+
+    def _lines(self, session_id: str) -> Iterator[Line]:
+        try:
+            yield from read_lines(self._path(session_id))
+        except OSError as error:
+            raise StoreUnavailable(session_id, error) from error
 
     def _files(self) -> Iterator[tuple[str, Path]]:
         with suppress(FileNotFoundError, NotADirectoryError):

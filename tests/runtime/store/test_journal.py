@@ -23,7 +23,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, heal, journal_in_memory
-from sidecar.runtime.store.lines import LineWriter, append_lines
+from sidecar.runtime.store.lines import LineWriter, append_lines, read_lines
 from sidecar.runtime.store.reading import read_session
 
 Say = Callable[[str], UserTurn]
@@ -52,7 +52,9 @@ class Disk:
         self.writes.append(data)
 
     def journal(self, clock: Callable[[], int]) -> SessionJournal:
-        return SessionJournal(LineWriter("s", self.append), lambda: read_session(self.path, "s", clock))
+        return SessionJournal(
+            LineWriter("s", self.append), lambda: read_session(read_lines(self.path), "s", clock)
+        )
 
 
 @pytest.fixture

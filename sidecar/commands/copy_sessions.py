@@ -1,0 +1,61 @@
+"""``sidecar sessions copy``: copies sessions between files and a database, and reads each copy back."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from typing import Final
+
+from sidecar._internal.env import indusagi_home
+from sidecar._internal.errors import SidecarError
+from sidecar.boot import place_of_sessions
+from sidecar.commands.terminal import Screen
+from sidecar.llmgateway.config import read_settings
+from sidecar.runtime.store import SessionPlace
+from sidecar.runtime.store.copying import CopyOutcome, copy_session
+
+FILES: Final = "files"
+_WORDS: Final[dict[CopyOutcome, str]] = {
+    "copied": "copied",
+    "continued": "brought up to date",
+    "there": "there already",
+    "differs": "left alone, because another session of that id is there",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    """Copy every session and return 0 when each is in both places."""
+    screen, home = Screen(sys.stderr), indusagi_home()
+    source = options.source or read_settings(home).store or FILES
+    try:
+        places = [place_of_sessions(home, None if each == FILES else each) for each in (source, options.to)]
+        if source == options.to:
+            screen.problem(f"sidecar sessions copy: the sessions are in {FILES} already; choose another --to")
+            return 2
+        return asyncio.run(_copy_all(places[0], places[1], screen))
+    except SidecarError as error:
+        screen.problem(f"sidecar sessions copy: {error.message}; {error.hint}")
+        return 1
+
+
+async def _copy_all(source: SessionPlace, target: SessionPlace, screen: Screen) -> int:
+    outcomes: Counter[CopyOutcome] = Counter()
+    n_failed = 0
+    try:
+        for summary in await source.summaries():
+            try:
+                outcomes[await copy_session(source, target, summary.session_id)] += 1
+            except SidecarError as error:
+                n_failed += 1
+                screen.problem(f"{summary.session_id}: {error.message}")
+    finally:
+        await target.aclose()
+        await source.aclose()
+    for outcome, words in _WORDS.items():
+        if outcomes[outcome]:
+            screen.note(f"{outcomes[outcome]} {words}")
+    if n_failed:
+        screen.note(f"{n_failed} failed; the same command goes on with them")
+    return 1 if n_failed or outcomes["differs"] else 0

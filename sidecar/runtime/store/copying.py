@@ -1,0 +1,57 @@
+"""Copies of sessions from one place to another, record by record, and read back."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from sidecar._internal.errors import SidecarError
+from sidecar.runtime.store.place import SessionPlace
+
+CopyOutcome: TypeAlias = Literal["copied", "continued", "there", "differs"]
+"""It was copied; its new records were added to an older copy; the same is there; something else is there."""
+
+
+class CopyDiffersError(SidecarError):
+    """The copy of a session differs from the session."""
+
+    kind = "storeUnavailable"
+
+
+async def copy_session(source: SessionPlace, target: SessionPlace, session_id: str) -> CopyOutcome:
+    """Copy *session_id*, which stays in *source*; another session of its id in *target* is left as it is.
+
+    Nobody may write it meanwhile, in either place. A copy that was broken off is continued by the next one.
+
+    Raises:
+        SessionLockedError: somebody has it open, here or there.
+        StoreUnavailable: a place does not answer.
+        CopyDiffersError: the copy is there and differs.
+    """
+    held = await source.hold(session_id)
+    try:
+        records = await source.read_raw(session_id)
+        held_there = await target.hold(session_id)
+        try:
+            return await write_missing(records, target, session_id)
+        finally:
+            target.close(session_id)
+            held_there.release()
+    finally:
+        held.release()
+
+
+async def write_missing(records: bytes, target: SessionPlace, session_id: str) -> CopyOutcome:
+    """Append the lines of *records* that *target* has not, and read all of them back."""
+    lines, there = _split(records), _split(await target.read_raw(session_id))
+    if there == lines:
+        return "there"
+    if there != lines[: len(there)]:
+        return "differs"
+    await target.write_raw(session_id, b"".join(lines[len(there) :]))
+    if _split(await target.read_raw(session_id)) != lines:
+        raise CopyDiffersError(f"the copy of session {session_id!r} is not what was written", sid=session_id)
+    return "continued" if there else "copied"
+
+
+def _split(records: bytes) -> list[bytes]:
+    return records.splitlines(keepends=True)

@@ -1,0 +1,154 @@
+"""The contract of a place where sessions are kept: a folder of files, or a database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
+from sidecar.runtime.store.journal import SessionJournal
+from sidecar.runtime.store.lines import Append, LineWriter
+from sidecar.runtime.store.reading import StoredSession
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A stored session in short.
+
+    *meta* is the newest meta record, None where there is none; *modified_ms* is in epoch milliseconds;
+    *writer* names the machine and process that has the session open, where the place knows it.
+    """
+
+    session_id: str
+    meta: Mapping[str, Any] | None
+    modified_ms: int
+    size_bytes: int
+    writer: str | None = None
+
+
+class Hold(Protocol):
+    """The right to write one session, until it is released; a second release does nothing."""
+
+    def release(self) -> None:
+        """Let another holder have it."""
+        ...
+
+
+LostHandler: TypeAlias = Callable[[str, str], None]
+"""Called on the event loop with a session id and who has it now, when a hold was lost. It must not raise."""
+
+
+class SessionPlace(Protocol):
+    """A place where sessions are kept. One holder writes a session; readers need no hold."""
+
+    on_lost: LostHandler | None
+
+    async def hold(self, session_id: str) -> Hold:
+        """Take the right to write *session_id*; that of a holder which died is taken over.
+
+        Raises:
+            SessionLockedError: another holder has it.
+            StoreUnavailable: the place does not answer.
+        """
+        ...
+
+    def journal(self, session_id: str) -> SessionJournal:
+        """Return the journal of *session_id*, stored or not."""
+        ...
+
+    def close(self, session_id: str) -> None:
+        """Let go of the journal of *session_id*; lines that could not be written wait for the next one."""
+        ...
+
+    async def write_waiting(self, session_id: str) -> None:
+        """Write the lines that wait since *session_id* was closed. Raises StoreUnavailable."""
+        ...
+
+    async def settle(self) -> None:
+        """Write the waiting lines of closed sessions, and keep them where that fails again."""
+        ...
+
+    async def aclose(self) -> None:
+        """Settle, and close all connections."""
+        ...
+
+    async def open(self, session_id: str) -> StoredSession:
+        """Return the stored *session_id*, empty when there is none. Raises StoreUnavailable."""
+        ...
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether anything is stored under *session_id*."""
+        ...
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove *session_id* for good and say whether there was anything; raises as :meth:`hold`."""
+        ...
+
+    async def summaries(self) -> list[StoredSummary]:
+        """Return the summaries of all sessions, the newest first."""
+        ...
+
+    async def read_raw(self, session_id: str) -> bytes:
+        """Return the sound records of *session_id* as sealed lines, one a record. Raises StoreUnavailable."""
+        ...
+
+    async def write_raw(self, session_id: str, lines: bytes) -> None:
+        """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
+        ...
+
+
+class SessionWriters:
+    """The writers of a place, one a session; a closed session's stays while lines of it wait.
+
+    Args:
+        append_to: returns the append of a session.
+        hold: takes the right to write a session, as :meth:`SessionPlace.hold`.
+    """
+
+    def __init__(self, append_to: Callable[[str], Append], hold: Callable[[str], Awaitable[Hold]]) -> None:
+        self._append_to = append_to
+        self._hold = hold
+        self._writers: dict[str, LineWriter] = {}
+        self._settling = asyncio.Lock()
+
+    def of(self, session_id: str) -> LineWriter:
+        """Return the writer of *session_id*."""
+        if session_id not in self._writers:
+            self._writers[session_id] = LineWriter(session_id, self._append_to(session_id))
+        return self._writers[session_id]
+
+    def close(self, session_id: str) -> None:
+        """Forget the writer of *session_id* unless lines wait."""
+        writer = self._writers.get(session_id)
+        if writer is not None:
+            writer.whole = None
+            if not writer.n_waiting:
+                del self._writers[session_id]
+
+    async def write_waiting(self, session_id: str) -> None:
+        """Write the lines of *session_id* that wait. Raises StoreUnavailable."""
+        writer = self._writers.get(session_id)
+        if writer is not None and writer.n_waiting:
+            await writer.settle()
+
+    async def settle(self) -> None:
+        """Write the waiting lines of closed sessions, and keep them where that fails again."""
+        async with self._settling:
+            for session_id, writer in tuple(self._writers.items()):
+                if writer.whole is None and writer.n_waiting:
+                    with suppress(SessionLockedError, StoreUnavailable):
+                        held = await self._hold(session_id)
+                        try:
+                            await writer.settle()
+                            self.close(session_id)
+                        finally:
+                            held.release()
+
+    async def abandon(self, session_id: str) -> None:
+        """Drop the lines of *session_id* that wait, and its writer."""
+        writer = self._writers.pop(session_id, None)
+        if writer is not None:
+            await writer.abandon()

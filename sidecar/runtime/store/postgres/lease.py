@@ -1,0 +1,252 @@
+"""One writer a session, over machines: leases with fencing tokens.
+
+A lease is taken for half a minute and kept by a heartbeat. The clock is the database's own, so clocks that
+differ between machines mean nothing. Every taking draws a new token, and every write names the token of its
+lease: a daemon that was thought dead, and wakes up after another one took over, writes nothing. It learns of
+the loss from the refused write or the next heartbeat, whichever comes first. The lease of a process that died
+on this machine is taken over at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from uuid import getnode
+
+import msgspec
+import psutil
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
+from sidecar.runtime.store.place import LostHandler
+from sidecar.runtime.store.postgres.database import Database, DatabaseError
+
+LEASE_S: Final = 30.0
+_BEATS: Final = 3
+"""Heartbeats in the time of a lease."""
+
+_TAKE: Final = """
+INSERT INTO sidecar.sessions AS s (id, lease_token, lease_holder, leased_until)
+VALUES (%(id)s, nextval('sidecar.lease_tokens'), %(holder)s,
+        clock_timestamp() + %(seconds)s * interval '1 s')
+ON CONFLICT (owner, id) DO UPDATE
+SET lease_token = excluded.lease_token, lease_holder = excluded.lease_holder,
+    leased_until = excluded.leased_until
+WHERE s.leased_until < clock_timestamp() OR s.lease_holder = %(dead)s
+RETURNING lease_token, n_records
+"""
+_HOLDER: Final = "SELECT lease_holder FROM sidecar.sessions WHERE owner = current_user AND id = %s"
+_KEEP: Final = """
+UPDATE sidecar.sessions AS s SET leased_until = clock_timestamp() + %s * interval '1 s'
+FROM unnest(%s::text[], %s::bigint[]) AS mine(id, token)
+WHERE s.owner = current_user AND s.id = mine.id AND s.lease_token = mine.token
+RETURNING s.id
+"""
+_RELEASE: Final = """
+UPDATE sidecar.sessions SET leased_until = '-infinity', lease_holder = ''
+WHERE owner = current_user AND id = %s AND lease_token = %s
+"""
+_DROP_EMPTY: Final = """
+DELETE FROM sidecar.sessions
+WHERE owner = current_user AND id = %s AND lease_token = %s AND n_records = 0
+"""
+
+
+class Lease:
+    """The right to write one session. *n_records* is how many records it had; *is_lost* never turns back."""
+
+    def __init__(self, session_id: str, token: int, n_records: int, release: Callable[[Lease], None]) -> None:
+        self.session_id = session_id
+        self.token = token
+        self.n_records = n_records
+        self.is_lost = False
+        self._release = release
+
+    def release(self) -> None:
+        """Let another daemon have it; a second call does nothing."""
+        self._release(self)
+
+
+class Leases:
+    """The leases of this daemon, and their heartbeat.
+
+    Attributes:
+        on_lost: called once for each lease that another daemon took over.
+    """
+
+    def __init__(self, database: Database, seconds: float = LEASE_S) -> None:
+        self.on_lost: LostHandler | None = None
+        self._database = database
+        self._seconds = seconds
+        self._holder = describe_self()
+        self._held: dict[str, Lease] = {}
+        self._heart: asyncio.Task[None] | None = None
+        self._releasing: dict[str, asyncio.Task[None]] = {}
+
+    def find(self, session_id: str) -> Lease | None:
+        """Return the lease of *session_id*, None when this daemon has none."""
+        return self._held.get(session_id)
+
+    async def take(self, session_id: str) -> Lease:
+        """Take the lease of *session_id*; one that has run out is taken over.
+
+        Raises:
+            SessionLockedError: another daemon, or another holder here, has it.
+            StoreUnavailable: the database does not answer.
+        """
+        if session_id in self._releasing:
+            await asyncio.wait([self._releasing[session_id]])
+        lease = await asyncio.to_thread(self.take_now, session_id)
+        if self._heart is None or self._heart.done():
+            self._heart = asyncio.create_task(self._beat())
+        return lease
+
+    def take_now(self, session_id: str) -> Lease:
+        """Take the lease as :meth:`take`, but block, and without a heartbeat until the next one is taken."""
+        try:
+            row, holder = self._try_to_take(session_id, dead="")
+            if row is None and is_dead_here(holder, self._holder):
+                row, holder = self._try_to_take(session_id, dead=holder)
+        except DatabaseError as error:
+            raise StoreUnavailable(session_id, error) from error
+        if row is None:
+            raise SessionLockedError(session_id, pid_of(holder, self._holder), name_of(holder))
+        lease = Lease(session_id, int(row[0]), int(row[1]), self._let_go)
+        self._held[session_id] = lease
+        return lease
+
+    def lose(self, lease: Lease, holder: str) -> None:
+        """Give *lease* up, which *holder* has now. On the event loop."""
+        if not lease.is_lost:
+            lease.is_lost = True
+            if self._held.get(lease.session_id) is lease:
+                del self._held[lease.session_id]
+            if self.on_lost is not None:
+                self.on_lost(lease.session_id, holder)
+
+    async def settle(self) -> None:
+        """Wait until the released leases are free."""
+        if self._releasing:
+            await asyncio.wait(self._releasing.values())
+        if not self._held and self._heart is not None:
+            self._heart.cancel()
+            self._heart = None
+
+    def _try_to_take(self, session_id: str, dead: str) -> tuple[TupleRow | None, str]:
+        """Return the token and count of the new lease, or None for a lease of another, and its holder."""
+        values = {"id": session_id, "holder": self._holder, "seconds": self._seconds, "dead": dead}
+
+        def take(connection: Connection[TupleRow]) -> tuple[TupleRow | None, str]:
+            row = connection.execute(_TAKE, values).fetchone()
+            others = connection.execute(_HOLDER, (session_id,)).fetchall()
+            return row, str(others[0][0]) if others else ""
+
+        return self._database.transact(take)
+
+    def _let_go(self, lease: Lease) -> None:
+        if self._held.get(lease.session_id) is not lease:
+            return
+        del self._held[lease.session_id]
+        task = asyncio.create_task(asyncio.to_thread(self._free, lease))
+        self._releasing[lease.session_id] = task
+        task.add_done_callback(lambda _: self._releasing.pop(lease.session_id, None))
+
+    def _free(self, lease: Lease) -> None:
+        key = (lease.session_id, lease.token)
+        # Without an answer the lease runs out by itself.
+        with suppress(DatabaseError):
+            self._database.transact(
+                lambda connection: [connection.execute(each, key) for each in (_DROP_EMPTY, _RELEASE)]
+            )
+
+    async def _beat(self) -> None:
+        while self._held:
+            await asyncio.sleep(self._seconds / _BEATS)
+            leases = tuple(self._held.values())
+            with suppress(
+                DatabaseError
+            ):  # tried again with the next beat; the token still guards every write
+                kept = await asyncio.to_thread(self._keep, leases)
+                for lease in leases:
+                    if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
+                        holder = await asyncio.to_thread(self.find_holder, lease.session_id)
+                        self.lose(lease, holder)
+
+    def _keep(self, leases: tuple[Lease, ...]) -> set[str]:
+        ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
+        rows = self._database.transact(
+            lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall()
+        )
+        return {row[0] for row in rows}
+
+    def find_holder(self, session_id: str) -> str:
+        """Return the name of the writer of *session_id*. Blocks. Raises DatabaseError."""
+        row = self._database.transact(
+            lambda connection: connection.execute(_HOLDER, (session_id,)).fetchone()
+        )
+        return name_of(str(row[0])) if row is not None else "another daemon"
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """A process as it is stored. *machine* tells machines and containers apart where their names do not."""
+
+    host: str
+    pid: int
+    started: float
+    machine: str
+
+
+def describe_self() -> str:
+    """Return this process as the holder of a lease."""
+    machine = f"{getnode():x} {int(psutil.boot_time())}"
+    if sys.platform == "linux":  # where a container may have the name and the address of another one
+        with suppress(OSError):
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+            machine = f"{boot.strip()} {os.readlink('/proc/self/ns/pid')}"
+    started = psutil.Process().create_time()
+    return msgspec.json.encode(_Holder(platform.node()[:100], os.getpid(), started, machine)).decode()
+
+
+def _parse(holder: str) -> _Holder | None:
+    try:
+        return msgspec.json.decode(holder, type=_Holder)
+    except ValueError:
+        return None
+
+
+def name_of(holder: str) -> str:
+    """Return the stored *holder* of a lease in words.
+
+    >>> name_of('{"host":"box","pid":7,"started":1.5,"machine":"m"}')
+    'process 7 on box'
+    >>> name_of("")
+    'another daemon'
+    """
+    found = _parse(holder)
+    return "another daemon" if found is None else f"process {found.pid} on {found.host}"
+
+
+def pid_of(holder: str, own: str) -> int | None:
+    """Return the process of *holder*, if it is on the machine of *own*; None where that is not known."""
+    found, here = _parse(holder), _parse(own)
+    return found.pid if found is not None and here is not None and found.machine == here.machine else None
+
+
+def is_dead_here(holder: str, own: str) -> bool:
+    """Whether *holder* was a process on the machine of *own* that has ended."""
+    found, pid = _parse(holder), pid_of(holder, own)
+    if found is None or pid is None:
+        return False
+    try:
+        return abs(psutil.Process(pid).create_time() - found.started) > 1
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False

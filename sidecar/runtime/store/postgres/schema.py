@@ -1,0 +1,113 @@
+"""The tables, as migrations by number. They go forwards only, one daemon at a time.
+
+A row belongs to the database role that wrote it, and row-level security shows it to no other role. Superusers
+see everything, as everywhere in PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+_LOCK: Final = 0x51DECA2
+"""The advisory lock of whoever migrates."""
+
+_FIRST: Final = """
+CREATE TABLE sidecar.sessions (
+  owner text NOT NULL DEFAULT current_user,
+  id text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  modified_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  meta text,
+  n_records bigint NOT NULL DEFAULT 0,
+  n_bytes bigint NOT NULL DEFAULT 0,
+  lease_token bigint NOT NULL DEFAULT 0,
+  lease_holder text NOT NULL DEFAULT '',
+  leased_until timestamptz NOT NULL DEFAULT '-infinity',
+  followed_until timestamptz NOT NULL DEFAULT '-infinity',
+  PRIMARY KEY (owner, id)
+);
+CREATE INDEX sessions_newest ON sidecar.sessions (owner, modified_at DESC);
+
+CREATE TABLE sidecar.nodes (
+  owner text NOT NULL DEFAULT current_user,
+  id text NOT NULL,
+  body text NOT NULL,
+  words tsvector NOT NULL,
+  PRIMARY KEY (owner, id)
+);
+CREATE INDEX nodes_words ON sidecar.nodes USING gin (words);
+
+CREATE TABLE sidecar.records (
+  owner text NOT NULL DEFAULT current_user,
+  session text NOT NULL,
+  n bigint NOT NULL,
+  node text,
+  body text NOT NULL,
+  PRIMARY KEY (owner, session, n),
+  FOREIGN KEY (owner, session) REFERENCES sidecar.sessions ON DELETE CASCADE
+);
+CREATE INDEX records_of_node ON sidecar.records (owner, node) WHERE node IS NOT NULL;
+
+CREATE SEQUENCE sidecar.lease_tokens;
+"""
+_TABLES: Final = ("sessions", "nodes", "records")
+_OWN_ROWS: Final = """
+ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON sidecar.{0}
+  USING (owner = current_user::text) WITH CHECK (owner = current_user::text);
+GRANT SELECT, INSERT, UPDATE, DELETE ON sidecar.{0} TO PUBLIC;
+"""
+_FOR_ALL: Final = """
+GRANT USAGE ON SCHEMA sidecar TO PUBLIC;
+GRANT USAGE ON SEQUENCE sidecar.lease_tokens TO PUBLIC;
+GRANT SELECT ON sidecar.migrations TO PUBLIC;
+"""
+
+MIGRATIONS: Final = (_FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES) + _FOR_ALL,)
+"""The statements of each version of the tables, version 1 first. A released one never changes."""
+
+
+class NewerSchemaError(OSError):
+    """The tables were made by a newer version of this program."""
+
+    def __init__(self, found: int) -> None:
+        known = len(MIGRATIONS)
+        why = f"its tables are of version {found}, this program knows {known}; install a newer one"
+        super().__init__(errno.EPROTO, why)
+
+
+def migrate(connection: Connection[TupleRow]) -> None:
+    """Bring the tables to the newest version; nothing is written where they are.
+
+    Raises:
+        NewerSchemaError: they are newer than this program.
+    """
+    found = _version(connection)
+    if found < len(MIGRATIONS):
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            connection.execute("CREATE SCHEMA IF NOT EXISTS sidecar")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS sidecar.migrations"
+                " (version int PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT clock_timestamp())"
+            )
+            found = _version(connection)  # another daemon may have been first
+            for version, statements in enumerate(MIGRATIONS[found:], start=found + 1):
+                connection.execute(statements.encode())
+                connection.execute("INSERT INTO sidecar.migrations (version) VALUES (%s)", (version,))
+    if found > len(MIGRATIONS):
+        raise NewerSchemaError(found)
+
+
+def _version(connection: Connection[TupleRow]) -> int:
+    """Return the version of the tables, 0 where there are none."""
+    row = connection.execute("SELECT to_regclass('sidecar.migrations') IS NOT NULL").fetchone()
+    if row is None or not row[0]:
+        return 0
+    row = connection.execute("SELECT coalesce(max(version), 0) FROM sidecar.migrations").fetchone()
+    return int(row[0]) if row is not None else 0

@@ -1,0 +1,288 @@
+"""The sessions of one user in PostgreSQL.
+
+A write is one statement: it moves the session's count of records on from where this daemon left it, under
+the token of its lease, and adds the rows. A daemon that lost its lease writes nothing. When the answer to a
+write is lost with the connection, the count tells whether it was made, and it is not made twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from sidecar.conversation import kind_by_role
+from sidecar.runtime.contract import Migrator
+from sidecar.runtime.store.codec import RecogniseKind, encode_line
+from sidecar.runtime.store.dag import Clock, wall_clock_ms
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
+from sidecar.runtime.store.journal import SessionJournal
+from sidecar.runtime.store.lines import Append
+from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, name_of
+from sidecar.runtime.store.postgres.rows import Row, lines_of, newest_meta, rows_of
+from sidecar.runtime.store.reading import StoredSession, read_session
+
+_APPEND: Final = """
+WITH mine AS (
+  UPDATE sidecar.sessions
+  SET n_records = n_records + %(n)s, n_bytes = n_bytes + %(n_bytes)s, meta = coalesce(%(meta)s, meta),
+      modified_at = clock_timestamp()
+  WHERE owner = current_user AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
+  RETURNING followed_until > clock_timestamp() AS is_followed
+), new_nodes AS (
+  INSERT INTO sidecar.nodes (id, body, words)
+  SELECT node.id, node.body, to_tsvector('simple', node.words)
+  FROM mine, unnest(%(nodes)s::text[], %(contents)s::text[], %(words)s::text[]) AS node(id, body, words)
+  WHERE node.id IS NOT NULL
+  ON CONFLICT DO NOTHING
+), new_records AS (
+  INSERT INTO sidecar.records (session, n, node, body)
+  SELECT %(id)s, %(at)s + record.n, record.node, record.body
+  FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[]) WITH ORDINALITY AS record(node, body, n)
+)
+SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
+"""
+_STANDS: Final = """
+SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = current_user AND id = %s
+"""
+_READ: Final = """
+SELECT record.body, node.body
+FROM sidecar.records AS record
+LEFT JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node
+WHERE record.owner = current_user AND record.session = %s
+ORDER BY record.n
+"""
+_SUMMARIES: Final = """
+SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
+       CASE WHEN leased_until > clock_timestamp() THEN lease_holder ELSE '' END
+FROM sidecar.sessions
+WHERE owner = current_user AND n_records > 0
+ORDER BY modified_at DESC
+"""
+_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = current_user AND id = %s RETURNING n_records"
+_DROP_NODES: Final = """
+DELETE FROM sidecar.nodes AS node
+WHERE node.owner = current_user AND node.id = ANY(%s) AND NOT EXISTS (
+  SELECT FROM sidecar.records AS record WHERE record.owner = node.owner AND record.node = node.id
+)
+"""
+_NODES_OF: Final = """
+SELECT DISTINCT node FROM sidecar.records WHERE owner = current_user AND session = %s AND node IS NOT NULL
+"""
+
+
+class PostgresStore:
+    """The sessions in the database *conninfo*, a libpq connection string or address; a ``SessionPlace``.
+
+    *migrators* and *recognise* are as for ``SessionStore``; a lease lasts *lease_s* seconds without a
+    heartbeat. Nothing is connected before the first call.
+
+    Attributes:
+        database: its connections.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        migrators: Sequence[Migrator] = (),
+        *,
+        clock: Clock = wall_clock_ms,
+        recognise: RecogniseKind = kind_by_role,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self.database = Database(conninfo)
+        self._leases = Leases(self.database, lease_s)
+        self._writers = SessionWriters(self._append_to, self.hold)
+        self._migrators = tuple(migrators)
+        self._clock = clock
+        self._recognise = recognise
+
+    @property
+    def on_lost(self) -> LostHandler | None:
+        """Called when another daemon has taken a session over."""
+        return self._leases.on_lost
+
+    @on_lost.setter
+    def on_lost(self, handler: LostHandler | None) -> None:
+        self._leases.on_lost = handler
+
+    async def hold(self, session_id: str) -> Lease:
+        """Take the lease of *session_id*. Raises as ``Leases.take``."""
+        return await self._leases.take(session_id)
+
+    def journal(self, session_id: str) -> SessionJournal:
+        """Return the journal of *session_id*, stored or not."""
+        return SessionJournal(self._writers.of(session_id), lambda: self._read(session_id))
+
+    def close(self, session_id: str) -> None:
+        """Let go of the journal of *session_id*; records that could not be written wait for the next one."""
+        self._writers.close(session_id)
+
+    async def write_waiting(self, session_id: str) -> None:
+        """Write the records that wait since *session_id* was closed. Raises StoreUnavailable."""
+        await self._writers.write_waiting(session_id)
+
+    async def settle(self) -> None:
+        """Write the waiting records of closed sessions, and wait until released leases are free."""
+        await self._writers.settle()
+        await self._leases.settle()
+
+    async def aclose(self) -> None:
+        """Settle, and close every connection."""
+        await self.settle()
+        await asyncio.to_thread(self.database.close)
+
+    async def open(self, session_id: str) -> StoredSession:
+        """Return the stored *session_id*, empty when there is none. Raises StoreUnavailable."""
+        return await asyncio.to_thread(self._read, session_id)
+
+    async def exists(self, session_id: str) -> bool:
+        """Whether anything is stored under *session_id*. Raises StoreUnavailable."""
+        row = await asyncio.to_thread(self._query, session_id, _STANDS)
+        return bool(row) and row[0][1] > 0
+
+    async def delete(self, session_id: str) -> bool:
+        """Remove *session_id* for good, with the nodes that no other session shares; as ``SessionStore``."""
+        held = await self.hold(session_id)
+        try:
+            await self._writers.abandon(session_id)
+            return await asyncio.to_thread(self._remove, session_id)
+        finally:
+            held.release()
+
+    async def summaries(self) -> list[StoredSummary]:
+        """Return the summaries of all sessions, the newest first, with the holders of their leases."""
+
+        def read() -> list[StoredSummary]:
+            rows = self.database.transact(lambda connection: connection.execute(_SUMMARIES).fetchall())
+            return [
+                StoredSummary(
+                    sid,
+                    msgspec.json.decode(meta) if meta else None,
+                    at,
+                    size,
+                    name_of(holder) if holder else None,
+                )
+                for sid, meta, at, size, holder in rows
+            ]
+
+        try:
+            return await asyncio.to_thread(read)
+        except DatabaseError as error:
+            raise StoreUnavailable("*", error) from error
+
+    async def read_raw(self, session_id: str) -> bytes:
+        """Return the records of *session_id* as sealed lines. Raises StoreUnavailable."""
+
+        def read() -> bytes:
+            rows = self._query(session_id, _READ)
+            return b"".join(encode_line(line.record) for line in lines_of(rows) if line.record)
+
+        return await asyncio.to_thread(read)
+
+    async def write_raw(self, session_id: str, lines: bytes) -> None:
+        """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
+        await self._writers.of(session_id).write([lines])
+
+    def _read(self, session_id: str) -> StoredSession:
+        lines = lines_of(self._query(session_id, _READ))
+        return read_session(lines, session_id, self._clock, self._migrators, self._recognise)
+
+    def _query(self, session_id: str, query: str) -> list[TupleRow]:
+        try:
+            return self.database.transact(
+                lambda connection: connection.execute(query.encode(), (session_id,)).fetchall()
+            )
+        except DatabaseError as error:
+            raise StoreUnavailable(session_id, error) from error
+
+    def _remove(self, session_id: str) -> bool:
+        def remove(connection: Connection[TupleRow]) -> bool:
+            nodes = [row[0] for row in connection.execute(_NODES_OF, (session_id,)).fetchall()]
+            row = connection.execute(_DELETE, (session_id,)).fetchone()
+            connection.execute(_DROP_NODES, (nodes,))
+            return row is not None and row[0] > 0
+
+        try:
+            return self.database.transact(remove)
+        except DatabaseError as error:
+            raise StoreUnavailable(session_id, error) from error
+
+    def _append_to(self, session_id: str) -> Append:
+        loop, held = asyncio.get_running_loop(), self._leases.find(session_id)
+        n_stored, n_tried = (-1 if held is None else held.n_records), 0
+
+        def append(data: bytes) -> None:
+            nonlocal n_stored, n_tried
+            lease, rows = self._lease(session_id), rows_of(data)
+            at = lease.n_records if n_stored < 0 else n_stored
+            try:
+                self.database.transact(lambda connection: insert_rows(connection, lease, rows, at, n_tried))
+            except TakenOverError as error:
+                loop.call_soon_threadsafe(self._leases.lose, lease, error.holder)
+                raise
+            except DatabaseError:
+                n_stored, n_tried = at, len(rows)
+                raise
+            n_stored, n_tried = at + len(rows), 0
+
+        return append
+
+    def _lease(self, session_id: str) -> Lease:
+        """Return the lease for a write; a session that began while the database was away takes it now."""
+        lease = self._leases.find(session_id)
+        if lease is None:
+            try:
+                lease = self._leases.take_now(session_id)
+            except SessionLockedError as error:
+                raise TakenOverError(error.writer) from error
+            except StoreUnavailable as error:
+                raise DatabaseError(error.reason) from error
+        return lease
+
+
+def insert_rows(
+    connection: Connection[TupleRow], lease: Lease, rows: Sequence[Row], at: int, n_tried: int
+) -> None:
+    """Store *rows* behind the first *at* records; the first *n_tried* may be stored already.
+
+    Raises:
+        TakenOverError: another daemon has written the session since.
+    """
+    if n_tried and _count(connection, lease) == at + n_tried:
+        at, rows = at + n_tried, rows[n_tried:]
+    if not rows:
+        return
+    values = {
+        "id": lease.session_id,
+        "token": lease.token,
+        "at": at,
+        "n": len(rows),
+        "n_bytes": sum(len(row.body) + len(row.node) for row in rows),
+        "meta": newest_meta(rows),
+        "nodes": [row.node_id for row in rows],
+        "contents": [row.node for row in rows],
+        "words": [row.words for row in rows],
+        "bodies": [row.body for row in rows],
+    }
+    if connection.execute(_APPEND.encode(), values).fetchone() is None:
+        _count(connection, lease)
+        raise TakenOverError("another daemon")
+
+
+def _count(connection: Connection[TupleRow], lease: Lease) -> int:
+    """Return how many records the session of *lease* has. Raises TakenOverError."""
+    row = connection.execute(_STANDS.encode(), (lease.session_id,)).fetchone()
+    if row is None or row[0] != lease.token:
+        raise TakenOverError(name_of(row[2]) if row is not None else "another daemon")
+    return int(row[1])
+
+
+def _decode(meta: str | None) -> Mapping[str, Any] | None:
+    return None if meta is None else msgspec.json.decode(meta, type=dict[str, Any])

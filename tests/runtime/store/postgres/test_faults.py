@@ -1,0 +1,158 @@
+"""What a database can do to a daemon: restart, cut, stand by. Nothing is lost and nothing doubled."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.runtime.store import StoreUnavailable
+from sidecar.runtime.store.postgres.database import Database, DatabaseError
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
+    from sidecar.runtime.store.postgres.store import PostgresStore
+
+pytestmark = [pytest.mark.postgres, pytest.mark.processes]
+MakeStore = Callable[..., "PostgresStore"]
+
+
+def prompt(text: str) -> Entry:
+    return Entry(UserTurn((TextBlock(text),)), "user")
+
+
+async def shown(store: PostgresStore, sid: str = "s") -> list[str]:
+    graph = (await store.open(sid)).graph
+    turns = graph.path_to(graph.leaf) if graph.leaf is not None else ()
+    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
+async def test_turns_wait_while_the_server_is_away(
+    make_store: MakeStore, server: PostgresServer, how: signal.Signals
+) -> None:
+    store = make_store()
+    await store.hold("s")
+    journal = store.journal("s")
+    await journal.load()
+    await journal.append([prompt("before")])
+    server.stop(how)
+    try:
+        with pytest.raises(StoreUnavailable, match="the database does not answer"):
+            await journal.append([prompt("during")])
+    finally:
+        server.start()
+    await journal.append([prompt("after")])
+    assert await shown(store) == ["before", "during", "after"]
+
+
+async def test_a_session_that_begins_while_the_server_is_away_is_stored_later(
+    make_store: MakeStore, server: PostgresServer
+) -> None:
+    store = make_store()
+    server.stop()
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.hold("s")
+    finally:
+        server.start()
+    journal = store.journal("s")
+    await journal.load()
+    await journal.append([prompt("a")])
+    assert await shown(store) == ["a"]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_commit_whose_answer_is_lost_is_made_once(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, is_committed: bool
+) -> None:
+    store = make_store()
+    await store.hold("s")
+    journal = store.journal("s")
+    await journal.load()
+    await journal.append([prompt("a")])
+    transact = Database.transact
+
+    def cut(self: Database, work: Callable[[object], object]) -> object:
+        if is_committed:
+            transact(self, work)
+        raise DatabaseError("the database does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "transact", cut)
+        with pytest.raises(StoreUnavailable):
+            await journal.append([prompt("b")])
+    await journal.append([prompt("c")])
+    assert await shown(store) == ["a", "b", "c"]
+    assert (await store.open("s")).integrity.ok
+
+
+async def test_a_killed_connection_is_replaced(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    store = make_store()
+    await store.hold("s")
+    journal = store.journal("s")
+    await journal.load()
+    await journal.append([prompt("a")])
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    await journal.append([prompt("b")])
+    assert await shown(store) == ["a", "b"]
+
+
+async def test_a_database_that_takes_no_changes_is_told(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    store = make_store()
+    await store.hold("s")
+    journal = store.journal("s")
+    await journal.load()
+    server.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    with pytest.raises(StoreUnavailable, match="takes no changes"):
+        await journal.append([prompt("a")])
+    assert await shown(store) == []
+    server.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
+    server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
+    await journal.append([prompt("b")])
+    assert await shown(store) == ["a", "b"]
+
+
+async def test_what_waits_for_a_session_that_another_daemon_has_written_since_is_not_merged(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    ours, other = make_store(lease_s=3600), make_store()
+    held = await ours.hold("s")
+    journal = ours.journal("s")
+    await journal.load()
+    await journal.append([prompt("a")])
+    server.stop()
+    try:
+        with pytest.raises(StoreUnavailable):
+            await journal.append([prompt("b")])
+        ours.close("s")
+        held.release()
+        await ours._leases.settle()
+    finally:
+        server.start()
+    server.execute("UPDATE sidecar.sessions SET leased_until = '-infinity'", database)
+    theirs = await other.hold("s")
+    second = other.journal("s")
+    await second.load()
+    await second.append([prompt("c")])
+    theirs.release()
+    await other.settle()
+    await ours.settle()
+    assert await shown(other) == ["a", "c"]
+
+
+def test_a_password_is_never_told() -> None:
+    with pytest.raises(DatabaseError) as told:
+        Database("postgresql://ann:hunter2@127.0.0.1:9/x").transact(lambda connection: None)
+    assert "hunter2" not in str(told.value)
+    assert isinstance(told.value.__cause__, psycopg.Error)
