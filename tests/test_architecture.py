@@ -15,7 +15,7 @@ LAYERS = (
     ("cli", "__main__"),
     ("commands",),
     ("boot",),
-    ("attach",),
+    ("attach", "panel"),
     ("server", "acp"),
     ("service",),
     ("transport",),

@@ -60,6 +60,7 @@ TESTED_IN = {
     "llmgateway.routing": "llmgateway/test_registry.py",
     "llmgateway.scripted.*": "llmgateway/test_scripted.py",
     "memory": "test_architecture.py",
+    "panel.link": "panel/test_server.py",
     "permissions.arguments": "permissions/test_hostile.py",
     "permissions.checks": "permissions/test_hostile.py",
     "permissions.commands": "permissions/test_policy.py",

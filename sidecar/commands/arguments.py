@@ -155,6 +155,19 @@ _COMMANDS = (
         ),
     ),
     _Command(
+        name="panel",
+        summary="a conversation in the browser",
+        description="Serve the panel to this machine alone, and open it in the browser.",
+        epilog=help_texts.PANEL,
+        arguments=(
+            _arg(
+                "session", nargs="?", default="", help='the start of its id, or "last" (choose in the panel)'
+            ),
+            _SESSION[0],
+            _arg("--no-open", action="store_true", help="print the address and open no browser"),
+        ),
+    ),
+    _Command(
         name="run",
         summary="one prompt, the answer on stdout",
         description="Answer one prompt.",

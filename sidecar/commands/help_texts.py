@@ -8,6 +8,7 @@ MAIN: Final = """\
 start here:
   sidecar demo                     a demonstration on the current folder
   sidecar chat                     a conversation in the terminal
+  sidecar panel                    a conversation in the browser
   sidecar run "where is X parsed"  one question, the answer on stdout
   sidecar doctor                   a report about this machine
 
@@ -82,6 +83,20 @@ and with --plain it works line by line.
 
 exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
 130 ended with Ctrl-C."""
+
+PANEL: Final = """\
+examples:
+  sidecar panel              choose a conversation of this folder, or begin one
+  sidecar panel last         the newest conversation of this folder
+  sidecar panel --no-open    print the address, for a browser of your choice
+
+It joins the shared daemon, and starts it when it is not running. An editor with
+"serve --shared" has the same conversations at the same time. It listens on
+127.0.0.1 alone. The address holds a token, without which nothing is answered;
+give it to no one. It ends a minute after its last page is closed.
+
+exit codes: 0 the page was closed, 1 it could not listen, 2 wrong arguments or
+no such folder, 130 ended with Ctrl-C."""
 
 RUN: Final = """\
 examples:

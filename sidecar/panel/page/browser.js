@@ -1,0 +1,149 @@
+/**
+ * The panel as a page of its own: it reads the daemon's messages from a stream, and posts its own.
+ *
+ * The token comes in the fragment of the address, which no server is sent. It is kept for reloads of this tab, and
+ * taken out of the address, so that a copied address lets no one in.
+ */
+
+import { Panel } from "./panel.js";
+import { Rpc } from "./rpc.js";
+
+const RETRY_MS = [200, 1000, 3000, 5000];
+
+/** @typedef {import("./home.js").Home} Home */
+
+class Browser {
+  /** @type {string} */
+  #channel = "";
+  /** @type {string[]} */
+  #outgoing = [];
+  #isPosting = false;
+  #attempt = 0;
+  /** @type {Map<string, number | string>} */
+  #questions = new Map();
+  /** @type {Rpc} */
+  #rpc;
+
+  /** @param {string} token @param {HTMLElement} root */
+  constructor(token, root) {
+    this.token = token;
+    this.#rpc = this.#newRpc();
+    /** @type {Home} */
+    const home = {
+      kind: "browser",
+      request: (method, params) => this.#rpc.request(method, params),
+      ask: (method, params) => this.#rpc.request(method, params),
+      answer: (permissionId, answer) => this.#answer(permissionId, answer),
+      recall: () => JSON.parse(sessionStorage.getItem("state") ?? "{}"),
+      keep: (state) => sessionStorage.setItem("state", JSON.stringify(state)),
+      follow: () => {},
+      openFile: undefined,
+      openLink: undefined,
+      openComparison: undefined,
+      openDiff: undefined,
+      dropChip: undefined,
+    };
+    this.panel = new Panel(root, home);
+  }
+
+  /** Connect, and connect again whenever the connection ends. */
+  async stay() {
+    for (;;) {
+      const reason = await this.#connect().catch((/** @type {Error} */ error) => error.message);
+      this.#channel = "";
+      this.#questions.clear();
+      this.#rpc.close(reason);
+      this.#rpc = this.#newRpc();
+      this.panel.disconnected(reason);
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(this.#attempt++, RETRY_MS.length - 1)]));
+    }
+  }
+
+  #newRpc() {
+    return new Rpc((message) => this.#post(message), {
+      notified: (method, params) => this.panel.receive(method, params),
+      asked: (id, method, params) => {
+        if (method !== "sidecar/permission/request") return this.#rpc.refuse(method, id);
+        this.#questions.set(params.permissionId, id);
+        this.panel.askPermission(params);
+      },
+    });
+  }
+
+  /** @param {string} permissionId @param {object} answer */
+  #answer(permissionId, answer) {
+    const id = this.#questions.get(permissionId);
+    this.#questions.delete(permissionId);
+    if (id !== undefined) this.#rpc.respond(id, answer);
+  }
+
+  /** Read one stream to its end, and return why it ended. @returns {Promise<string>} */
+  async #connect() {
+    const response = await fetch("events", { method: "POST", headers: this.#headers() }).catch(() => {
+      throw new Error("the panel's server has ended; run sidecar panel again");
+    });
+    if (!response.ok || response.body === null) throw new Error(await response.text());
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return "the connection to the daemon has ended";
+      const lines = (rest + value).split("\n");
+      rest = /** @type {string} */ (lines.pop());
+      for (const line of lines) {
+        const message = JSON.parse(line);
+        if (message.panel === undefined) this.#rpc.receive(message);
+        else if (message.panel.over !== undefined) return message.panel.over;
+        else void this.#begin(message.panel);
+      }
+    }
+  }
+
+  /** @param {{ channel: string, folder: string, session: string }} greeting */
+  async #begin({ channel, folder, session }) {
+    this.#channel = channel;
+    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, compaction: {} };
+    const answer = await this.#rpc.request("initialize", {
+      processId: null,
+      rootUri: null,
+      clientInfo: { name: "sidecar-panel" },
+      capabilities: { experimental: { sidecar } },
+    });
+    this.#rpc.notify("initialized", {});
+    this.#attempt = 0;
+    await this.panel.connected({ folder, session, methods: answer.capabilities.experimental.sidecar.methods });
+  }
+
+  #headers() {
+    return { Authorization: `Bearer ${this.token}` };
+  }
+
+  /** Messages go out in order, as many at once as have gathered. @param {object} message */
+  #post(message) {
+    this.#outgoing.push(JSON.stringify(message));
+    if (!this.#isPosting) void this.#postAll();
+  }
+
+  async #postAll() {
+    this.#isPosting = true;
+    try {
+      while (this.#outgoing.length > 0 && this.#channel !== "") {
+        const body = this.#outgoing.splice(0).join("\n");
+        await fetch(`send/${this.#channel}`, { method: "POST", headers: this.#headers(), body });
+      }
+    } catch {
+      // The stream has ended as well, and its end is reported there.
+    } finally {
+      this.#outgoing.length = 0;
+      this.#isPosting = false;
+    }
+  }
+}
+
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  sessionStorage.setItem("token", given);
+  history.replaceState(null, "", location.pathname);
+}
+const root = /** @type {HTMLElement} */ (document.getElementById("panel"));
+void new Browser(sessionStorage.getItem("token") ?? "", root).stay();

@@ -1,0 +1,189 @@
+/** Compactions: the card in the conversation, the preview before one, the facts, and the comparison after one. */
+
+import { compareLines, diffView, foldKept } from "./diff.js";
+import { button, fill, h, icon, openDialog, plural, shortPath, tokens, visible } from "./dom.js";
+import { markdown } from "./markdown.js";
+
+/** @typedef {import("./transcript.js").Compaction} Compaction */
+/** @typedef {import("../../../clients/typescript/src/protocol").Loss} Loss */
+/** @typedef {import("../../../clients/typescript/src/protocol").Plan} Plan */
+/** @typedef {import("../../../clients/typescript/src/protocol").NodeView} NodeView */
+
+const KINDS = /** @type {Record<string, string>} */ ({
+  request: "requests", rule: "rules", todo: "to-dos", question: "questions", decision: "decisions", outcome: "outcomes", modified: "changed files",
+  read: "read files", command: "commands", search: "searches", error: "errors", environment: "environment", name: "names",
+});
+const STATES = /** @type {Record<string, string>} */ ({ kept: "kept", shortened: "shortened", letGo: "let go" });
+const TRIGGERS = /** @type {Record<string, string>} */ ({ manual: "by hand", auto: "by itself", overflow: "after the window overflowed", undo: "undo", expand: "expanded" });
+
+/**
+ * @typedef {object} CompactionActions
+ * @property {import("./home.js").Home} home
+ * @property {() => string} sid
+ * @property {() => string} folder
+ * @property {(error: unknown) => void} fail
+ */
+
+/** Two bars, before and after. @param {number} before @param {number} after @param {number} [whole] */
+function bars(before, after, whole = before) {
+  const bar = (/** @type {string} */ name, /** @type {number} */ count) => {
+    const part = h("span", { class: `size-fill ${name}` });
+    part.style.width = `${Math.min(100, (100 * count) / Math.max(1, whole))}%`;
+    return h("div", { class: "size" }, h("span", { class: "size-name" }, name), h("span", { class: "size-bar" }, part), h("span", { class: "size-count" }, tokens(count)));
+  };
+  return h("div", { class: "sizes", role: "img", "aria-label": `before ${before.toLocaleString()} tokens, after ${after.toLocaleString()}` }, bar("before", before), bar("after", after));
+}
+
+/** @param {Loss | undefined} loss */
+function lossBar(loss) {
+  if (loss === undefined) return null;
+  const all = loss.kept + loss.shortened + loss.letGo;
+  if (all === 0) return null;
+  const part = (/** @type {string} */ name, /** @type {number} */ count) => {
+    const made = h("span", { class: `loss-part ${name}` });
+    made.style.width = `${(100 * count) / all}%`;
+    return made;
+  };
+  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} kept, ${loss.shortened} shortened, ${loss.letGo} let go`;
+  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("letGo", loss.letGo)), h("span", {}, text));
+}
+
+/**
+ * Return the card of a compaction.
+ * @param {import("./transcript.js").CompactionRow} row
+ * @param {CompactionActions} actions
+ */
+export function compactionCard(row, actions) {
+  const { compaction } = row;
+  const { home, fail } = actions;
+  const sid = actions.sid();
+  const run = (/** @type {() => Promise<unknown>} */ work) => () => void work().catch(fail);
+  const isDone = compaction.status === "completed";
+  const titles = /** @type {Record<string, string>} */ ({ in_progress: "Compacting the conversation", completed: compaction.trigger === "expand" ? "Originals are back" : "Compacted", noop: "Nothing to compact", failed: "The compaction failed", cancelled: "The compaction was cancelled", undone: "Compacted, and taken back" });
+  const head = h("div", { class: "card-head" }, compaction.status === "in_progress" ? h("span", { class: "spinner" }) : icon(compaction.status === "failed" ? "warn" : "fold"),
+    h("strong", {}, titles[compaction.status] ?? compaction.status), h("span", { class: "dim" }, [TRIGGERS[compaction.trigger] ?? compaction.trigger, compaction.engine, compaction.summarySource === "localFallback" ? "summary by local rules" : ""].filter(Boolean).join(" · ")));
+  const why = compaction.reason ?? compaction.error;
+  /** @type {(Node | false | null)[]} */
+  const body = [why !== undefined && h("p", {}, visible(why))];
+  if (compaction.postTokens !== undefined) {
+    const restored = compaction.rehydrated;
+    body.push(bars(compaction.preTokens, compaction.postTokens),
+      h("p", { class: "facts" }, [`${plural(compaction.droppedCount, "turn")} folded`, compaction.postCount === undefined ? "" : `${plural(Math.max(0, compaction.postCount - 1), "turn")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", plural(restored.length, "file") + " restored"].filter(Boolean).join(" · ")),
+      restored.length > 0 && h("div", { class: "chips" }, restored.map((uri) => h("span", { class: "chip" }, icon("file"), visible(shortPath(uri, actions.folder()))))),
+      lossBar(compaction.loss));
+  } else if (row.summary !== "") body.push(h("p", { class: "dim streaming-line" }, row.summary.slice(-240)));
+  const buttons = [];
+  if (compaction.status === "in_progress") buttons.push(button("Cancel", run(() => home.request("sidecar/compact/cancel", { sid, compactionId: compaction.compactionId }))));
+  if (isDone || compaction.status === "undone") {
+    buttons.push(button("Summary", run(() => openSummary(compaction, actions))), button("Facts", run(() => openFacts(compaction, actions))),
+      button("Compare", run(async () => (home.openComparison ? home.openComparison(sid, compaction.compactionId) : openComparison(compaction, actions)))));
+  }
+  if (isDone && compaction.undoable) buttons.push(button("Undo", run(() => undo(compaction, actions)), "primary"));
+  return h("section", { class: `row card compaction ${compaction.status}`, "aria-label": titles[compaction.status] ?? "Compaction" }, head, body.filter(Boolean), buttons.length > 0 && h("div", { class: "buttons" }, buttons));
+}
+
+/** @param {Compaction} compaction @param {CompactionActions} actions */
+async function undo({ compactionId }, { home, sid, fail }) {
+  try {
+    await home.request("sidecar/compact/undo", { sid: sid(), compactionId });
+  } catch (error) {
+    if (/** @type {{ kind?: string }} */ (error).kind !== "wouldExceedWindow") throw error;
+    const force = () => void home.request("sidecar/compact/undo", { sid: sid(), compactionId, force: true }).then(() => dialog.close(), fail);
+    const dialog = openDialog("It does not fit", h("p", {}, "With the folded turns back, the next request does not fit the window of the model. The next prompt would compact again."), h("div", { class: "buttons" }, button("Undo all the same", force, "primary"), button("Leave it", () => dialog.close())));
+  }
+}
+
+/** @param {Compaction} compaction @param {CompactionActions} actions */
+async function openSummary({ compactionId }, { home, sid }) {
+  const { content } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "summary" });
+  openDialog("The summary that the model sees", content === "" ? h("p", { class: "dim" }, "There is no summary.") : markdown(content));
+}
+
+/** @param {Compaction} compaction @param {CompactionActions} actions */
+async function openFacts({ compactionId }, { home, sid, fail }) {
+  const list = h("div", { class: "fact-list" });
+  const counts = h("div", {});
+  let state = "letGo";
+  const tabs = h("div", { class: "tabs", role: "group", "aria-label": "Which facts" });
+  const pin = async (/** @type {string} */ factId, /** @type {HTMLButtonElement} */ pressed) => {
+    await home.request("sidecar/pin/add", { sid: sid(), factId });
+    pressed.disabled = true;
+    pressed.textContent = "Pinned";
+  };
+  const show = async () => {
+    const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "facts", limit: 200, states: [/** @type {"kept"} */ (state)] });
+    fill(counts, lossBar(loss));
+    fill(tabs, ["letGo", "shortened", "kept"].map((each) => {
+      const tab = button(`${STATES[each]} (${loss?.[/** @type {"kept"} */ (each)] ?? 0})`, () => ((state = each), void show().catch(fail)), each === state ? "chosen" : "");
+      tab.setAttribute("aria-pressed", String(each === state));
+      return tab;
+    }));
+    fill(list, facts.length === 0 ? h("p", { class: "dim" }, `No fact was ${STATES[state]}.`) : facts.map((fact) => {
+      const keep = button(fact.pinned ? "Pinned" : "Pin", () => void pin(fact.factId, keep).catch(fail), "small");
+      keep.disabled = fact.pinned;
+      keep.title = "Let the model see it word for word from the next prompt on";
+      return h("div", { class: "fact" }, h("span", { class: "badge" }, KINDS[fact.kind] ?? fact.kind), h("span", { class: "fact-text" }, visible(fact.text)), keep);
+    }));
+  };
+  await show();
+  openDialog("The facts behind the compaction", counts, tabs, list);
+}
+
+/** @param {Compaction} compaction @param {CompactionActions} actions */
+async function openComparison({ compactionId }, { home, sid }) {
+  const read = async (/** @type {string} */ at) => {
+    const lines = [];
+    let cursor;
+    do {
+      /** @type {import("../../../clients/typescript/src/protocol").SessionReadResult} */
+      const page = await home.request("sidecar/session/read", { sid: sid(), view: { compactionId, at }, limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+      lines.push(...page.nodes.map(nodeText));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    return lines.join("\n");
+  };
+  const [before, after] = await Promise.all([read("before"), read("after")]);
+  openDialog("The conversation that the model sees, before and after", diffView(foldKept(compareLines(before, after)), "Before and after the compaction"));
+}
+
+/** @param {NodeView} node */
+function nodeText({ role, blocks }) {
+  const texts = blocks.map((block) => String(block.text ?? block.output ?? (block.name === undefined ? "" : `${String(block.name)} ${JSON.stringify(block.input)}`)));
+  return `── ${role}\n${texts.join("\n")}`;
+}
+
+/**
+ * Show the effect of a compaction before it is made, by any engine.
+ * @param {CompactionActions & { engines: () => string[] }} actions
+ */
+export async function openPreview(actions) {
+  const { home, sid, folder, fail, engines } = actions;
+  const plans = h("div", { class: "plans" }, h("p", { class: "dim" }, "Planning…"));
+  const instructions = h("textarea", { class: "text", rows: "2", "aria-label": "Instructions for the summary", placeholder: "Instructions for the summary (optional)" });
+  const dialog = openDialog("Preview of a compaction", h("p", {}, "No model is called for it, and nothing changes until you compact."), plans, instructions);
+  const start = async (/** @type {Plan} */ plan) => {
+    const text = instructions.value.trim();
+    const how = text === "" ? { planId: plan.planId } : { engine: plan.engine, instructions: text };
+    await home.request("sidecar/compact/start", { sid: sid(), ...how });
+    dialog.close();
+  };
+  const draw = (/** @type {Plan} */ plan) => {
+    const body = plan.noop !== undefined ? [h("p", { class: "dim" }, visible(plan.noop.reason))] : [
+      bars(plan.gate.tokens, plan.projected?.tokens ?? plan.gate.tokens, Math.max(plan.gate.tokens, plan.gate.limit)),
+      h("p", { class: "facts" }, [`${plural(plan.dropped?.count ?? 0, "turn")} folded (${tokens(plan.dropped?.tokens ?? 0)})`, `${plural(plan.kept?.count ?? 0, "turn")} kept (${tokens(plan.kept?.tokens ?? 0)})`, plan.microcompact?.blanked ? `${plural(plan.microcompact.blanked, "old result")} blanked` : "", plan.projected ? `${tokens(plan.projected.low)} to ${tokens(plan.projected.high)} tokens after it` : ""].filter(Boolean).join(" · ")),
+      plan.rehydrate.length > 0 && h("div", { class: "chips" }, plan.rehydrate.map((file) => h("span", { class: "chip" }, icon("file"), visible(shortPath(file.uri, folder())), h("span", { class: "dim" }, tokens(file.tokens)), file.stale && h("span", { class: "badge warn" }, "stale")))),
+      lossBar(plan.loss),
+      h("div", { class: "buttons" }, button("Compact", () => void start(plan).catch(fail), "primary")),
+    ];
+    return h("section", { class: "plan" }, h("h3", {}, plan.engine), body.filter(Boolean));
+  };
+  try {
+    const own = await home.request("sidecar/compact/preview", { sid: sid(), mode: "force" });
+    const others = engines().filter((engine) => engine !== own.engine && engine !== "none");
+    const compare = others.length > 0 && button("Compare the other engines", () => void home.request("sidecar/compact/compare", { sid: sid(), engines: others, mode: "force" }).then((found) => fill(plans, draw(own), found.plans.map(draw)), fail));
+    fill(plans, draw(own), compare);
+  } catch (error) {
+    dialog.close();
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+/** The difference of two texts by lines, and its picture. */
+
+import { h } from "./dom.js";
+
+/** Above this product of lengths the changed middle is shown as one replacement. */
+const MOST_CELLS = 4_000_000;
+const CONTEXT = 3;
+const MOST_LINES = 2000;
+
+/** @typedef {{ kind: " " | "+" | "-" | "@", text: string, before?: number, after?: number }} DiffLine */
+
+/**
+ * Return the lines of both texts: kept, added and removed.
+ * @param {string} before
+ * @param {string} after
+ * @returns {DiffLine[]}
+ */
+export function compareLines(before, after) {
+  const [a, b] = [splitLines(before), splitLines(after)];
+  let start = 0;
+  while (start < a.length && start < b.length && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  /** @type {DiffLine[]} */
+  const lines = a.slice(0, start).map((text) => ({ kind: " ", text }));
+  lines.push(...middle(a.slice(start, a.length - end), b.slice(start, b.length - end)));
+  lines.push(...a.slice(a.length - end).map((text) => /** @type {DiffLine} */ ({ kind: " ", text })));
+  let [left, right] = [0, 0];
+  for (const line of lines) {
+    if (line.kind !== "+") line.before = ++left;
+    if (line.kind !== "-") line.after = ++right;
+  }
+  return lines;
+}
+
+/** @param {string} text */
+function splitLines(text) {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+/** The longest common sequence of the two, by the usual table. @param {string[]} a @param {string[]} b @returns {DiffLine[]} */
+function middle(a, b) {
+  const removed = () => a.map((text) => /** @type {DiffLine} */ ({ kind: "-", text }));
+  const added = () => b.map((text) => /** @type {DiffLine} */ ({ kind: "+", text }));
+  if (a.length * b.length > MOST_CELLS || a.length === 0 || b.length === 0) return [...removed(), ...added()];
+  const width = b.length + 1;
+  const common = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      common[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+    }
+  }
+  /** @type {DiffLine[]} */
+  const lines = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      lines.push({ kind: " ", text: /** @type {string} */ (a[i++]) });
+      j++;
+    } else if (i < a.length && (j === b.length || at(i + 1, j) >= at(i, j + 1))) {
+      lines.push({ kind: "-", text: /** @type {string} */ (a[i++]) });
+    } else lines.push({ kind: "+", text: /** @type {string} */ (b[j++]) });
+  }
+  return lines;
+  /** @param {number} i @param {number} j */
+  function at(i, j) {
+    return /** @type {number} */ (common[i * width + j]);
+  }
+}
+
+/**
+ * Leave out the kept lines that are far from a change.
+ * @param {DiffLine[]} lines
+ * @returns {DiffLine[]}
+ */
+export function foldKept(lines) {
+  const near = new Uint8Array(lines.length);
+  lines.forEach((line, index) => {
+    if (line.kind === " ") return;
+    near.fill(1, Math.max(0, index - CONTEXT), index + CONTEXT + 1);
+  });
+  /** @type {DiffLine[]} */
+  const folded = [];
+  let skipped = 0;
+  const mark = () => {
+    if (skipped > 0) folded.push({ kind: "@", text: `${skipped} unchanged` });
+    skipped = 0;
+  };
+  lines.forEach((line, index) => {
+    if (!near[index]) return void skipped++;
+    mark();
+    folded.push(line);
+  });
+  mark();
+  return folded;
+}
+
+/** @param {DiffLine[]} lines */
+export function countChanges(lines) {
+  const count = (/** @type {string} */ kind) => lines.filter((line) => line.kind === kind).length;
+  return { added: count("+"), removed: count("-") };
+}
+
+/**
+ * Return the lines of a unified diff.
+ * @param {string} text
+ * @returns {DiffLine[]}
+ */
+export function readUnified(text) {
+  /** @type {DiffLine[]} */
+  const lines = [];
+  for (const line of splitLines(text)) {
+    const kind = line[0];
+    if (line.startsWith("---") || line.startsWith("+++")) continue;
+    if (line.startsWith("@@")) lines.push({ kind: "@", text: line.replace(/^@@ -(\d+).*$/, "line $1") });
+    else if (kind === "+" || kind === "-" || kind === " ") lines.push({ kind, text: line.slice(1) });
+  }
+  return lines;
+}
+
+const READ_ALOUD = { "+": "added: ", "-": "removed: ", " ": "", "@": "" };
+
+/**
+ * Return the picture of a difference.
+ * @param {DiffLine[]} lines
+ * @param {string} label
+ */
+export function diffView(lines, label) {
+  const rows = lines.slice(0, MOST_LINES).map((line) =>
+    h("div", { class: `diff-line ${{ "+": "added", "-": "removed", " ": "kept", "@": "fold" }[line.kind]}` },
+      h("span", { class: "diff-number", "aria-hidden": "true" }, String((line.kind === "-" ? line.before : line.after) ?? "")),
+      h("span", { class: "diff-sign", "aria-hidden": "true" }, line.kind === "@" ? "⋯" : line.kind),
+      h("span", { class: "visually-hidden" }, READ_ALOUD[line.kind]),
+      h("span", { class: "diff-text" }, line.text || " "),
+    ),
+  );
+  const more = lines.length > MOST_LINES && h("div", { class: "diff-line fold" }, `${lines.length - MOST_LINES} more lines`);
+  return h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, rows, more);
+}

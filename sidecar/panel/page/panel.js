@@ -1,0 +1,550 @@
+/**
+ * The panel: one conversation with all that belongs to it, in whatever home it lives.
+ *
+ * It holds which conversation is shown, and hands what happens to the parts that draw. What the daemon says is the
+ * state; after a lost connection the conversation is loaded again and nothing is guessed.
+ */
+
+import { CompletionSource } from "./completion.js";
+import { Composer } from "./composer.js";
+import { compactionCard, openPreview } from "./compaction.js";
+import { diffView, readUnified } from "./diff.js";
+import { askText, button, fill, h, iconButton, openDialog, shortPath, visible } from "./dom.js";
+import { Gauge, openContext } from "./gauge.js";
+import { Permissions } from "./permission.js";
+import { RequestError, explain } from "./rpc.js";
+import { RowPainter, duration } from "./rows.js";
+import { Sessions, listSessions, startScreen } from "./sessions.js";
+import { Timeline } from "./timeline.js";
+import { Transcript } from "./transcript.js";
+import { VirtualList } from "./virtual.js";
+
+/** @typedef {import("./home.js").Home} Home */
+/** @typedef {import("./transcript.js").Row} Row */
+/** @typedef {import("../../../clients/typescript/src/protocol").FileCheckpoint} FileCheckpoint */
+
+const PHASES = /** @type {Record<string, string>} */ ({ invoking: "Waiting for the model", streaming: "Answering", dispatching: "Working", compacting: "Compacting" });
+
+export class Panel {
+  folder = "";
+  sid = "";
+  transcript = new Transcript();
+  /** Requests that this daemon knows. @type {Set<string>} */
+  #methods = new Set();
+  #model = "";
+  #isConnected = false;
+  /** Whether the conversation has no prompt yet, so that leaving it deletes it. */
+  #isUnused = false;
+  #loading = 0;
+  /** @type {Promise<string> | null} */
+  #beginning = null;
+  /** @type {FileCheckpoint[]} */
+  #checkpoints = [];
+  /** @type {Map<string, { parent: string | null, at: number }>} */
+  #nodes = new Map();
+  #busySince = 0;
+  #usageTimer = 0;
+  #marksKey = "";
+
+  /** @param {HTMLElement} root @param {Home} home */
+  constructor(root, home) {
+    this.home = home;
+    const fail = (/** @type {unknown} */ error) => this.fail(error);
+    const shared = { home, sid: () => this.sid, folder: () => this.folder, fail };
+    this.painter = new RowPainter({
+      folder: "", links: { openFile: home.openFile, openLink: home.openLink }, openDiff: home.openDiff,
+      rewind: (row) => void this.#rewind(row).catch(fail), fork: (row) => void this.#fork(row).catch(fail),
+      drawCompaction: (row) => compactionCard(row, shared),
+    });
+    /** @type {VirtualList<Row>} */
+    this.list = new VirtualList({ draw: (row, old) => this.painter.draw(row, old), guess: (row) => this.painter.guess(row), moved: () => this.timeline.place(), label: "Conversation" });
+    this.timeline = new Timeline({ goTo: (index) => this.#show(index), shareOf: (index) => this.list.shareOf(index) });
+    this.gauge = new Gauge(() => void openContext(home, this.sid, this.folder, fail).catch(fail));
+    this.permissions = new Permissions({ ...shared, changed: () => this.list.refresh() });
+    this.sessions = new Sessions({ ...shared, open: (sid) => void this.open(sid).catch(fail), begin: () => void this.begin().catch(fail), deleted: (sid) => sid === this.sid && void this.begin().catch(fail) });
+    const completion = new CompletionSource(() => ({ home, methods: this.#methods, transcript: this.transcript, sid: this.sid }));
+    this.composer = new Composer({
+      send: (text, images, how) => void this.send(text, images, how).catch((error) => (this.composer.setText(text), fail(error))),
+      stop: () => void this.stop().catch(fail),
+      typed: () => void this.#started().catch(fail),
+      complete: async (text, offset) => (await this.#started(), completion.complete(text, offset)),
+      removeQueued: ({ itemId }) => void home.request("sidecar/queue/remove", { sid: this.sid, itemId }).catch(fail),
+      editQueued: (item) => void this.#editQueued(item).catch(fail),
+      steerQueued: (item) => void this.#steerQueued(item).catch(fail),
+      choose: (configId, value) => void home.request("sidecar/session/setConfigOption", { sid: this.sid, configId, value }).then(({ configOptions }) => this.#setOptions(configOptions), fail),
+      dropChip: home.dropChip,
+    });
+    this.title = h("button", { type: "button", class: "title", title: "Rename", onclick: () => void this.#rename().catch(fail) });
+    this.status = h("div", { class: "status", role: "status" });
+    this.banner = h("div", { class: "banner", role: "alert", hidden: true });
+    this.stale = h("button", { type: "button", class: "stale-mark", hidden: true, onclick: () => void openContext(home, this.sid, this.folder, fail).catch(fail) });
+    this.plan = h("div", { class: "plan-box" });
+    this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.list.goToEnd(), "aria-label": "Go to the end" }, "↓ Newest");
+    this.list.element.addEventListener("scroll", () => (this.toEnd.hidden = this.list.isAtEnd), { passive: true });
+    this.start = h("div", { class: "start-holder" });
+    const head = h("header", { class: "head" }, iconButton("menu", "Conversations", () => this.sessions.toggle()), this.title, this.stale, this.gauge.element, iconButton("fold", "Preview a compaction", () => void this.#preview().catch(fail)), iconButton("more", "More", () => this.#more()), iconButton("plus", "New conversation", () => void this.begin().catch(fail)));
+    const stage = h("div", { class: "stage" }, this.list.element, this.timeline.element, this.start, this.toEnd);
+    const foot = h("footer", { class: "foot" }, this.banner, this.permissions.element, this.plan, this.status, this.composer.element);
+    fill(root, this.sessions.element, h("main", { class: "main" }, head, stage, foot));
+    document.addEventListener("keydown", (event) => this.#key(event));
+    setInterval(() => this.#drawStatus(), 1000);
+    this.#draw();
+  }
+
+  // What the home says.
+
+  /** @param {import("./home.js").Connected} connected */
+  async connected({ folder, session, methods, model }) {
+    const wasConnected = this.folder !== "";
+    this.folder = this.painter.actions.folder = folder;
+    this.#methods = new Set(methods);
+    this.#model = model ?? "";
+    this.#isConnected = true;
+    if (wasConnected && this.sid !== "") {
+      await this.open(this.sid);
+      this.#say(`${this.banner.textContent ?? ""} It is back, and the conversation goes on.`, 8000);
+      return;
+    }
+    this.banner.hidden = true;
+    const kept = /** @type {{ sid?: string }} */ (this.home.recall()).sid ?? "";
+    const sid = await this.#find(session || kept).catch((error) => (this.fail(error), ""));
+    if (sid !== "") await this.open(sid).catch(async (error) => (this.fail(error), await this.begin()));
+    else await this.begin();
+  }
+
+  /** @param {string} reason */
+  disconnected(reason) {
+    this.#isConnected = false;
+    this.#beginning = null;
+    this.permissions.clear();
+    this.transcript.phase = "idle";
+    this.#say(`The connection to the daemon is lost: ${reason}.`);
+    this.#draw();
+  }
+
+  /** @param {string} method @param {any} params */
+  receive(method, params) {
+    switch (method) {
+      case "sidecar/event":
+        if (params.sid === this.sid) this.#take(params);
+        break;
+      case "sidecar/gap":
+        if (params.sid === this.sid) void this.open(this.sid).catch((error) => this.fail(error));
+        break;
+      case "sidecar/permission/resolved":
+        this.permissions.resolve(params.permissionId);
+        break;
+      case "sidecar/sessions/changed":
+        void this.sessions.refresh();
+        break;
+    }
+  }
+
+  /** @param {import("./permission.js").PermissionRequest} request */
+  askPermission(request) {
+    const isTyping = this.composer.text !== "";
+    this.permissions.ask(request);
+    if (!isTyping && document.hasFocus()) this.permissions.focus();
+  }
+
+  /** @param {import("./home.js").Chip[]} chips */
+  setChips(chips) {
+    this.composer.setChips(chips);
+  }
+
+  /** @param {unknown} error */
+  fail(error) {
+    this.transcript.notice("error", explain(error), "", Date.now());
+    this.#draw();
+    if (this.sid === "") this.#say(explain(error), 10_000);
+  }
+
+  // Conversations.
+
+  /** Show the choice of conversations; the first prompt begins a new one. */
+  async begin() {
+    await this.#leave("");
+    this.transcript = new Transcript();
+    this.#checkpoints = [];
+    this.gauge.show(null);
+    this.composer.setOptions([]);
+    this.#draw();
+    this.composer.input.focus();
+    const recent = this.#isConnected ? await listSessions(this.home, this.folder) : [];
+    if (this.sid === "") fill(this.start, startScreen(recent.filter(({ messages }) => messages > 0), this.folder, (sid) => void this.open(sid).catch((error) => this.fail(error))));
+  }
+
+  /** Load a conversation and show all of it. @param {string} sid */
+  async open(sid) {
+    await this.#leave(sid);
+    const number = ++this.#loading;
+    const transcript = new Transcript();
+    const early = this.transcript;
+    this.sid = sid;
+    // What comes before the answer belongs to the state that the answer brings.
+    this.transcript = new Transcript();
+    try {
+      const loaded = await this.home.request("sidecar/session/load", { sid, replay: "full" });
+      if (number !== this.#loading) return;
+      transcript.enter(loaded.snapshot);
+      transcript.options = loaded.configOptions;
+      transcript.usage = loaded.usage;
+      this.transcript = transcript;
+      if (!loaded.integrity.ok) transcript.notice("warning", "Parts of the stored conversation are lost", [...loaded.integrity.repaired, ...loaded.integrity.missing].join("\n"), 0);
+    } catch (error) {
+      this.transcript = early;
+      if (number === this.#loading) this.sid = "";
+      throw error;
+    }
+    this.#entered();
+  }
+
+  #entered() {
+    this.home.keep({ sid: this.sid });
+    this.home.follow(this.sid);
+    this.#nodes.clear();
+    this.#setOptions(this.transcript.options);
+    this.list.goToEnd();
+    this.#draw();
+    void this.#readTimes().catch((error) => this.fail(error));
+    this.#measure();
+  }
+
+  /** Leave the shown conversation; one that was never used is deleted. @param {string} next */
+  async #leave(next) {
+    const left = this.sid;
+    if (left === next) return;
+    this.sid = "";
+    this.#beginning = null;
+    if (left === "") return;
+    const isUnused = this.#isUnused;
+    this.#isUnused = false;
+    if (isUnused && this.#isConnected) await this.home.request("sidecar/session/delete", { sid: left }).catch(() => {});
+    if (next === "") {
+      this.home.keep({});
+      this.home.follow("");
+    }
+  }
+
+  /** The conversation, begun where there is none. @returns {Promise<string>} */
+  async #started() {
+    if (this.sid !== "") return this.sid;
+    this.#beginning ??= (async () => {
+      const made = await this.home.request("sidecar/session/new", { cwd: this.folder, ...(this.#model === "" ? {} : { model: this.#model }) });
+      this.sid = made.sid;
+      this.#isUnused = true;
+      this.transcript = new Transcript();
+      this.transcript.enter(made.snapshot);
+      this.transcript.options = made.configOptions;
+      this.transcript.usage = made.usage;
+      this.#entered();
+      return made.sid;
+    })().finally(() => (this.#beginning = null));
+    return this.#beginning;
+  }
+
+  /** @param {string} wanted the start of an id, or "last" @returns {Promise<string>} */
+  async #find(wanted) {
+    if (wanted === "") return "";
+    const found = await listSessions(this.home, wanted === "last" ? this.folder : undefined);
+    const session = wanted === "last" ? found.find(({ messages }) => messages > 0) : found.find(({ sid }) => sid.startsWith(wanted));
+    return session?.sid ?? "";
+  }
+
+  // Prompts.
+
+  /** @param {string} text @param {import("./composer.js").Image[]} images @param {"send" | "steer"} how */
+  async send(text, images, how) {
+    const sid = await this.#started();
+    this.#isUnused = false;
+    this.list.goToEnd();
+    /** @type {Record<string, unknown>[]} */
+    const input = [{ type: "text", text }, ...images.map((image) => ({ type: "image", ...image }))];
+    if (how === "steer" && this.transcript.isBusy) await this.home.request("sidecar/turn/steer", { sid, input });
+    else await this.home.request("sidecar/turn/start", { sid, input });
+  }
+
+  async stop() {
+    if (this.sid !== "") await this.home.request("sidecar/turn/interrupt", { sid: this.sid, queue: "keep" });
+  }
+
+  /** @param {import("./transcript.js").QueueItem} item */
+  async #editQueued(item) {
+    await this.home.request("sidecar/queue/remove", { sid: this.sid, itemId: item.itemId });
+    const { items } = { items: [item] };
+    this.composer.setText(items.flatMap(({ input }) => input.map((block) => String(block.text ?? ""))).join("\n"));
+  }
+
+  /** @param {import("./transcript.js").QueueItem} item */
+  async #steerQueued(item) {
+    const { sid } = this;
+    const { items } = await this.home.request("sidecar/queue/list", { sid });
+    const whole = items.find(({ itemId }) => itemId === item.itemId);
+    if (whole === undefined) return;
+    await this.home.request("sidecar/queue/remove", { sid, itemId: item.itemId });
+    await this.home.request("sidecar/turn/steer", { sid, input: whole.input });
+  }
+
+  // Going back.
+
+  /** @param {import("./transcript.js").UserRow} row */
+  async #rewind(row) {
+    const { sid } = this;
+    const toNode = await this.#parentOf(row);
+    const { files } = this.#methods.has("sidecar/checkpoint/diff") ? await this.home.request("sidecar/checkpoint/diff", { sid, toNode: /** @type {string} */ (row.nodeId) }).catch(() => ({ files: [] })) : { files: [] };
+    const go = async (/** @type {"keep" | "restore"} */ how) => {
+      dialog.close();
+      const done = await this.home.request("sidecar/session/rewind", { sid, toNode, expectHead: null, files: how });
+      await this.open(sid);
+      this.composer.setText(row.text);
+      this.#reportFiles(done.restoredFiles);
+    };
+    const press = (/** @type {"keep" | "restore"} */ how) => () => void go(how).catch((error) => this.fail(error));
+    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, visible(shortPath(file.uri, this.folder)), h("span", { class: "badge" }, file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
+    const dialog = openDialog("Go back to before this prompt", h("blockquote", { class: "quoted" }, visible(row.text.slice(0, 400))),
+      h("p", {}, "The conversation goes on from here. What came after stays stored, on a branch of its own. The prompt is put into the box."),
+      files.length > 0 && [h("h3", {}, "Files that were changed since"), changes],
+      h("div", { class: "buttons" }, files.length > 0 && button("Go back, restore the files", press("restore"), "primary"), button(files.length > 0 ? "Go back, keep the files" : "Go back", press("keep"), files.length > 0 ? "" : "primary"), button("Cancel", () => dialog.close())));
+  }
+
+  /** @param {import("../../../clients/typescript/src/protocol").FileRestore[]} files */
+  #reportFiles(files) {
+    const other = files.filter(({ outcome }) => !["restored", "removed", "unchanged"].includes(outcome));
+    if (other.length > 0) this.transcript.notice("warning", "Some files stay as they are", other.map((file) => `${shortPath(file.uri, this.folder)}: ${file.reason ?? file.outcome}`).join("\n"), Date.now());
+    this.#draw();
+  }
+
+  /** @param {import("./transcript.js").UserRow} row @returns {Promise<string | null>} */
+  async #parentOf(row) {
+    if (!this.#nodes.has(row.nodeId ?? "")) await this.#readTimes();
+    return this.#nodes.get(row.nodeId ?? "")?.parent ?? null;
+  }
+
+  /** @param {import("./transcript.js").UserRow} row */
+  async #fork(row) {
+    const atNode = await this.#parentOf(row);
+    const made = await this.home.request("sidecar/session/fork", { sid: this.sid, ...(atNode === null ? {} : { atNode }) });
+    await this.open(made.sid);
+    if (atNode !== null) this.composer.setText(row.text);
+  }
+
+  /** @param {FileCheckpoint} checkpoint */
+  async #openCheckpoint({ checkpointId, at }) {
+    const { sid } = this;
+    const { files } = await this.home.request("sidecar/checkpoint/diff", { sid, checkpointId });
+    const restore = async () => {
+      dialog.close();
+      const done = await this.home.request("sidecar/checkpoint/restore", { sid, checkpointId });
+      this.#reportFiles(done.files);
+      await this.#readTimes();
+    };
+    const dialog = openDialog(`Files as they were at ${new Date(at).toLocaleTimeString()}`, h("p", {}, "The changes since then. A file that others have changed meanwhile stays as it is."),
+      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(file.uri, this.folder))), h("span", { class: "badge" }, file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
+      h("div", { class: "buttons" }, button("Take the files back", () => void restore().catch((error) => this.fail(error)), "primary"), button("Cancel", () => dialog.close())));
+  }
+
+  // The rest of the head.
+
+  async #preview() {
+    if (this.sid === "") return;
+    const engines = this.transcript.options.find(({ id }) => id === "engine")?.options.map(({ value }) => value) ?? [];
+    await openPreview({ home: this.home, sid: () => this.sid, folder: () => this.folder, fail: (error) => this.fail(error), engines: () => engines });
+  }
+
+  async #rename() {
+    if (this.sid === "") return;
+    const title = await askText("Rename the conversation", { value: this.transcript.title, label: "Title", go: "Rename" });
+    if (title !== null) await this.home.request("sidecar/session/rename", { sid: this.sid, title });
+  }
+
+  #more() {
+    const run = (/** @type {string} */ label, /** @type {() => Promise<unknown>} */ work) => button(label, () => (dialog.close(), void work().catch((error) => this.fail(error))), "wide");
+    const { sid } = this;
+    const inSession = sid === "" ? [] : [
+      run("Rename…", () => this.#rename()),
+      run("Fork", async () => this.open((await this.home.request("sidecar/session/fork", { sid })).sid)),
+      run("Undo the newest compaction", () => this.home.request("sidecar/compact/undo", { sid })),
+      run("Copy as Markdown", async () => navigator.clipboard.writeText((await this.home.request("sidecar/session/export", { sid })).text ?? "")),
+      run("Show the context", () => openContext(this.home, sid, this.folder, (error) => this.fail(error))),
+    ];
+    const dialog = openDialog("Conversation", h("div", { class: "menu-list" }, run("New conversation", () => this.begin()), run("Conversations…", async () => this.sessions.toggle(true)), inSession));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
+    if (event.key === "Escape" && this.transcript.isBusy && !this.sessions.isOpen) void this.stop().catch((error) => this.fail(error));
+    else if (event.altKey && event.key === "p") this.permissions.focus();
+    else if (event.altKey && event.key === "i") this.composer.input.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  // Events.
+
+  /** @param {import("./transcript.js").SidecarEvent} event */
+  #take(event) {
+    const wasBusy = this.transcript.isBusy;
+    this.transcript.take(event);
+    if (this.transcript.isBusy && !wasBusy) this.#busySince = performance.now();
+    switch (event.kind) {
+      case "configChanged":
+        this.#setOptions(this.transcript.options);
+        break;
+      case "usage":
+        this.gauge.show(event.data);
+        if (event.seq > 0) this.#measure();
+        break;
+      case "headMoved":
+        void this.open(this.sid).catch((error) => this.fail(error));
+        return;
+      case "compaction":
+        // An undo brings turns back that this transcript may not show where they were.
+        if (event.seq > 0 && event.data.status !== "in_progress") this.#measure();
+        break;
+      case "settled":
+      case "faulted":
+        this.#measure();
+        void this.#readTimes().catch((error) => this.fail(error));
+        break;
+    }
+    this.#draw();
+  }
+
+  /** Ask for the parts of the context, soon and once. */
+  #measure() {
+    clearTimeout(this.#usageTimer);
+    this.gauge.show(this.transcript.usage);
+    const { sid } = this;
+    this.#usageTimer = setTimeout(() => {
+      void this.home.request("sidecar/context/usage", { sid, detail: true }).then((usage) => sid === this.sid && this.gauge.show(usage), () => {});
+    }, 120);
+  }
+
+  /** Learn when the turns were, and where files can be taken back to. */
+  async #readTimes() {
+    const { sid, transcript } = this;
+    if (sid === "") return;
+    const [{ nodes }, { checkpoints }] = await Promise.all([
+      this.home.request("sidecar/session/tree", { sid }),
+      this.#methods.has("sidecar/checkpoint/list") ? this.home.request("sidecar/checkpoint/list", { sid }) : { checkpoints: [] },
+    ]);
+    if (sid !== this.sid || transcript !== this.transcript) return;
+    this.#nodes = new Map(nodes.map(({ id, parent, at }) => [id, { parent, at }]));
+    this.#checkpoints = checkpoints;
+    for (const row of transcript.rows) {
+      if (row.type !== "user" || row.at > 0) continue;
+      row.at = this.#nodes.get(row.nodeId ?? "")?.at ?? 0;
+      row.version++;
+    }
+    this.#marksKey = "";
+    this.#draw();
+  }
+
+  /** @param {import("./transcript.js").ConfigOption[]} options */
+  #setOptions(options) {
+    this.transcript.options = options;
+    this.composer.setOptions(options);
+  }
+
+  // Drawing. Rows are drawn with the next frame; the rest is small.
+
+  #frame = 0;
+
+  #draw() {
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#drawNow();
+    });
+  }
+
+  #drawNow() {
+    const { transcript } = this;
+    const isEmpty = transcript.rows.length === 0 && (this.sid === "" || this.#isUnused);
+    this.start.hidden = !isEmpty;
+    this.list.element.hidden = isEmpty;
+    this.timeline.element.hidden = isEmpty;
+    fill(this.title, transcript.title ? visible(transcript.title) : this.sid === "" ? "Sidecar" : "New conversation");
+    this.title.disabled = this.sid === "";
+    this.stale.hidden = transcript.stale.size === 0;
+    fill(this.stale, `${transcript.stale.size} stale`);
+    this.stale.title = `Changed since the model read them: ${[...transcript.stale].map((uri) => shortPath(uri, this.folder)).join(", ")}`;
+    this.composer.setBusy(transcript.isBusy);
+    this.composer.setQueue(transcript.queue, transcript.queued);
+    this.#drawPlan();
+    this.#drawStatus();
+    this.#drawMarks();
+    this.list.show(transcript.rows);
+    this.list.drawNow();
+    this.toEnd.hidden = this.list.isAtEnd;
+  }
+
+  #drawMarks() {
+    const { rows } = this.transcript;
+    const key = `${rows.length} ${this.#checkpoints.length} ${this.sid} ${this.transcript.compactionId}`;
+    if (key === this.#marksKey) return;
+    this.#marksKey = key;
+    /** @type {import("./timeline.js").Mark[]} */
+    const marks = [];
+    const waiting = [...this.#checkpoints];
+    const place = (/** @type {number} */ index, /** @type {number} */ until) => {
+      while (waiting[0] !== undefined && waiting[0].at < until) {
+        const checkpoint = /** @type {FileCheckpoint} */ (waiting.shift());
+        const names = checkpoint.files.map(({ uri }) => shortPath(uri, this.folder)).join(", ");
+        marks.push({ kind: "checkpoint", index, label: `${names}, before ${checkpoint.cause === "turn" ? "they were changed" : "they were taken back"}`, act: () => void this.#openCheckpoint(checkpoint).catch((error) => this.fail(error)) });
+      }
+    };
+    let last = 0;
+    rows.forEach((row, index) => {
+      if (row.type === "user") {
+        if (row.at > 0) place(last, row.at);
+        last = index;
+        marks.push({ kind: "turn", index, label: row.text.slice(0, 80) });
+      } else if (row.type === "compaction" && ["completed", "undone"].includes(row.compaction.status)) {
+        marks.push({ kind: "compaction", index, label: `${row.compaction.preTokens.toLocaleString()} → ${(row.compaction.postTokens ?? 0).toLocaleString()} tokens` });
+      } else if (row.type === "notice" && row.severity === "error") marks.push({ kind: "error", index, label: row.title });
+    });
+    place(last, Infinity);
+    this.timeline.show(marks);
+  }
+
+  #drawPlan() {
+    const { plan } = this.transcript;
+    const done = plan.filter(({ status }) => status === "completed").length;
+    const isOpen = this.plan.querySelector("details")?.open ?? true;
+    if (plan.length === 0 || done === plan.length) return fill(this.plan);
+    fill(this.plan, h("details", { class: "plan-list", open: isOpen }, h("summary", {}, `To do: ${done} of ${plan.length}`),
+      h("ul", {}, plan.map(({ content, status }) => h("li", { class: status }, h("span", { class: "visually-hidden" }, `${status}: `), visible(content))))));
+  }
+
+  #drawStatus() {
+    const { transcript } = this;
+    if (!transcript.isBusy) {
+      const { near } = transcript;
+      return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.trigger.toLocaleString()} tokens`);
+    }
+    if (this.permissions.count > 0) return fill(this.status, "Waiting for your answer");
+    fill(this.status, h("span", { class: "spinner" }), `${PHASES[transcript.phase] ?? transcript.phase} · ${duration(performance.now() - this.#busySince)}`);
+  }
+
+  /** @param {number} index */
+  #show(index) {
+    this.list.goTo(index);
+    const row = this.transcript.rows[index];
+    const element = row && this.list.elementOf(row.id);
+    element?.classList.add("flash");
+    setTimeout(() => element?.classList.remove("flash"), 1200);
+  }
+
+  #bannerTimer = 0;
+
+  /** @param {string} text @param {number} [ms] how long to show it; until something else is said by default */
+  #say(text, ms) {
+    clearTimeout(this.#bannerTimer);
+    this.banner.hidden = false;
+    fill(this.banner, text);
+    if (ms !== undefined) this.#bannerTimer = setTimeout(() => (this.banner.hidden = true), ms);
+  }
+}
+
+export { RequestError };

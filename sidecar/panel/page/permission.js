@@ -1,0 +1,88 @@
+/** Questions for permission: cards above the input that stay until they are answered, here or elsewhere. */
+
+import { compareLines, diffView, foldKept } from "./diff.js";
+import { fill, h, icon, shortPath, visible } from "./dom.js";
+
+/** @typedef {import("../../../clients/typescript/src/protocol").PermissionRequest} PermissionRequest */
+
+const KEYS = /** @type {Record<string, string>} */ ({ allow_once: "y", allow_always: "a", reject_once: "n", reject_always: "x" });
+/** An answer by a key counts only after this time, so that words that were being typed never allow anything. */
+const PAUSE_MS = 700;
+
+export class Permissions {
+  /** @type {Map<string, PermissionRequest>} */
+  #asked = new Map();
+  #shownAt = 0;
+
+  /** @param {{ home: import("./home.js").Home, folder: () => string, sid: () => string, changed: (count: number) => void }} options */
+  constructor(options) {
+    this.options = options;
+    this.element = h("div", { class: "permissions", role: "region", "aria-label": "Questions for permission", "aria-live": "assertive" });
+  }
+
+  get count() {
+    return this.#asked.size;
+  }
+
+  /** @param {PermissionRequest} request */
+  ask(request) {
+    this.#asked.set(request.permissionId, request);
+    this.#draw();
+  }
+
+  /** @param {string} permissionId */
+  resolve(permissionId) {
+    if (this.#asked.delete(permissionId)) this.#draw();
+  }
+
+  clear() {
+    this.#asked.clear();
+    this.#draw();
+  }
+
+  /** @param {PermissionRequest} request @param {string} optionId */
+  #answer(request, optionId) {
+    this.options.home.answer(request.permissionId, { outcome: "selected", optionId });
+    this.resolve(request.permissionId);
+  }
+
+  #draw() {
+    this.#shownAt = performance.now();
+    const all = [...this.#asked.values()];
+    fill(this.element, all.slice(0, 3).map((request) => this.#card(request)), all.length > 3 && h("p", { class: "dim" }, `and ${all.length - 3} more`));
+    this.options.changed(all.length);
+  }
+
+  /** @param {PermissionRequest} request */
+  #card(request) {
+    const { folder, home, sid } = this.options;
+    const { subject } = request;
+    const diffs = /** @type {{ path?: string, oldText?: string | null, newText?: string }[]} */ (subject.diffs);
+    const buttons = request.options.map((option) => {
+      const key = KEYS[option.kind];
+      const isAllowed = option.kind.startsWith("allow");
+      return h("button", { type: "button", class: `button ${option.kind === "allow_once" ? "primary" : isAllowed ? "" : "danger"}`, "aria-keyshortcuts": key, onclick: () => this.#answer(request, option.optionId) }, visible(option.name), key && h("kbd", {}, key));
+    });
+    const keyed = (/** @type {KeyboardEvent} */ event) => {
+      const option = request.options.find(({ kind }) => KEYS[kind] === event.key);
+      if (option === undefined || event.ctrlKey || event.metaKey || event.altKey || performance.now() - this.#shownAt < PAUSE_MS) return;
+      event.preventDefault();
+      this.#answer(request, option.optionId);
+    };
+    const detail = subject.detail !== "" && ![subject.detail, shortPath(subject.detail, folder())].some((text) => request.title.includes(text)) && h("pre", { class: "detail", tabindex: "0" }, visible(subject.type === "path" ? shortPath(subject.detail, folder()) : subject.detail));
+    const changes = diffs.map(({ path = "", oldText, newText = "" }) => {
+      const { openDiff } = home;
+      return h("div", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(path, folder()))), openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
+        diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`));
+    });
+    const elsewhere = request.sid !== sid() && h("p", { class: "dim" }, "in another conversation");
+    return h("section", { class: "card permission", role: "alertdialog", "aria-label": request.title, tabindex: "-1", onkeydown: keyed },
+      h("div", { class: "card-head" }, icon("warn"), h("strong", {}, visible(request.title))), elsewhere, request.description ? h("p", { class: "dim" }, visible(request.description)) : null, detail, changes, h("div", { class: "buttons" }, buttons));
+  }
+
+  /** Put the keyboard on the first question. */
+  focus() {
+    const first = this.element.querySelector(".permission");
+    if (first instanceof HTMLElement) first.focus();
+  }
+}

@@ -1,0 +1,207 @@
+"""The server of the panel: the files of the page, and a link to the daemon for each page with the token.
+
+Any program and any page of another site can reach a loopback port. So three things must hold for a request:
+
+- Its ``Host`` is the address of this server; a name that was bound to this machine is another one.
+- Its ``Origin``, where it has one, is this server. All but the files of the page need one.
+- It has the token, as all but the files do. Only this user was given it: in the fragment of the address,
+  which a browser never sends.
+
+The page reads a stream of messages, one on each line, and posts its own. The first line names the channel to
+post to. Fetched like this, another site can cause nothing: a browser would ask first, and is refused. The
+server listens no longer than it is needed: it ends when no page has been open for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final, Self
+
+from sidecar._internal.errors import log_fault
+from sidecar.panel.http import HEAD_BYTES, PageRequest, RequestError, read_request, response
+from sidecar.panel.link import DaemonLink
+
+UNUSED_S: Final = 60.0
+"""How long the server stays without an open page, in seconds. A page that is reloaded is back at once."""
+
+_HEAD_S: Final = 10.0
+_MAX_CONNECTIONS: Final = 64
+_KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_SAFE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def page_files() -> dict[str, bytes]:
+    """Return the files of the page by their paths below the server."""
+    folder = files("sidecar.panel") / "page"
+    found = {f"/{each.name}": each.read_bytes() for each in folder.iterdir() if each.is_file()}
+    return {"/": found["/index.html"], **found}
+
+
+class PanelServer:
+    """The panel of one folder, at a free port of the loopback interface.
+
+    Args:
+        command: starts a process that joins the daemon on its standard input and output.
+        folder: the folder of new conversations; *command* is started there.
+        session: the conversation to open: the start of its id, ``last``, or empty for a choice.
+        unused_s: how long to stay without an open page.
+    """
+
+    def __init__(
+        self, command: Sequence[str], folder: str, session: str = "", unused_s: float = UNUSED_S
+    ) -> None:
+        self._command = command
+        self._greeting = {"folder": folder, "session": session}
+        self._token = secrets.token_urlsafe(32)
+        self._files = page_files()
+        self._links: dict[str, DaemonLink] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unused_s = unused_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_unused = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._host = ""
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token."""
+        return f"http://{self._host}/#token={self._token}"
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self.accept, "127.0.0.1", 0, limit=HEAD_BYTES)
+        self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._wait_for_pages()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def wait_unused(self) -> None:
+        """Return when no page has been open for the time that it may take to open one."""
+        await self._is_unused.wait()
+
+    def _wait_for_pages(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._unused_s, self._is_unused.set)
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task of its own, unless there are too many."""
+        if len(self._tasks) >= _MAX_CONNECTIONS:
+            writer.close()
+            return
+        task = asyncio.ensure_future(self.serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the request of a connection, and close it."""
+        try:
+            request = await asyncio.wait_for(read_request(reader), _HEAD_S)
+            self.check(request)
+            if request.path == "/events":
+                await self.stream(reader, writer)
+            else:
+                writer.write(await self.answer(request))
+        except RequestError as error:
+            headers = {**_SAFE_HEADERS, "Content-Type": "text/plain; charset=utf-8"}
+            writer.write(response(error.status, headers, f"{error}\n".encode()))
+        except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
+            pass  # the client is gone
+        except Exception as error:
+            log_fault("serving the panel", error)
+        finally:
+            with suppress(ConnectionError):
+                writer.close()
+                await writer.wait_closed()
+
+    def check(self, request: PageRequest) -> None:
+        """Raise RequestError unless *request* comes from the page of this server, or fetches a part of it."""
+        origin = request.headers.get("origin")
+        if request.headers.get("host") != self._host or origin not in (None, f"http://{self._host}"):
+            raise RequestError(HTTPStatus.FORBIDDEN, "this address is not the panel's own")
+        if request.method == "GET" and request.path in self._files:
+            return
+        if request.method != "POST":
+            raise RequestError(HTTPStatus.NOT_FOUND, "there is no such page")
+        known = f"Bearer {self._token}"
+        given = request.headers.get("authorization", "")
+        if origin is None or not hmac.compare_digest(given.encode(), known.encode()):
+            raise RequestError(HTTPStatus.UNAUTHORIZED, "open the panel with the address that it printed")
+
+    async def answer(self, request: PageRequest) -> bytes:
+        """Return a file of the page, or take the messages that a page posts."""
+        if request.method == "GET":
+            body = self._files[request.path]
+            kind = _KINDS[request.path.rpartition(".")[2] if request.path != "/" else "html"]
+            return _plain_response(body, f"{kind}; charset=utf-8")
+        link = self._links.get(request.path.removeprefix("/send/"))
+        if link is None:
+            raise RequestError(HTTPStatus.GONE, "the connection of this page has ended")
+        for line in request.body.splitlines():
+            await link.send(line)
+        return _plain_response(b"", "text/plain")
+
+    async def stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send the messages of the daemon until it or the page is gone."""
+        headers = {**_SAFE_HEADERS, "Content-Type": "application/x-ndjson"}
+        writer.write(response(HTTPStatus.OK, headers))
+        channel = secrets.token_urlsafe(8)
+        try:
+            link = self._links[channel] = await DaemonLink.open(self._command, self._greeting["folder"])
+        except OSError as error:
+            writer.write(_line({"over": f"the daemon cannot be started: {error.strerror}"}))
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        writer.write(_line({"channel": channel, **self._greeting}))
+        sending = asyncio.ensure_future(self.send_all(link, writer))
+        leaving = asyncio.ensure_future(reader.read(1))
+        last = ""
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self._links[channel]
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+            last = await link.aclose()
+            if not self._links:
+                self._wait_for_pages()
+        writer.write(_line({"over": last or "the daemon has ended"}))
+
+    async def send_all(self, link: DaemonLink, writer: asyncio.StreamWriter) -> None:
+        """Send every message of the daemon, no faster than the page takes them."""
+        async for body in link.bodies():
+            writer.write(body + b"\n")
+            await writer.drain()
+
+
+def _line(panel: Mapping[str, Any]) -> bytes:
+    """Return a line about the panel itself."""
+    return json.dumps({"panel": panel}).encode() + b"\n"
+
+
+def _plain_response(body: bytes, kind: str) -> bytes:
+    return response(
+        HTTPStatus.OK, {**_SAFE_HEADERS, "Content-Type": kind, "Content-Length": str(len(body))}, body
+    )
