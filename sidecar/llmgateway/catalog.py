@@ -141,8 +141,23 @@ _FAMILIES: Final = (
     *(_gemini(name, 65_536) for name in ("2.5-pro", "2.5-flash", "2.5-flash-lite", "3", "3.1", "3.5", "3.6")),
     *(_gemini(name, 65_536) for name in ("3.7", "3.8", "4")),
     Family("kimi-k2", "moonshotai", 256_000, 32_768, images=False),
+    *(Family(f"kimi-k2.{minor}", "moonshotai", 262_144, 32_768) for minor in (5, 6, 7)),
+    *(Family(name, "moonshotai", 1_048_576, 65_536) for name in ("kimi-k3", "kimi-k3.1")),
     Family("deepseek-chat", "deepseek", 128_000, 8_192, reasoning=False, images=False),
     Family("deepseek-reasoner", "deepseek", 128_000, 64_000, images=False),
+    *(
+        Family(name, "deepseek", 1_000_000, 64_000, images=False)
+        for name in ("deepseek-v4", "deepseek-flash")
+    ),
+    Family("glm-4.5", "zai", 131_072, 65_536, images=False),
+    *(Family(f"glm-{name}", "zai", 200_000, 65_536, images=False) for name in ("4.6", "4.7", "5", "5.1")),
+    *(Family(f"glm-5.{minor}", "zai", 1_000_000, 65_536, images=False) for minor in (2, 3)),
+    Family("grok-3-mini", "xai", 131_072, 32_768, images=False),
+    Family("grok-4", "xai", 256_000, 65_536),
+    *(Family(f"grok-4.{minor}", "xai", 500_000, 65_536) for minor in (3, 5, 6, 7)),
+    *(Family(f"magistral-{size}", "mistral", 131_072, 32_768, images=False) for size in ("medium", "small")),
+    *(Family(f"mistral-{name}", "mistral", 262_144, 32_768) for name in ("medium-3-5", "small-2603")),
+    Family("mistral-large-4", "mistral", 1_048_576, 65_536),
 )
 
 
@@ -241,7 +256,7 @@ def published_card(name: str, providers: Providers = PROVIDERS_BY_NAME) -> Model
     found, family = _find(name, None), family_of(name)
     vendor = family.vendor if family is not None and is_of_family(name, family) else None
     serving = found.provider if found is not None else vendor
-    by_name = (each for each in PROVIDERS_BY_NAME.values() if each.published_as == serving)
+    by_name = (each for each in PROVIDERS_BY_NAME.values() if serving in (each.published_as, each.id))
     provider = next(by_name, None) if serving is not None else None
     return None if provider is None else _card(name, provider, name, found, family)
 
@@ -262,7 +277,7 @@ def published_names(provider: Provider) -> tuple[str, ...]:
     n_of_maker: Counter[str] = Counter()
     for name in names:
         family, is_of_router = family_of(name), "/" in name
-        maker = family.vendor if family is not None else provider.published_as
+        maker = PROVIDERS_BY_NAME[family.vendor].published_as if family is not None else provider.published_as
         if name in retired or _OTHER_USES.search(name) or (is_of_router and family is None):
             continue
         # A service for models of many makers shows a few of each maker that is known here.

@@ -111,10 +111,10 @@ def _google(provider_id: str) -> Provider:
     )
 
 
-def _compatible(provider_id: str, base_url: str, key_env: str, published_as: str | None = None) -> Provider:
+def _compatible(provider_id: str, base_url: str, *key_env: str, published_as: str | None = None) -> Provider:
     """A hosted service with OpenAI's chat format."""
     return Provider(
-        provider_id, OPENAI_CHAT, base_url, key_env=(key_env,), published_as=published_as or provider_id
+        provider_id, OPENAI_CHAT, base_url, key_env=key_env, published_as=published_as or provider_id
     )
 
 
@@ -154,11 +154,13 @@ _ALL: Final = (
     _compatible("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     _compatible("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
     _compatible("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", "x-ai"),
+    _compatible("xai", "https://api.x.ai/v1", "XAI_API_KEY", published_as="x-ai"),
     _compatible("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     _compatible("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     _compatible("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    _compatible("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY"),
+    _compatible("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOTAI_API_KEY", "MOONSHOT_API_KEY"),
+    _compatible("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    _compatible("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
     # The rest is known to pydantic-ai, which reads their variables itself.
     *(
         Provider(name, PYDANTIC_AI, needs_key=False, published_as=name)
@@ -172,12 +174,10 @@ _ALL: Final = (
             "heroku",
             "huggingface",
             "litellm",
-            "mistral",
             "nebius",
             "ovhcloud",
             "sambanova",
             "vercel",
-            "zai",
             "pydantic-ai",
         )
     ),

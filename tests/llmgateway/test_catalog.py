@@ -103,7 +103,7 @@ def test_without_the_price_list_the_table_of_families_is_used(monkeypatch: pytes
     assert card is not None
     assert (card.provider, card.context_window, card.cost) == ("anthropic", 200_000, CostSheet(0.0, 0.0))
     assert published_card("openrouter:anthropic/claude-sonnet-4.5") is not None
-    assert published_card("grok-4") is None
+    assert published_card("grok-2") is None
 
 
 @pytest.mark.parametrize(

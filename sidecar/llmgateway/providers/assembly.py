@@ -121,6 +121,16 @@ class Assembly:
         else:
             self._parts.append(_OpenThinking([], text))
 
+    def sign_answer(self, signature: str) -> None:
+        """Put *signature* on the first block of reasoning, in the place of those on all blocks."""
+        thoughts = [part for part in self._parts if isinstance(part, _OpenThinking)]
+        for part in thoughts:
+            part.signature = None
+        if not thoughts:
+            thoughts = [_OpenThinking([])]
+            self._parts.insert(0, thoughts[0])
+        thoughts[0].signature = signature
+
     def open_call(self, key: Hashable, call_id: object, name: object) -> Emissions:
         """Open or complete the call that the provider numbers *key*; emitted once it has a name."""
         given_id, given_name = (

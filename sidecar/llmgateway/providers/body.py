@@ -127,6 +127,21 @@ def failure_in(body: Any) -> ProviderFailure | None:
         return None
     sentences = (found.get(name) for name in ("message", "status_msg", "detail", "msg"))
     message = next((each for each in sentences if isinstance(each, str) and each), None)
+    if message is not None:
+        message = f"{message}{describe_upstream(found.get('metadata'))}"
     code = found.get("code") or found.get("status_code") or found.get("type")
     status = code if isinstance(code, int) and 400 <= code < 600 else None
     return ProviderFailure(message, status, code=str(code or "api_error")) if message is not None else None
+
+
+def describe_upstream(metadata: Any) -> str:
+    """Return the reason of the service behind a router in brackets, empty when *metadata* has none.
+
+    >>> describe_upstream({"provider_name": "Mistral", "raw": '{"message": "no such role"}'})
+    ' (Mistral: no such role)'
+    """
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("raw"), str):
+        return ""
+    inner = read_failure(metadata["raw"])
+    words = inner.message if inner is not None else metadata["raw"]
+    return f" ({metadata.get('provider_name') or 'the service behind it'}: {words})"

@@ -23,6 +23,9 @@ _ABOUT_KEY: Final = re.compile(
 _CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED"
 _LIMIT: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
+_CHANCE: Final = frozenset({"tool_use_failed"})
+"""The codes of failures of the model, such as a call that Groq could not read; another try helps."""
+
 NOT_SET_UP: Final = "not_set_up"
 """The code of a failure on this machine: something is missing before the provider can be called."""
 
@@ -108,7 +111,7 @@ def to_gateway_error(
         message,
         status=status,
         provider=provider,
-        retryable=False if is_lasting else None,
+        retryable=False if is_lasting else failure.code in _CHANCE or None,
         retry_after_ms=pause if pause is not None else retry_after_ms(failure.headers, now_s),
         is_overflow=does_not_fit,
         window_tokens=window_tokens_in(failure.message) if does_not_fit else None,

@@ -16,9 +16,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from sidecar.llmgateway.contract import Emission
+from sidecar.llmgateway.providers.assembly import Assembly
+from sidecar.llmgateway.providers.fields import CHAT_MARK
+
+IN_TEXT: Final = f"{CHAT_MARK}text"
+"""The signature of reasoning that stood in the text; it does not go back, as its template says."""
 
 _THINK: Final = "<think>"
 _CALL: Final = "<tool_call>"
@@ -119,6 +126,38 @@ class MarkupReader:
     def _calls_in(self, text: str) -> tuple[MarkedCall, ...]:
         calls = read_calls(text)
         return calls if all(call.name in self._tools for call in calls) else ()
+
+
+class MarkedText:
+    """Adds the text of an answer to *assembly*, with the reasoning and calls of *tools* that stand in it."""
+
+    def __init__(self, assembly: Assembly, tools: Collection[str]) -> None:
+        self._assembly = assembly
+        self._markup = MarkupReader(tools)
+        self._n_calls = 0
+
+    def add(self, delta: str) -> list[Emission]:
+        """Add *delta* up to the possible beginning of a mark."""
+        return self._add(self._markup.read(delta))
+
+    def finish(self) -> list[Emission]:
+        """Add the end of the text; a second call adds nothing."""
+        return self._add(self._markup.finish())
+
+    def _add(self, pieces: Iterable[Piece]) -> list[Emission]:
+        emissions: list[Emission] = []
+        for piece in pieces:
+            match piece:
+                case Prose(text=text, is_thinking=True):
+                    emissions += self._assembly.add_thinking(text, IN_TEXT)
+                case Prose(text=text):
+                    emissions += self._assembly.add_text(text)
+                case MarkedCall(name=name, arguments=arguments):
+                    self._n_calls += 1
+                    key = "marked", self._n_calls
+                    emissions += self._assembly.open_call(key, None, name)
+                    emissions += self._assembly.add_arguments(key, arguments)
+        return emissions
 
 
 def find_mark(text: str, marks: Sequence[str], *, at_line_start: bool) -> tuple[int, str | None]:

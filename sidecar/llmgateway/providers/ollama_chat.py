@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -19,21 +21,25 @@ from sidecar.llmgateway.contract import (
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ThinkingLevel,
     ToolCallBlock,
     ToolResultBlock,
     Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedText
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
+
+_KEEP_ALIVE: Final = "30m"
+"""How long the server keeps a model loaded; users think for longer than its own five minutes."""
 
 _THINKING: Final = f"{CHAT_MARK}thinking"
 _STOPS: Final[Mapping[str, StopReason]] = {"stop": "complete", "length": "max_output"}
@@ -65,10 +71,11 @@ class OllamaChat:
         knobs = {"num_ctx": card.context_window or None, "num_predict": options.max_output_tokens}
         request: SdkArguments = {
             "model": card.wire_id,
-            "messages": list(ollama_messages(conversation.system, conversation.turns)),
+            "messages": list(ollama_messages(conversation.system, conversation.turns, call.memo)),
             "stream": True,
             "truncate": False,
             "shift": False,
+            "keep_alive": read_raw("OLLAMA_KEEP_ALIVE") or _KEEP_ALIVE,
             "options": {name: value for name, value in knobs.items() if value} | call.sampling_arguments(),
         }
         if conversation.tools and options.tool_choice != "none":
@@ -84,7 +91,7 @@ class OllamaChat:
                 for tool in conversation.tools
             ]
         if options.thinking and card.reasoning:
-            request["think"] = options.thinking != "off"
+            request["think"] = think_value(card.wire_id, options.thinking)
         return request
 
     @asynccontextmanager
@@ -109,7 +116,7 @@ class OllamaChat:
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
-        return _Reader()
+        return _Reader([tool.name for tool in call.conversation.tools or ()])
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
@@ -117,18 +124,21 @@ class OllamaChat:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[str]) -> None:
         self.assembly = Assembly()
         self.is_complete = False
         self._n_calls = 0
+        # A model that its author gave no parser leaves thinking and calls in the text.
+        self._marked = MarkedText(self.assembly, tools)
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
         if isinstance(error := chunk.get("error"), str):
             raise ReportedFailureError(ProviderFailure(error, code="api_error"))
         assembly, message = self.assembly, chunk.get("message") or {}
+        content = message.get("content")
         emissions = [
             *assembly.add_thinking(message.get("thinking"), _THINKING),
-            *assembly.add_text(message.get("content")),
+            *(self._marked.add(content) if isinstance(content, str) else assembly.add_text(content)),
         ]
         for call in message.get("tool_calls") or ():
             self._n_calls += 1
@@ -139,46 +149,77 @@ class _Reader:
             emissions += assembly.open_call(self._n_calls, call.get("id"), function.get("name"))
             emissions += assembly.add_arguments(self._n_calls, json_text(arguments) if arguments else None)
         if chunk.get("done"):
+            emissions += self._marked.finish()
             self.is_complete = True
             assembly.stop = _STOPS.get(str(chunk.get("done_reason")), "complete")
             assembly.usage = usage_of(chunk.get("prompt_eval_count"), chunk.get("eval_count"))
         return emissions
 
 
-def ollama_messages(system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a conversation; reasoning only after the newest prompt."""
+def think_value(model: str, level: ThinkingLevel) -> bool | str:
+    """Return how *model* is told how far to think: most take a switch, gpt-oss takes a level alone.
+
+    >>> think_value("qwen3:8b", "low"), think_value("gpt-oss:20b", "off"), think_value("gpt-oss:20b", "max")
+    (True, 'low', 'high')
+    """
+    if "gpt-oss" in model:
+        return {"off": "low", "max": "high"}.get(level, level)
+    return level != "off"
+
+
+def ollama_messages(
+    system: str | None, turns: Sequence[Turn], memo: TurnMemo | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages of a conversation; *memo* has the messages of earlier calls.
+
+    Reasoning goes back in each request, so that the server finds the beginning in its cache. The template of
+    a model leaves it out where the model is not to see it.
+    """
+    memo = memo or TurnMemo()
     if system:
         yield {"role": "system", "content": encodable(system)}
-    names = {
-        block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
-    }
-    newest_prompt = max((i for i, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
-    for index, turn in enumerate(turns):
+    names: dict[str, str] = {}
+    for turn in turns:
         if isinstance(turn, AssistantTurn):
-            yield ollama_answer(turn.blocks, with_thinking=index > newest_prompt)
-            continue
-        for block in turn.blocks:
-            if isinstance(block, ToolResultBlock):
-                name = names.get(block.call_id, "unknown")
-                yield {"role": "tool", "tool_name": name, "content": json_text(block.output)}
-        texts = [block.text for block in turn.blocks if isinstance(block, TextBlock)]
-        images = [block.data_base64 for block in turn.blocks if isinstance(block, ImageBlock)]
-        if texts or images:
-            message = {"role": "user", "content": "\n\n".join(texts)}
-            yield message | ({"images": images} if images else {})
+            names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCallBlock)}
+        yield from memo.get(turn, None, partial(turn_messages, turn, names))
 
 
-def ollama_answer(blocks: Sequence[Block], *, with_thinking: bool) -> dict[str, Any]:
-    """Return one answer of the model as a message, with its reasoning where that goes back."""
+def turn_messages(turn: Turn, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the messages of one turn; *names* has the tool of each call before it."""
+    if isinstance(turn, AssistantTurn):
+        return [ollama_answer(turn.blocks)]
+    messages: list[dict[str, Any]] = [
+        {
+            "role": "tool",
+            "tool_name": names.get(block.call_id, "unknown"),
+            "tool_call_id": block.call_id,
+            "content": json_text(block.output),
+        }
+        for block in turn.blocks
+        if isinstance(block, ToolResultBlock)
+    ]
+    texts = [block.text for block in turn.blocks if isinstance(block, TextBlock)]
+    images = [block.data_base64 for block in turn.blocks if isinstance(block, ImageBlock)]
+    if texts or images:
+        message = {"role": "user", "content": "\n\n".join(texts)}
+        messages.append(message | ({"images": images} if images else {}))
+    return messages
+
+
+def ollama_answer(blocks: Sequence[Block]) -> dict[str, Any]:
+    """Return one answer of the model as a message, with its reasoning."""
     message: dict[str, Any] = {
         "role": "assistant",
         "content": "".join(block.text for block in blocks if isinstance(block, TextBlock)),
     }
-    thinking = "".join(block.text for block in blocks if isinstance(block, ThinkingBlock))
-    if thinking and with_thinking:
+    thoughts = (block for block in blocks if isinstance(block, ThinkingBlock))
+    thinking = "".join(block.text for block in thoughts if block.signature != IN_TEXT)
+    if thinking:
         message["thinking"] = thinking
     calls = [block for block in blocks if isinstance(block, ToolCallBlock)]
     if calls:
-        functions = [{"name": call.name, "arguments": call.input} for call in calls]
-        message["tool_calls"] = [{"function": function} for function in functions]
+        message["tool_calls"] = [
+            {"id": call.id, "function": {"name": call.name, "arguments": call.input}} for call in calls
+        ]
     return message

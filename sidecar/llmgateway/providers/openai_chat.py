@@ -1,13 +1,12 @@
 """OpenAI's chat format, the one that most other servers speak as well; over the ``openai`` SDK.
 
-Reasoning goes back only to the server that sent it, in the field in which it came, and only until the prompt
-that it belongs to is answered.
+Where a service departs from it is a row of ``quirks``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,38 +15,36 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Block,
     Emission,
-    ImageBlock,
     StopReason,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    Turn,
-    UserTurn,
 )
 from sidecar.llmgateway.providers import openai_sdk
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError
+from sidecar.llmgateway.providers.chat_messages import (
+    DETAILS,
+    IN_CONTENT,
+    REASONING_FIELDS,
+    MessageWriter,
+)
+from sidecar.llmgateway.providers.dialect import ChatDialect
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of, without_mark
-from sidecar.llmgateway.providers.markup import MarkedCall, MarkupReader, Piece, Prose
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.fields import (
+    CHAT_MARK,
+    json_text,
+    token_count,
+    usage_of,
+)
+from sidecar.llmgateway.providers.markup import MarkedText
+from sidecar.llmgateway.providers.quirks import dialect_of
+from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-_REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-_IN_CONTENT: Final = f"{CHAT_MARK}content"
-"""The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
-
-_IN_TEXT: Final = f"{CHAT_MARK}text"
-"""The signature of reasoning that stood in the text; it does not go back, as its template says."""
-_KEEPS_REASONING: Final = re.compile(r"(?:^|[/.-])(?:kimi|glm|minimax)", re.IGNORECASE)
+_BROKEN: Final = "server_error"
 _OVERFLOW: Final = "model_context_window_exceeded"
 
 _CHARS_PER_TOKEN: Final = 3
@@ -79,17 +76,12 @@ class OpenAIChat:
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``chat.completions.create``."""
-        conversation, options = call.conversation, call.options
+        conversation, options, model = call.conversation, call.options, call.card.wire_id
+        dialect = dialect_of(call.endpoint.base_url, call.endpoint.provider.id, model)
+        messages = MessageWriter(dialect, model, call.memo)
         request: SdkArguments = {
-            "model": call.card.wire_id,
-            "messages": list(
-                chat_messages(
-                    conversation.system,
-                    conversation.turns,
-                    keeps_reasoning=_KEEPS_REASONING.search(call.card.wire_id) is not None,
-                    memo=call.memo,
-                )
-            ),
+            "model": model,
+            "messages": list(messages.write(conversation.system, conversation.turns)),
             "stream_options": {"include_usage": True},
         }
         if conversation.tools:
@@ -104,7 +96,9 @@ class OpenAIChat:
                 }
                 for tool in conversation.tools
             ]
-            request |= {"tool_choice": options.tool_choice} if options.tool_choice else {}
+            choice = options.tool_choice
+            named = dialect.tool_choices.get(choice, choice) if choice else None
+            request |= {"tool_choice": named} if named else {}
         # Other servers know only the older of the two names.
         if openai_sdk.is_official(call.endpoint):
             limit = {"max_completion_tokens": options.max_output_tokens}
@@ -113,8 +107,10 @@ class OpenAIChat:
         request |= {name: tokens for name, tokens in limit.items() if tokens}
         request |= call.sampling_arguments()
         if options.thinking and call.card.reasoning:
-            request["reasoning_effort"] = openai_sdk.effort_of(call.card.wire_id, options.thinking)
-        return request
+            own = {"reasoning_effort": openai_sdk.effort_of(model, options.thinking)}
+            request |= own if dialect.efforts is None else dialect.efforts.get(options.thinking, {})
+        request |= dialect.members
+        return {name: value for name, value in request.items() if name not in dialect.omits}
 
     @asynccontextmanager
     async def open(
@@ -134,8 +130,10 @@ class OpenAIChat:
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
         endpoint, tools = call.endpoint, call.conversation.tools or ()
-        has_marks = is_local(endpoint.base_url) or not endpoint.provider.needs_key
-        return _Reader(MarkupReader([tool.name for tool in tools]) if has_marks else None)
+        dialect = dialect_of(endpoint.base_url, endpoint.provider.id, call.card.wire_id)
+        has_markup = dialect.has_markup or is_local(endpoint.base_url) or not endpoint.provider.needs_key
+        names = [tool.name for tool in tools] if has_markup else None
+        return _Reader(dialect, call.card.wire_id, names)
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
@@ -157,26 +155,22 @@ def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
 
 
 class _Reader:
-    def __init__(self, markup: MarkupReader | None) -> None:
-        """*markup* reads the text of servers that may not know the template of their model."""
+    def __init__(self, dialect: ChatDialect, model: str, marked_tools: Sequence[str] | None) -> None:
+        """*marked_tools* may be called in the text; None for a service that knows its models' templates."""
         self.assembly = Assembly()
         self.is_complete = False
-        self._markup = markup
+        self._dialect = dialect
+        self._model = model
+        self._marked = MarkedText(self.assembly, marked_tools) if marked_tools is not None else None
         self._open: dict[int, tuple[int, str]] = {}
+        self._details: list[dict[str, Any]] = []
 
     def read(self, chunk: dict[str, Any] | EndMark) -> Emissions:
         if isinstance(chunk, EndMark):
             # Some servers give no reason for the end.
             self.is_complete = True
             return self._end_text()
-        if (usage := chunk.get("usage")) is not None:
-            details = usage.get("prompt_tokens_details") or {}
-            self.assembly.usage = usage_of(
-                usage.get("prompt_tokens"),
-                usage.get("completion_tokens"),
-                cache_read=details.get("cached_tokens"),
-                cache_write=details.get("cache_write_tokens"),
-            )
+        self.count_usage(chunk)
         choices = chunk.get("choices")
         if not choices:
             return ()
@@ -188,23 +182,52 @@ class _Reader:
         if reason == _OVERFLOW:
             message = "the conversation is longer than the context window"
             raise ReportedFailureError(ProviderFailure(message, code=_OVERFLOW))
+        if reason in self._dialect.breaks:
+            raise ReportedFailureError(ProviderFailure(f"its answer ended with {reason}", code=_BROKEN))
         if reason:
             emissions += self._end_text()
             self.is_complete = True
+            if self._details:
+                proof = {"model": self._model, "details": self._details}
+                self.assembly.sign_answer(f"{DETAILS}{json.dumps(proof)}")
             if self.assembly.stop != "refusal":
-                self.assembly.stop = _STOPS.get(reason, "complete")
+                self.assembly.stop = self._dialect.stops.get(reason) or _STOPS.get(reason, "complete")
         return emissions
+
+    def count_usage(self, chunk: dict[str, Any]) -> None:
+        """Take the usage in *chunk*, if it has any."""
+        usage: Any = chunk.get("usage")
+        if usage is None and self._dialect.usage_at:
+            usage = chunk
+            for step in self._dialect.usage_at:
+                found = usage[step : step + 1] if isinstance(step, int) else [usage.get(step)]
+                usage = found[0] if found and found[0] is not None else {}
+                if not usage:
+                    return
+        if usage is None:
+            return
+        details = usage.get("prompt_tokens_details") or {}
+        reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+        apart = token_count(reasoning) if self._dialect.counts_apart else 0
+        own = usage.get(self._dialect.cached_at) if self._dialect.cached_at else None
+        self.assembly.usage = usage_of(
+            usage.get("prompt_tokens"),
+            token_count(usage.get("completion_tokens")) + apart,
+            cache_read=details.get("cached_tokens") or own,
+            cache_write=details.get("cache_write_tokens"),
+        )
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[Emission]:
         assembly = self.assembly
-        for field in _REASONING_FIELDS:
+        for field in REASONING_FIELDS:
             if isinstance(delta.get(field), str) and delta[field]:
                 yield from assembly.add_thinking(delta[field], f"{CHAT_MARK}{field}")
                 break
+        if self._dialect.keeps_details:
+            add_details(self._details, delta.get("reasoning_details"))
         if content := delta.get("content"):
-            markup = self._markup
-            if markup is not None and isinstance(content, str):
-                yield from self._add_pieces(markup.read(content))
+            if self._marked is not None and isinstance(content, str):
+                yield from self._marked.add(content)
             else:
                 yield from self._content(content, assembly.add_text)
         if refusal := delta.get("refusal"):
@@ -227,22 +250,7 @@ class _Reader:
 
     def _end_text(self) -> list[Emission]:
         """Return the emissions of text that was held back; none the second time."""
-        return self._add_pieces(self._markup.finish()) if self._markup is not None else []
-
-    def _add_pieces(self, pieces: Iterable[Piece]) -> list[Emission]:
-        emissions: list[Emission] = []
-        for piece in pieces:
-            match piece:
-                case Prose(text=text, is_thinking=True):
-                    emissions += self.assembly.add_thinking(text, _IN_TEXT)
-                case Prose(text=text):
-                    emissions += self.assembly.add_text(text)
-                case MarkedCall(name=name, arguments=arguments):
-                    key = piece, len(self._open)
-                    self._open[-1 - len(self._open)] = (0, "")
-                    emissions += self.assembly.open_call(key, None, name)
-                    emissions += self.assembly.add_arguments(key, arguments)
-        return emissions
+        return self._marked.finish() if self._marked is not None else []
 
     def _content(self, content: object, add: Callable[[object], Emissions]) -> Iterator[Emission]:
         """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""
@@ -255,7 +263,7 @@ class _Reader:
                     yield from add(text)
                 case {"type": "thinking", "thinking": thinking}:
                     yield from self._content(
-                        thinking, partial(self.assembly.add_thinking, signature=_IN_CONTENT)
+                        thinking, partial(self.assembly.add_thinking, signature=IN_CONTENT)
                     )
                 case {"type": "reference"}:
                     continue
@@ -263,86 +271,25 @@ class _Reader:
                     raise MalformedAnswerError("a part of the content is of no known type")
 
 
-def chat_messages(
-    system: str | None, turns: Sequence[Turn], *, keeps_reasoning: bool = False, memo: TurnMemo
-) -> Iterator[dict[str, Any]]:
-    """Yield the messages of a conversation, with reasoning only after the newest prompt.
+def add_details(details: list[dict[str, Any]], pieces: object) -> None:
+    """Add the *pieces* of one chunk to the reasoning *details* of an answer.
 
-    Args:
-        system: the system prompt, if there is one.
-        turns: the conversation.
-        keeps_reasoning: earlier reasoning goes back as well: some models are trained to see it.
-        memo: has the messages of earlier calls.
+    A detail streams in pieces with the same type and index; they go back as one.
+
+    >>> details = [{"type": "reasoning.text", "text": "a", "index": 0}]
+    >>> add_details(details, [{"type": "reasoning.text", "text": "b", "signature": "s", "index": 0}])
+    >>> details
+    [{'type': 'reasoning.text', 'text': 'ab', 'index': 0, 'signature': 's'}]
     """
-    if system:
-        yield {"role": "system", "content": encodable(system)}
-    newest_prompt = len(turns) - 1
-    while newest_prompt > 0 and not isinstance(turns[newest_prompt], UserTurn):
-        newest_prompt -= 1
-    for index, turn in enumerate(turns):
-        reasons = keeps_reasoning or index > newest_prompt
-        yield from memo.get(turn, reasons, partial(turn_messages, turn, with_reasoning=reasons))
-
-
-def turn_messages(turn: Turn, *, with_reasoning: bool) -> list[dict[str, Any]]:
-    """Return the messages of one turn: of a tool's, one for each result."""
-    match turn:
-        case UserTurn(blocks=blocks):
-            return [{"role": "user", "content": user_content(blocks)}]
-        case AssistantTurn(blocks=blocks):
-            return [assistant_message(blocks, with_reasoning=with_reasoning)]
-    messages: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": block.call_id, "content": json_text(block.output)}
-        for block in turn.blocks
-        if isinstance(block, ToolResultBlock)
-    ]
-    # Everything else that a tool returned, such as images, follows as the user's.
-    shown = [block for block in turn.blocks if not isinstance(block, ToolResultBlock)]
-    return [*messages, {"role": "user", "content": user_content(shown)}] if shown else messages
-
-
-def user_content(blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
-    """Return text blocks alone as plain text: small servers take nothing else."""
-    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    if len(texts) == len(blocks):
-        return "\n\n".join(texts)
-    parts: list[dict[str, Any]] = []
-    for block in blocks:
-        match block:
-            case TextBlock(text=text):
-                parts.append({"type": "text", "text": text})
-            case ImageBlock(media_type=media_type, data_base64=data):
-                url = f"data:{media_type};base64,{data}"
-                parts.append({"type": "image_url", "image_url": {"url": url}})
-            case _:
-                continue
-    return parts
-
-
-def assistant_message(blocks: Sequence[Block], *, with_reasoning: bool) -> dict[str, Any]:
-    """Return one answer of the model as a message, with its reasoning where that goes back."""
-    text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
-    message: dict[str, Any] = {"role": "assistant", "content": text or None}
-    calls = [
-        {
-            "id": block.id,
-            "type": "function",
-            "function": {"name": block.name, "arguments": json_text(block.input)},
-        }
-        for block in blocks
-        if isinstance(block, ToolCallBlock)
-    ]
-    if calls:
-        message["tool_calls"] = calls
-    parts: list[dict[str, Any]] = []
-    for block in blocks:
-        if not isinstance(block, ThinkingBlock) or not with_reasoning:
+    for piece in pieces if isinstance(pieces, list) else ():
+        if not isinstance(piece, dict):
+            raise MalformedAnswerError("a detail of the reasoning is not an object")
+        last = details[-1] if details else None
+        is_more = last is not None and all(last.get(name) == piece.get(name) for name in ("type", "index"))
+        if last is None or not is_more or "index" not in piece:
+            details.append(dict(piece))
             continue
-        field = without_mark(block.signature, CHAT_MARK)
-        if field in _REASONING_FIELDS:
-            message[field] = message.get(field, "") + block.text
-        elif block.signature == _IN_CONTENT:
-            parts.append({"type": "thinking", "thinking": [{"type": "text", "text": block.text}]})
-    if parts:
-        message["content"] = [*parts, {"type": "text", "text": text}] if text else parts
-    return message
+        for name, value in piece.items():
+            joins = name in ("text", "summary", "data") and isinstance(last.get(name), str)
+            if value is not None:
+                last[name] = last[name] + value if joins and isinstance(value, str) else value

@@ -10,7 +10,7 @@ import msgspec
 
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, SdkArguments, SdkClient
-from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
+from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError, failure_in
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.windows import direct_mounts
 
@@ -106,6 +106,8 @@ def failure_of(error: Exception) -> ProviderFailure | None:
             message = str(found["message"])
         elif isinstance(found, str):
             message = found
+    if (reported := failure_in(body)) is not None and reported.message.startswith(message):
+        message = reported.message  # with the reason of the service behind a router
     if isinstance(body, str) and body.strip():
         message = body
     code = error.code or error.type

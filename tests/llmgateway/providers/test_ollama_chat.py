@@ -47,10 +47,15 @@ def test_a_conversation_as_messages() -> None:
     assert list(ollama_messages("Be brief.", turns)) == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "see", "images": ["aGk="]},
-        {"role": "assistant", "content": "ok"},
+        {"role": "assistant", "content": "ok", "thinking": "hm"},
         {"role": "user", "content": "go on"},
-        {"role": "assistant", "content": "look", "thinking": "hm", "tool_calls": [{"function": function}]},
-        {"role": "tool", "tool_name": "read", "content": '{"lines":1}'},
+        {
+            "role": "assistant",
+            "content": "look",
+            "thinking": "hm",
+            "tool_calls": [{"id": "c1", "function": function}],
+        },
+        {"role": "tool", "tool_name": "read", "tool_call_id": "c1", "content": '{"lines":1}'},
     ]
 
 
@@ -64,6 +69,29 @@ async def test_a_request_sets_the_window_and_forbids_cutting(on_stage: Any) -> N
     assert body["options"] == {"num_ctx": 100_000, "num_predict": 77, "temperature": 0.5}
     assert (body["truncate"], body["shift"], body["think"], other["think"]) == (False, False, True, False)
     assert ([tool["function"]["name"] for tool in body["tools"]], "tools" in other) == (["read"], False)
+
+
+@pytest.mark.processes
+async def test_the_server_keeps_the_model_loaded_as_long_as_its_user_set(
+    on_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OLLAMA_KEEP_ALIVE", raising=False)
+    async with on_stage("ollama-chat", [Said(("ok",)), Ended()]) as stage:
+        await stage.play()
+        monkeypatch.setenv("OLLAMA_KEEP_ALIVE", "-1")
+        await stage.play()
+    assert [body["keep_alive"] for body in stage.fake.sent] == ["30m", "-1"]
+
+
+@pytest.mark.processes
+async def test_a_model_without_a_parser_leaves_its_calls_in_the_text(on_stage: Any) -> None:
+    text = '<think>hm</think><tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
+    async with on_stage("ollama-chat", [Said((text,)), Ended()]) as stage:
+        *_, done = await stage.play()
+    assert isinstance(done, DoneEmission)
+    thinking, call = done.reply.blocks
+    assert isinstance(call, ToolCallBlock)
+    assert (thinking, call.name, call.input) == (ThinkingBlock("hm", "chat:text"), "read", {"path": "a"})
 
 
 @pytest.mark.processes

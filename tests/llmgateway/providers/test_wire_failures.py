@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -412,3 +413,30 @@ async def test_a_listener_that_fails_changes_nothing(on_stage: Any) -> None:
     async with on_stage("openai-chat", [Refused(500, "oops")], OK) as stage:
         *_, done = await stage.play(on_retry=fails)
     assert isinstance(done, DoneEmission)
+
+
+@pytest.mark.parametrize(("code", "kind"), [(429, "rate_limit"), (502, "http")])
+async def test_a_failure_behind_a_router_is_made_again_and_its_reason_told(
+    on_stage: Any, code: int, kind: str
+) -> None:
+    raw = '{"object": "error", "message": "no more machines"}'
+    metadata = {"provider_name": "Mistral", "raw": raw}
+    failed = frame({"error": {"code": code, "message": "Provider returned error", "metadata": metadata}})
+    async with on_stage("openai-chat", [Said(("half",)), failed], OK) as stage:
+        played = await stage.play()
+    assert isinstance(played[-1], DoneEmission)
+    assert [kind_of for *_, kind_of in stage.retries] == [kind]
+    assert "Provider returned error (Mistral: no more machines)" in stage.failures[0]
+
+
+async def test_a_refusal_behind_a_router_is_told_as_well(on_stage: Any) -> None:
+    error = {"message": "Provider returned error", "code": 400, "metadata": {"raw": "role after role"}}
+    async with on_stage("openai-chat", [Page(json.dumps({"error": error}), 400)]) as stage:
+        played = await stage.play()
+    assert "Provider returned error (the service behind it: role after role)" in error_of(played).message
+
+
+async def test_a_call_that_the_model_spelled_wrong_is_made_again(on_stage: Any) -> None:
+    failed = Refused(400, "Failed to call a function", "tool_use_failed")
+    async with on_stage("openai-chat", [failed], OK) as stage:
+        assert isinstance((await stage.play())[-1], DoneEmission)
