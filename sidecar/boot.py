@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from sidecar._internal.allocator import limit_kept_memory
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
 from sidecar.capabilities.command_output import remove_outputs
@@ -23,6 +23,7 @@ from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
+from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.deps import CompactionSettings, SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
@@ -38,6 +39,7 @@ from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
+from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -146,6 +148,12 @@ def build(
             branch_digests=compaction.branch_digests,
         ),
         surroundings=lambda roots: describe_surroundings(roots, date.today()),
+        extensions=ExtensionFinder(
+            real_path(home),
+            models.settings,
+            user_home_folder(),
+            frozenset(command.name for command in COMMANDS),
+        ),
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
         factors=ModelFactors(home / "model-factors.json"),
     )

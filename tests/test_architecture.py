@@ -32,6 +32,7 @@ LAYERS = (
         "llmgateway.scripted",
         "llmgateway",
         "capabilities",
+        "extensions",
         "workspace",
         "permissions",
         "rooms.knowledge",

@@ -48,3 +48,13 @@ def indusagi_home() -> Path:
     from pathlib import Path  # not above: a handshake is answered without it
 
     return Path(read_env("home") or "~/.pindusagi").expanduser()
+
+
+def user_home_folder() -> Path | None:
+    """Return the home folder of the user, with all links followed; None where the system knows none."""
+    from pathlib import Path
+
+    try:
+        return Path.home().resolve()
+    except (OSError, RuntimeError):
+        return None

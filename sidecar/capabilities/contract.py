@@ -110,11 +110,17 @@ Contract: never raises but for cancellation; everything it started has ended whe
 
 @dataclass(frozen=True, slots=True)
 class SubagentTask:
-    """A task for a sub-agent, in so many seconds and calls of tools at most."""
+    """A task for a sub-agent, in so many seconds and calls of tools at most.
+
+    *max_tokens* bounds the tokens of its model calls together, None for no bound; *model* answers it, None
+    for the model of its parent.
+    """
 
     prompt: str
     timeout_s: float
     max_calls: int
+    max_tokens: int | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +188,28 @@ class CheckpointPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class HookVerdict:
+    """The answer of the user's hooks: why they refuse, None to go on, and a note for the model."""
+
+    refusal: str | None = None
+    note: str = ""
+
+
+class CallGuard(Protocol):
+    """Judges calls of tools. Contract: never raises but for cancellation; ends soon after *cancel*."""
+
+    async def before(self, name: str, arguments: Mapping[str, Any], cancel: CancelToken) -> HookVerdict:
+        """Return whether the tool *name* may be called."""
+        ...
+
+    async def after(
+        self, name: str, arguments: Mapping[str, Any], reply: ToolReply, cancel: CancelToken
+    ) -> HookVerdict:
+        """Return the objection to the *reply* of a call, and a note about it."""
+        ...
+
+
 class ReadsPort(Protocol):
     """The files that the model of one session has read."""
 
@@ -221,6 +249,7 @@ class ToolContext:
         run_subagent: runs a sub-agent, None where there are none.
         list_folded: returns the entries that the model does not see any more, oldest first.
         checkpoints: keeps the contents of files before they are changed, None for nothing.
+        guard: judges each call, None where there is nothing to judge by.
     """
 
     session_id: str
@@ -246,6 +275,7 @@ class ToolContext:
     run_subagent: RunSubagent | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
     checkpoints: CheckpointPort | None = None
+    guard: CallGuard | None = None
 
 
 class Tool(Protocol):

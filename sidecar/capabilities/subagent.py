@@ -29,13 +29,26 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True):
     ]
     timeout_s: Annotated[float, msgspec.Meta(gt=0, le=3600, description="Seconds it may take.")] = 900
     max_calls: Annotated[int, msgspec.Meta(ge=1, le=500, description="Calls of tools it may make.")] = 100
+    max_tokens: Annotated[
+        int,
+        msgspec.Meta(ge=0, description="Tokens that its model calls may take together; 0 for no bound."),
+    ] = 0
+    model: Annotated[
+        str, msgspec.Meta(description="Another model than yours, only if the user named one.")
+    ] = ""
 
 
 async def run_task(arguments: TaskArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Let a sub-agent do the task, and answer with its last words."""
     if context.run_subagent is None:
         raise InvalidInput("there are no sub-agents here", hint="do the work yourself")
-    task = SubagentTask(arguments.prompt, arguments.timeout_s, arguments.max_calls)
+    task = SubagentTask(
+        arguments.prompt,
+        arguments.timeout_s,
+        arguments.max_calls,
+        max_tokens=arguments.max_tokens or None,
+        model=arguments.model or None,
+    )
     end = await context.run_subagent(task, context, cancel)
     cap = context.max_output_chars - _NOTES_CHARS
     text = (

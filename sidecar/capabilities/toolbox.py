@@ -159,9 +159,7 @@ class SessionToolBox:
                     self._observe(replace(started, phase="progress", output=text))
 
                 own_context = replace(context, ask=ask, progress=progress)
-                reply = await self._run_to_the_end(
-                    tool.run(arguments, own_context, cancel), call.name, cancel
-                )
+                reply = await self._run_guarded(tool, arguments, own_context, cancel)
             if isinstance(reply.output, str):
                 # Names on disk may hold bytes that are not text; from here on all can be encoded.
                 reply = replace(reply, output=reply.output.encode("utf-8", "replace").decode())
@@ -189,6 +187,24 @@ class SessionToolBox:
         news = "" if background is None or not isinstance(output, str) else background.take_news()
         output = f"{output}\n\n{news}" if news else output
         return ToolOutcome(call.id, output, reply.is_error, reply.images)
+
+    async def _run_guarded(
+        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken
+    ) -> ToolReply:
+        """Return the reply of a call that its guard lets through, with the notes of the guard."""
+        name, guard = tool.descriptor.name, context.guard
+        if guard is None:
+            return await self._run_to_the_end(tool.run(arguments, context, cancel), name, cancel)
+        before = await guard.before(name, arguments, cancel)
+        if before.refusal is not None:
+            return error_reply(f"{name}: a hook of the user refused this call: {before.refusal}")
+        if cancel.cancelled:
+            return _cancel_reply(name)
+        reply = await self._run_to_the_end(tool.run(arguments, context, cancel), name, cancel)
+        after = await guard.after(name, arguments, reply, cancel)
+        objection = f"It objects to this result: {after.refusal}" if after.refusal is not None else ""
+        notes = "\n".join(filter(None, (before.note, after.note, objection)))
+        return replace(reply, output=f"{reply.output}\n\n[a hook of the user: {notes}]") if notes else reply
 
     async def _run_to_the_end(
         self, work: Coroutine[Any, Any, ToolReply], name: str, cancel: CancelToken

@@ -10,11 +10,12 @@ import asyncio
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sidecar import __version__
-from sidecar._internal.env import env_name, indusagi_home
+from sidecar._internal.env import env_name, indusagi_home, user_home_folder
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
@@ -22,9 +23,13 @@ from sidecar.boot import check_database
 from sidecar.capabilities.sandbox import find_problem
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import run_to_end
-from sidecar.llmgateway.config import CONFIG_FILE, read_settings
+from sidecar.conductor.content import COMMANDS
+from sidecar.extensions.contract import Extensions
+from sidecar.extensions.finding import ExtensionFinder
+from sidecar.llmgateway.config import CONFIG_FILE, ModelSettings, read_settings
 from sidecar.llmgateway.diagnostics import diagnose_models
 from sidecar.protocol.messages import StatusResult
+from sidecar.workspace.files import real_path
 from sidecar_client import SidecarClient, SidecarClientError
 
 if sys.platform == "win32":
@@ -82,6 +87,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         text = f"asked for and not available, so that no command runs: {problem}"
         report.add("sandbox", text, is_well=False)
+    for line in describe_found(find_extensions(home, settings, Path.cwd())):
+        report.add("extensions", line)
     paths = DaemonPaths(home)
     try:
         report.add("shared", _describe_shared(paths))
@@ -101,6 +108,25 @@ def run(options: argparse.Namespace) -> int:
         return 0 if report.is_well else 1
 
     return run_to_end(check_daemon)
+
+
+def find_extensions(home: Path, settings: ModelSettings, folder: Path) -> Extensions:
+    """Return the extensions of a session in *folder*."""
+    reserved = frozenset(command.name for command in COMMANDS)
+    return ExtensionFinder(home, settings, user_home_folder(), reserved).find((real_path(folder),))
+
+
+def describe_found(found: Extensions) -> Iterator[str]:
+    """Yield a line for each kind of extension, and one for each that is left out."""
+    kinds: dict[str, list[str]] = {
+        "commands": [f"/{each.name}" for each in found.commands],
+        "skills": [each.name for each in found.skills],
+        "hooks": [each.event for each in found.hooks],
+        "tool servers": [each.server.name for each in found.servers],
+    }
+    named = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
+    yield "; ".join(named) if named else 'none; README\'s "Yours to extend" has the places'
+    yield from found.problems
 
 
 def describe_part(name: str) -> str:

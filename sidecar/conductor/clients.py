@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import RunInTerminal
-from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ToolServers
+from sidecar.capabilities.contract import RunInTerminal, Tool
+from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState, ToolServers
 from sidecar.conductor.editor_context import EditorContext
 from sidecar.conductor.ports import ClientPort
 from sidecar.workspace.path_index import PathIndexes
@@ -119,8 +119,13 @@ class SessionServers:
     loaded again therefore lacks their tools until a client names them again, and warns of that once, before
     its next answer.
 
+    The user's settings may name servers as well: they start with the session, and a client's of the same
+    name stand in their place.
+
     Attributes:
         named: the servers that clients named for this session since it was loaded.
+        configured: the servers of the settings.
+        tools: the tools of all servers that run.
         missing: the names of servers that it had before, until it was warned of them; empty for none.
     """
 
@@ -131,6 +136,8 @@ class SessionServers:
         stored: Sequence[Mapping[str, Any]],
     ) -> None:
         self.named: tuple[McpServer, ...] = ()
+        self.configured: tuple[McpServer, ...] = ()
+        self.tools: tuple[Tool, ...] = ()
         self._servers = make(host)
         self._host = host
         self.missing = ", ".join(str(server.get("name", "?")) for server in stored)
@@ -143,7 +150,21 @@ class SessionServers:
         names = {server.name for server in servers}
         others = (server for server in self.named if server.name not in names)
         self.named, self.missing = (*others, *servers), ""
-        self._servers.use(self.named)
+        self._use()
+
+    def configure(self, servers: Sequence[McpServer]) -> None:
+        """Use *servers* as the servers of the settings. Returns before they have started."""
+        if tuple(servers) != self.configured:
+            self.configured = tuple(servers)
+            self._use()
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the states of all servers."""
+        return self._servers.states()
+
+    def _use(self) -> None:
+        names = {server.name for server in self.named}
+        self._servers.use((*(each for each in self.configured if each.name not in names), *self.named))
 
     async def ready(self, cancel: CancelToken) -> None:
         """Warn of servers that are missing and wait for the others to start; see ``ToolServers.ready``."""

@@ -29,6 +29,7 @@ from sidecar.conductor.pins import Pins
 from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_extensions import SessionExtensions, describe_extensions
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.user_shell import UserShell
@@ -80,6 +81,7 @@ class Commands:
         options: Options,
         gauge: ContextGauge,
         rules: SessionRules,
+        extensions: SessionExtensions,
         shell: UserShell,
         fork: Callable[[str], Awaitable[str]],
         new_id: Callable[[], str],
@@ -97,6 +99,7 @@ class Commands:
         self._options = options
         self._gauge = gauge
         self._rules = rules
+        self._extensions = extensions
         self._shell = shell
         self._fork = fork
         self._new_id = new_id
@@ -287,10 +290,13 @@ class Commands:
         return "\n".join(lines)
 
     async def help(self, _rest: str) -> str:
-        """List the commands."""
-        shown = [(f"/{each.name} {each.hint or ''}".strip(), each.description) for each in COMMANDS]
+        """List the commands, and the extensions as they are now."""
+        await self._extensions.refresh()
+        commands = self._extensions.commands
+        shown = [(f"/{each.name} {each.hint or ''}".strip(), each.description) for each in commands]
         shown.append(("!COMMAND", "runs a command; the model sees it and its output with the next prompt"))
-        return "\n".join(f"- {usage}: {description}" for usage, description in shown)
+        lines = [f"- {usage}: {description}" for usage, description in shown]
+        return "\n".join((*lines, *describe_extensions(self._extensions.list())))
 
 
 def describe_result(done: Compaction) -> str:

@@ -142,7 +142,12 @@ class Compactor:
         self._events.emit(begun)
         self._events.set_phase("compacting")
         try:
-            outcome = await self._compact(begun, given, request)
+            outcome: CompactionResult | Compaction
+            why = None if trigger == "overflow" else await self._deps.refuse(engine, trigger)
+            if why is not None:
+                outcome = replace(begun, status="cancelled", reason=f"a hook refused it: {why}")
+            else:
+                outcome = await self._compact(begun, given, request)
             if isinstance(outcome, CompactionResult):
                 outcome = await self._deps.with_loss(given, outcome)
                 outcome = await self._commit(begun, given, outcome, started_ms)

@@ -7,7 +7,7 @@ replacements. Files come from an index of the folder's paths; nothing is opened.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Final
 from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.editor_context import EditorState
 from sidecar.conductor.editor_shapes import CompletionItem, CompletionKind
+from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.workspace.contract import PositionEncoding
@@ -97,7 +98,8 @@ async def complete_prompt(
     before, is_incomplete = prompt.before, False
     choices: Iterable[Suggestion] = ()
     if (found := _COMMAND.fullmatch(before)) is not None:
-        word, choices = found[0], list_commands(found[1])
+        commands = COMMANDS if session is None else session.extensions.commands
+        word, choices = found[0], list_commands(found[1], commands)
     elif (found := _MENTION.search(before)) is not None:
         word, root = found[1], session.info.cwd if session is not None else folder
         choices = [*list_special(word, editor)]
@@ -121,9 +123,9 @@ async def complete_prompt(
     return tuple(items[:limit]), is_incomplete or len(items) > limit
 
 
-def list_commands(typed: str) -> Iterator[Suggestion]:
-    """Yield the slash commands by the beginning *typed* of their names."""
-    for command in COMMANDS:
+def list_commands(typed: str, commands: Sequence[CommandInfo]) -> Iterator[Suggestion]:
+    """Yield the slash *commands* by the beginning *typed* of their names."""
+    for command in commands:
         if command.name.startswith(typed):
             label = f"/{command.name} {command.hint or ''}".rstrip()
             text = f"/{command.name}{' ' if command.hint else ''}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -61,11 +61,11 @@ _SHELL_LINE: Final = re.compile(r"!\s?([\w./~$\"'({][^\n]*)\n?")
 """``!=`` and an image of Markdown begin no command, and no text of several lines is one."""
 
 
-def parse_command(content: Sequence[Mapping[str, Any]]) -> SlashCommand | None:
+def parse_command(content: Sequence[Mapping[str, Any]], others: Collection[str] = ()) -> SlashCommand | None:
     """Return *content* as a command, None when it is a prompt.
 
-    A command is a single block of text that begins with a slash and a known name, or one line that begins
-    with an exclamation mark.
+    A command is a single block of text that begins with a slash and a known name, which may be one of
+    *others*, or one line that begins with an exclamation mark.
 
     >>> parse_command([{"type": "text", "text": "/compact keep the names"}])
     SlashCommand(name='compact', rest='keep the names')
@@ -83,7 +83,8 @@ def parse_command(content: Sequence[Mapping[str, Any]]) -> SlashCommand | None:
         return None
     word, *rest = text.split(maxsplit=1)
     name = word.removeprefix("/")
-    return SlashCommand(name, rest[0].strip() if rest else "") if name in _NAMES else None
+    is_known = name in _NAMES or name in others
+    return SlashCommand(name, rest[0].strip() if rest else "") if is_known else None
 
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]

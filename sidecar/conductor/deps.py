@@ -17,6 +17,7 @@ from sidecar.capabilities.contract import (
     Confine,
     SubagentEnd,
     SubagentTask,
+    Tool,
     ToolContext,
     ToolObserver,
 )
@@ -27,6 +28,7 @@ from sidecar.conductor.ports import Models, SessionTools
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conversation import History
+from sidecar.extensions.contract import ExtensionsPort, NoExtensions
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
@@ -68,7 +70,8 @@ class SessionDeps:
         permission_rules: the rules by which the user allows and denies actions.
         may_fetch_private: whether pages may be fetched from this machine and its network.
         ask: answers the questions of tools, where not the session's own clients do.
-        run_subagent: runs sub-agents for a session with these dependencies and values; None for none.
+        run_subagent: runs sub-agents for a session with these dependencies and values, with the tools of its
+            servers; None for none.
         confine: confines commands, where the user's settings ask for it.
         contents: stores the files that sessions change as they were before, None for nowhere.
         checkpoints: keeps the files that tools change, None for the checkpoints of the session itself.
@@ -76,6 +79,7 @@ class SessionDeps:
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
         compaction: the user's settings of compactions.
         surroundings: describes the machine and the folders of a session to a model.
+        extensions: finds the commands, skills, hooks and tool servers of the user and of a folder.
     """
 
     models: Models
@@ -91,7 +95,10 @@ class SessionDeps:
     may_fetch_private: bool = False
     ask: AskUser | None = None
     run_subagent: (
-        Callable[[SessionDeps, SessionInfo, SubagentTask, ToolContext, CancelToken], Awaitable[SubagentEnd]]
+        Callable[
+            [SessionDeps, SessionInfo, SubagentTask, ToolContext, Sequence[Tool], CancelToken],
+            Awaitable[SubagentEnd],
+        ]
         | None
     ) = None
     confine: Confine | None = None
@@ -106,6 +113,7 @@ class SessionDeps:
     knowledge_timeout_s: float = 5.0
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]] = list_folders
+    extensions: ExtensionsPort = field(default_factory=NoExtensions)
     max_output_chars: int = 30_000
 
 
@@ -128,6 +136,7 @@ class CompactorDeps:
         clock_ms: the time in epoch milliseconds.
         deadline_s: how long a model may take for a summary.
         prepares: whether the summary of a compaction is prepared before it is due.
+        refuse: returns why a compaction with an engine, for a trigger, must not run, None where it may.
     """
 
     engine_input: Callable[[], EngineInput]
@@ -144,3 +153,4 @@ class CompactorDeps:
     clock_ms: Callable[[], int]
     deadline_s: float
     prepares: bool
+    refuse: Callable[[str, str], Awaitable[str | None]]

@@ -32,6 +32,7 @@ from sidecar.conductor.queue import (
 from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_events import SessionEvents
+from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.turns import TurnRunner, resolve, unknown_usage
 from sidecar.conversation import Entry
@@ -110,9 +111,11 @@ class Prompts:
         history: HistoryWriter,
         events: SessionEvents,
         gauge: ContextGauge,
+        extensions: SessionExtensions,
         new_id: Callable[[], str],
     ) -> None:
         self._meta = meta
+        self._extensions = extensions
         self._queue = queue
         self._runner = runner
         self._agent = agent
@@ -339,7 +342,7 @@ class Prompts:
         """Return *content* as a job. Raises InvalidInput."""
         turn = UserTurn(content_to_prompt(content))
         loop, new_id = asyncio.get_running_loop(), self._new_id
-        command = parse_command(content)
+        command = parse_command(content, self._extensions.names)
         entered, outcome = loop.create_future(), loop.create_future()
         return PromptJob(
             item_id=new_id(),

@@ -96,6 +96,7 @@ class PromptJob:
         author: the client that sent the prompt, None where that is not known.
         max_model_calls: the limit of model calls for this turn alone, None for the usual one.
         allow: rules that allow actions in this turn alone. Neither is stored with a prompt that waits.
+        model: the model that answers it, None for the session's own.
     """
 
     item_id: str
@@ -108,6 +109,7 @@ class PromptJob:
     author: Author | None = None
     max_model_calls: int | None = None
     allow: tuple[Rule, ...] = ()
+    model: str | None = None
 
     def as_item(self) -> QueueItem:
         """Return the prompt as clients see it in the queue."""

@@ -63,20 +63,26 @@ moment. Where the digest is not enough, read again, or search the old part with 
 have it; never guess what it held."""
 
 
-def write_brief(surroundings: str, rules: str = "", pins: str = "") -> str:
+def write_brief(surroundings: str, rules: str = "", pins: str = "", skills: str = "") -> str:
     """Return the system prompt.
 
     Args:
         surroundings: lines about the machine and the folder.
         rules: the text of the rule files, or empty.
         pins: the passages that the user pinned, or empty.
+        skills: the list of the skills, or empty.
     """
     told = f"Rules follow. Where two of them disagree, the later one counts.\n\n{rules}" if rules else ""
-    return "\n\n".join(filter(None, (f"{_WORK}\n\n# Surroundings\n{surroundings}", told, pins)))
+    parts = (f"{_WORK}\n\n# Surroundings\n{surroundings}", skills, told, pins)
+    return "\n\n".join(filter(None, parts))
 
 
 class RequestHead:
-    """The part of every request that is not conversation: the system prompt with the rules, and the tools."""
+    """The part of every request that is not conversation: the system prompt with the rules, and the tools.
+
+    Attributes:
+        skills: the list of the skills, empty for none.
+    """
 
     def __init__(
         self,
@@ -103,6 +109,7 @@ class RequestHead:
         self._tools = tools
         self._rule_tokens = rule_tokens
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
+        self.skills = ""
 
     def system(self, view: View | None = None) -> str:
         """Return the system prompt, with the rules as they were last read.
@@ -116,7 +123,7 @@ class RequestHead:
         elif view is not None and not view.is_whole:
             shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
             rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
-        return write_brief(self._surroundings, rules, self._pins())
+        return write_brief(self._surroundings, rules, self._pins(), self.skills)
 
     async def open(self) -> None:
         """Read the rules, and begin to look at the surroundings, which takes longer."""

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Unpack
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import HeadChange, UndoneCompaction
 from sidecar.conductor.checkpoint_shapes import FileRestore
-from sidecar.conductor.content import COMMANDS, Content
+from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -62,6 +62,7 @@ class Session:
         changes: the changes of the conversation; a change is made through the queue of this session.
         checkpoints: the kept files, for reading.
         options: the config options.
+        extensions: the commands, skills, hooks and tool servers of the user and of the folder.
         rules: the rules of the user, for reading.
         prompts: the prompts, and the queue of them.
     """
@@ -95,6 +96,7 @@ class Session:
         self.changes = wired.changes
         self.checkpoints = wired.checkpoints
         self.options = wired.options
+        self.extensions = wired.extensions
         self.rules = wired.rules
         self.prompts = wired.prompts
 
@@ -107,6 +109,7 @@ class Session:
         """
         self.notices.add_report(report)
         await self._head.open()
+        await self.extensions.load()
         await self.history.load()
         await self.rules.load()
         self.compactions.load([record for record in records if record.get("type") == "compaction"])
@@ -207,7 +210,7 @@ class Session:
 
     def introduction(self) -> tuple[Event, ...]:
         """Return the commands, the usage and the rules for one more client; such events have the number 0."""
-        payloads: list[Payload] = [CommandsChanged(COMMANDS), self.gauge.usage()]
+        payloads: list[Payload] = [CommandsChanged(self.extensions.commands), self.gauge.usage()]
         if self.rules.standing:
             payloads.append(RulesChanged(self.rules.standing))
         return tuple(Event(self.sid, 0, 0, payload) for payload in payloads)

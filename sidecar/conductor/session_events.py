@@ -258,6 +258,12 @@ class OneTimeNotices:
         """Add *notice* to the next turn."""
         self._pending.append(notice)
 
+    def add_once(self, notice: Notice) -> None:
+        """Add *notice* to the next turn, once for each text; there is a limit, as for rules."""
+        if notice.description not in self._refused and len(self._refused) < _MAX_UNUSED:
+            self._refused.add(notice.description or "")
+            self._pending.append(notice)
+
     def emit_pending(self) -> None:
         """Emit the notices that wait."""
         pending, self._pending = self._pending, []

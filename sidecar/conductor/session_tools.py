@@ -9,11 +9,13 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.command_output import output_folder
 from sidecar.capabilities.contract import (
+    CallGuard,
     PermissionDecision,
     PermissionQuestion,
     PlanEntry,
     SubagentEnd,
     SubagentTask,
+    Tool,
     ToolContext,
 )
 from sidecar.capabilities.subagent import TASK
@@ -46,8 +48,13 @@ def make_tools(
     background: BackgroundCommands,
     checkpoints: Checkpoints,
     meter: ContextMeter,
+    guard: Callable[[], CallGuard | None],
+    server_tools: Callable[[], Sequence[Tool]],
 ) -> SessionTools:
-    """Return the session's tools; each of their calls is given the session's surroundings."""
+    """Return the session's tools; each of their calls is given the session's surroundings.
+
+    *guard* returns the judge of the calls, None while there is none; *server_tools* the tools of the servers.
+    """
 
     async def ask(question: PermissionQuestion) -> PermissionDecision:
         if deps.ask is not None:
@@ -56,7 +63,7 @@ def make_tools(
 
     async def run_subagent(task: SubagentTask, context: ToolContext, cancel: CancelToken) -> SubagentEnd:
         assert deps.run_subagent is not None
-        end = await deps.run_subagent(deps, meta.info, task, context, cancel)
+        end = await deps.run_subagent(deps, meta.info, task, context, server_tools(), cancel)
         meter.add_total(from_record(TokenCounts, end.tokens), end.cost)
         return end
 
@@ -92,6 +99,7 @@ def make_tools(
             output_folder=outputs,
             background=background,
             checkpoints=deps.checkpoints or checkpoints.of_call(call_id),
+            guard=guard(),
             run_subagent=None if deps.run_subagent is None else run_subagent,
         )
 

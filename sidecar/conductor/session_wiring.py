@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.background import BackgroundCommands
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, Tool
 from sidecar.capabilities.mcp.contract import ServerHost
 from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.changes import Changes
@@ -43,12 +45,14 @@ from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.session_tools import make_tools
 from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
+from sidecar.extensions.hooks import HookGuard
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
@@ -80,6 +84,7 @@ class WiredSession:
     changes: Changes
     checkpoints: Checkpoints
     options: Options
+    extensions: SessionExtensions
     rules: SessionRules
     runner: TurnRunner
     prompts: Prompts
@@ -200,10 +205,18 @@ def wire_session(
         background=background,
         checkpoints=checkpoints,
         meter=meter,
+        guard=lambda: guard if extensions.found.hooks else None,
+        server_tools=lambda: servers.tools,
     )
+    guard = HookGuard(lambda: extensions.hooks)
+
+    def offer_server_tools(offered: Sequence[Tool]) -> None:
+        servers.tools = tuple(offered)
+        tools.offer("servers", offered)
+
     server_host = ServerHost(
         roots[0],
-        offer=lambda offered: tools.offer("servers", offered),
+        offer=offer_server_tools,
         warn=lambda title, text: events.emit(Notice("warning", title, text)),
         child_started=deps.child_started,
     )
@@ -214,6 +227,22 @@ def wire_session(
         tools,
         lambda: describe_pins(meta.pins()) if meta.info.pins else "",
         lambda: user_rules.tokens,
+    )
+
+    async def ask(question: PermissionQuestion) -> PermissionDecision:
+        return await permissions.ask(question, events.turn_id)
+
+    extensions = SessionExtensions(
+        info.sid,
+        roots,
+        deps,
+        tools=tools,
+        servers=servers,
+        policy=policy,
+        head=head,
+        notices=notices,
+        emit=events.emit,
+        ask=deps.ask or ask,
     )
     compactions = CompactionLog(info.sid)
     prices = PriceTrigger(
@@ -256,6 +285,7 @@ def wire_session(
         clock_ms=deps.clock_ms,
         deadline_s=deps.summary_deadline_s,
         prepares=deps.compaction.prepare,
+        refuse=extensions.refuse_compaction,
     )
     planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
     preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
@@ -304,6 +334,7 @@ def wire_session(
         options=options,
         gauge=gauge,
         rules=user_rules,
+        extensions=extensions,
         shell=UserShell(meta, history, events, tools, permissions, checkpoints, deps),
         fork=host.fork_of,
         new_id=deps.new_id,
@@ -318,6 +349,8 @@ def wire_session(
         answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
         policy=policy,
         run_command=commands.run,
+        extensions=extensions,
+        options=options,
         take_news=lambda: background.take_news() if background.news else "",
     )
     prompts = Prompts(
@@ -328,6 +361,7 @@ def wire_session(
         history=history,
         events=events,
         gauge=gauge,
+        extensions=extensions,
         new_id=deps.new_id,
     )
     return WiredSession(
@@ -353,6 +387,7 @@ def wire_session(
         changes=changes,
         checkpoints=checkpoints,
         options=options,
+        extensions=extensions,
         rules=user_rules,
         runner=runner,
         prompts=prompts,

@@ -1,16 +1,17 @@
 """Sub-agents: a session within a call of a tool, which no client sees and no file keeps.
 
-It has the folders, the model and the engine of its parent, and a history, a window and tools of its own, but
-no further sub-agents. Its questions become the parent's: the parent's policy decides them and the parent's
-clients are asked. Its tool calls are reported as progress of the call. Its tokens and their price are added
-to the parent's. However the call ends, the session is closed before it returns.
+It has the folders and the engine of its parent, its model unless the task names another one, and the tools of
+its servers. Its history, its window and its other tools are its own, and it has no further sub-agents. Its
+questions become the parent's: the parent's policy decides them and the parent's clients are asked. Its tool
+calls are reported as progress of the call. Its tokens and their price are added to the parent's. However the
+call ends, the session is closed before it returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
@@ -20,16 +21,19 @@ from sidecar.capabilities.contract import (
     RunInTerminal,
     SubagentEnd,
     SubagentTask,
+    Tool,
     ToolContext,
 )
+from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.errors import SessionNotFound
+from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.ports import ClientPort, StorePort
 from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
+from sidecar.extensions.contract import WithoutServers
 
 
 class Subagents:
@@ -44,15 +48,17 @@ class Subagents:
         parent: SessionInfo,
         task: SubagentTask,
         context: ToolContext,
+        server_tools: Sequence[Tool],
         cancel: CancelToken,
     ) -> SubagentEnd:
-        """Run one sub-agent to its end.
+        """Run one sub-agent to its end. Raises ModelNotFound.
 
         Args:
             deps: the dependencies of the parent.
             parent: the values of the parent.
             task: the task and its bounds.
             context: the surroundings of the call that started it.
+            server_tools: the tools of the parent's servers.
             cancel: ends it.
         """
 
@@ -60,14 +66,33 @@ class Subagents:
             title = f"{question.title} (sub-agent)"
             return await context.ask(replace(question, call_id=context.call_id, title=title))
 
+        model = task.model or parent.model
+        await deps.models.ready(model)
+        if (why := deps.models.why_not(model)) is not None:
+            raise ModelNotFound(model, tuple(deps.models.names()), why)
         info = parent.as_fork(deps.new_id(), deps.clock_ms(), 0)
         info = replace(
-            info, title="", ephemeral=True, knowledge=(), plan=(), pins=(), mcp_servers=(), left_branch=""
+            info,
+            model=model,
+            title="",
+            ephemeral=True,
+            knowledge=(),
+            plan=(),
+            pins=(),
+            mcp_servers=(),
+            left_branch="",
         )
         opened = await self._store.open_in_memory(info.sid)
-        own_deps = replace(deps, ask=ask, run_subagent=None, checkpoints=context.checkpoints)
+        own_deps = replace(
+            deps,
+            ask=ask,
+            run_subagent=None,
+            checkpoints=context.checkpoints,
+            extensions=WithoutServers(deps.extensions),
+        )
         session = Session(info, opened.journal, own_deps, NoClients())
-        watched = _Watched(session, task.max_calls, context)
+        session.tools.offer("servers", server_tools)
+        watched = _Watched(session, task, context)
         stop_watching = session.log.follow(watched.on_event)
         outcome: TurnOutcome | None = None
         problem: str | None = None
@@ -83,7 +108,7 @@ class Subagents:
                 elif cancelled.done():
                     problem = "it was cancelled"
                 elif watched.is_over_budget.done():
-                    problem = f"it made its {task.max_calls} calls of tools"
+                    problem = watched.is_over_budget.result()
                 else:
                     problem = f"its {task.timeout_s:g} s are over"
         finally:
@@ -102,12 +127,13 @@ class Subagents:
 
 
 class _Watched:
-    """The calls of a running sub-agent: reported, and counted up to *max_calls*."""
+    """The calls and tokens of a running sub-agent: reported, and counted up to the bounds of *task*."""
 
-    def __init__(self, session: Session, max_calls: int, context: ToolContext) -> None:
+    def __init__(self, session: Session, task: SubagentTask, context: ToolContext) -> None:
         self.n_calls = 0
-        self.is_over_budget: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._max_calls = max_calls
+        self.is_over_budget: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._n_tokens = 0
+        self._task = task
         self._context = context
         self._seen = session.log.seq
 
@@ -118,8 +144,15 @@ class _Watched:
             if isinstance(event.data, ToolStarted):
                 self.n_calls += 1
                 self._context.progress(f"{event.data.title}\n")
-        if self.n_calls > self._max_calls and not self.is_over_budget.done():
-            self.is_over_budget.set_result(None)
+            elif isinstance(event.data, ContextUsage) and event.data.session_total is not None:
+                self._n_tokens = sum(astuple(event.data.session_total))
+        problem = None
+        if self.n_calls > self._task.max_calls:
+            problem = f"it made its {self._task.max_calls} calls of tools"
+        elif self._task.max_tokens is not None and self._n_tokens > self._task.max_tokens:
+            problem = f"it used its {self._task.max_tokens:,} tokens"
+        if problem is not None and not self.is_over_budget.done():
+            self.is_over_budget.set_result(problem)
 
 
 class NoClients:

@@ -12,23 +12,27 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
-from sidecar.conductor.content import SlashCommand, prompt_title, turn_text
+from sidecar.conductor.content import SlashCommand, prompt_title, turn_content, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.left_branch import branch_entry
+from sidecar.conductor.options import Options
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
@@ -45,6 +49,9 @@ _FAULT_KINDS = {
     "turn_budget": "turnBudget",
     "invalid_state": "invalidState",
 }
+_MOST_STOPS_REFUSED: Final = 3
+"""How often hooks may let the agent go on in one turn."""
+
 _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
 
 
@@ -103,7 +110,7 @@ class PromptAnswerer:
     async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
         """Answer the newest prompt of the history; None when *stop* fired before the agent began."""
         self._agent.configure(max_model_calls)
-        if self._servers.named or self._servers.missing:
+        if self._servers.named or self._servers.configured or self._servers.missing:
             await self._servers.ready(stop)
         return None if stop.cancelled else await self._agent.answer()
 
@@ -133,6 +140,8 @@ class TurnRunner:
         answerer: PromptAnswerer,
         policy: Policy,
         run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
+        extensions: SessionExtensions,
+        options: Options,
         take_news: Callable[[], str],
     ) -> None:
         """*run_command* runs a command until its token fires; *take_news* returns lines for the model."""
@@ -146,6 +155,8 @@ class TurnRunner:
         self._answerer = answerer
         self._policy = policy
         self._run_command = run_command
+        self._extensions = extensions
+        self._options = options
         self._take_news = take_news
         self._stop = CancelToken()
         self.is_ending = False
@@ -173,20 +184,58 @@ class TurnRunner:
         try:
             self._notices.emit_pending()
             self._events.set_phase("invoking")
-            if job.command is None:
-                answer = answer_of(await self._answer_prompt(job))
-            else:
+            refusal: str | None = None
+            if job.command is not None and job.command.name in self._extensions.names:
+                refusal = await self._extensions.expand(job)
+            if refusal is None and job.command is None and self._extensions.found.hooks:
+                refusal = await self._extensions.check_prompt(job, self._stop)
+            if refusal is not None or job.command is not None:
                 resolve(job.entered, None)
                 self._events.emit(UserMessage(None, job.content, job.author))
-                text = await self._run_command(job.command, self._stop)
+                text = refusal or ""
+                if refusal is None and job.command is not None:
+                    text = await self._run_command(job.command, self._stop)
                 self._events.emit_text(text)
                 answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+            elif job.model is not None:
+                answer = answer_of(await self.answer_with_model(job, job.model))
+            else:
+                answer = answer_of(await self._answer_prompt(job))
+            if refusal is None and job.command is None and self._extensions.found.hooks:
+                answer = await self.go_on_for_hooks(job, answer)
             if answer.fault is None and answer.stop == "end_turn" and not answer.text:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
         except Exception as error:
             answer = _error_answer("a turn", error)
         await self._end(job, answer, started_ms)
+
+    async def answer_with_model(self, job: PromptJob, model: str) -> RunSnapshot | None:
+        """Return the end of the agent's run with *model*; the session's own is chosen again behind it."""
+        own = self._meta.info.model
+        await self._options.prepare("model", model)
+        try:
+            self._options.choose("model", model)
+        except ModelNotFound as error:
+            self._events.emit(Notice("warning", f"{model} is not used for this command", error.message))
+        try:
+            return await self._answer_prompt(job)
+        finally:
+            if self._meta.info.model == model:  # else the user has chosen another one meanwhile
+                self._options.choose("model", own)
+
+    async def go_on_for_hooks(self, job: PromptJob, answer: _Answer) -> _Answer:
+        """Let the agent go on while a hook does not let it stop, for a bounded number of times."""
+        for _ in range(_MOST_STOPS_REFUSED):
+            if answer.fault is not None or answer.stop != "end_turn":
+                break
+            asked = await self._extensions.may_stop(answer.text, self._stop)
+            if asked is None or self._was_stopped():
+                break
+            node = await self._history.append(Entry(asked, "user"))
+            self._events.emit(UserMessage(node, turn_content(asked)))
+            answer = answer_of(await self._answerer.answer(self._stop, job.max_model_calls))
+        return answer
 
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
         """Return the end of the agent's run, None when it was stopped before it began."""

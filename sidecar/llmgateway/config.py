@@ -1,8 +1,8 @@
-"""Settings of models and permissions: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
+"""The settings: ``config.toml`` of the state directory, ``.sidecar.toml`` of a folder.
 
-Keys are in neither of them. A folder's file chooses a model; it may set the addresses of models only once the
-user has listed the folder under ``trusted``, because its author would receive keys and conversations. Rules
-for permissions are taken from the user's own file alone. It is
+Keys are in neither of them. A folder's file chooses a model; it may set the addresses of models, hooks and
+tool servers only once the user has listed the folder under ``trusted``, because its author would receive keys
+and conversations, or run programs. Rules for permissions are taken from the user's own file alone. It is
 read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A file
 with a mistake is left out whole, and the mistake is reported.
 """
@@ -19,6 +19,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from sidecar._internal.env import read_env
+from sidecar.extensions.contract import ExtensionSource, Hook
+from sidecar.extensions.settings import HookEntry, ServerEntry
 from sidecar.llmgateway.contract import ThinkingLevel
 from sidecar.llmgateway.names import Provider, Providers
 from sidecar.permissions.rules import Rules, parse_rules
@@ -137,20 +139,21 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
     compaction: CompactionEntry = CompactionEntry()
+    hooks: list[HookEntry] = []
+    mcp_servers: dict[str, ServerEntry] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """Settings of one level; None and empty leave a setting to the level below.
 
-    *trusted* are the folders with a file that may set addresses of models; *rules* are the user's permission
-    rules; *compaction* is about compactions in all folders. With *sandbox* commands run in a sandbox or not
-    at all; a file with a mistake still asks for one. *fetch_private* lets pages of this machine and its
-    network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call
-    without a byte for *model_idle_timeout_s* has failed. *problems* are sentences for the user about files
-    that could not be used; *unreadable* is the one about the user's own file.
-    network be fetched. *store* is the database of the sessions, None for files. *problems* are sentences
-    for the user about files that could not be used; *unreadable* is the one about the user's own file.
+    *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
+    the user's permission rules; *compaction* is about compactions in all folders. With *sandbox* commands run
+    in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
+    machine and its network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no
+    limit; a model call without a byte for *model_idle_timeout_s* has failed. *store* is the database of the
+    sessions, None for files. *problems* are sentences for the user about files that could not be used;
+    *unreadable* is the one about the user's own file.
     """
 
     model: str | None = None
@@ -167,6 +170,8 @@ class ModelSettings:
     model_idle_timeout_s: float | None = None
     store: str | None = None
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
+    hooks: tuple[Hook, ...] = ()
+    servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
 
@@ -187,9 +192,20 @@ class ModelSettings:
             model_idle_timeout_s=self.model_idle_timeout_s,
             store=self.store,
             compaction=self.compaction,
+            hooks=(*self.hooks, *upper.hooks),
+            servers={**upper.servers, **self.servers},
             problems=(*self.problems, *upper.problems),
             unreadable=self.unreadable,
         )
+
+    def trusted_folders(self) -> frozenset[Path]:
+        """Return the trusted folders, resolved."""
+        return frozenset(Path(each).expanduser().resolve() for each in self.trusted)
+
+
+def how_to_trust(folder: Path) -> str:
+    """Return the line that makes *folder* trusted, as the end of a sentence."""
+    return f'to trust it, write trusted = ["{folder}"] in {CONFIG_FILE} of the state directory'
 
 
 def read_settings(home: Path) -> ModelSettings:
@@ -202,7 +218,8 @@ def read_settings(home: Path) -> ModelSettings:
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
     """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
     path = folder / FOLDER_FILE
-    found = replace(_read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES)), trusted=())
+    read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES), "folder")
+    found = replace(read, trusted=())
     if found.rules != Rules():
         problem = (
             f"{path}: [permissions] is not used; such rules belong into {CONFIG_FILE} of the state directory"
@@ -223,14 +240,19 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
         model_idle_timeout_s=None,
         store=None,
     )
-    trusted_folders = {Path(each).expanduser().resolve() for each in trusted}
-    if not (found.providers or found.models) or folder.resolve() in trusted_folders:
+    used = {
+        "[providers]": found.providers,
+        "[models]": found.models,
+        "[[hooks]]": found.hooks,
+        "[mcp_servers]": found.servers,
+    }
+    named = [name for name, tables in used.items() if tables]
+    if not named or folder.resolve() in ModelSettings(trusted=trusted).trusted_folders():
         return found
     problem = (
-        f"{path}: [providers] and [models] are not used, because this folder is not trusted; "
-        f'to trust it, write trusted = ["{folder}"] in {CONFIG_FILE} of the state directory'
+        f"{path}: {', '.join(named)} not used, because this folder is not trusted; {how_to_trust(folder)}"
     )
-    return replace(found, providers={}, models={}, problems=(*found.problems, problem))
+    return replace(found, providers={}, models={}, hooks=(), servers={}, problems=(*found.problems, problem))
 
 
 def from_environment() -> ModelSettings:
@@ -238,7 +260,7 @@ def from_environment() -> ModelSettings:
     return ModelSettings(model=read_env("model") or None, summarizer=read_env("summarizer") or None)
 
 
-def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
+def _read(path: Path, read: Callable[[], DiskText], source: ExtensionSource = "user") -> ModelSettings:
     text = ""
     try:
         text = read().text
@@ -262,6 +284,8 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             model_idle_timeout_s=file.model_idle_timeout_s,
             store=file.store,
             compaction=file.compaction,
+            hooks=tuple(each.as_hook(source) for each in file.hooks),
+            servers=file.mcp_servers,
         )
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"

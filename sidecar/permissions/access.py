@@ -54,5 +54,14 @@ class ServerToolAccess:
     is_read_only: bool
 
 
-Access: TypeAlias = CommandAccess | ReadAccess | EditAccess | PatchAccess | FetchAccess | ServerToolAccess
+@dataclass(frozen=True, slots=True)
+class ProjectTextAccess:
+    """To send the text of *path*, which came with the folder, to the model as if the user had typed it."""
+
+    path: Path
+
+
+Access: TypeAlias = (
+    CommandAccess | ReadAccess | EditAccess | PatchAccess | FetchAccess | ServerToolAccess | ProjectTextAccess
+)
 """An action that needs permission."""

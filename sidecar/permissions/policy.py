@@ -18,6 +18,7 @@ from sidecar.permissions.access import (
     EditAccess,
     FetchAccess,
     PatchAccess,
+    ProjectTextAccess,
     ReadAccess,
     ServerToolAccess,
 )
@@ -71,7 +72,7 @@ class Policy:
         for rule in self.rules.deny:
             if any(rule.denies(need, line, root) for need in needs):
                 return Verdict(outcome="deny", why=f"your rule {rule.text!r} denies it", needs=needs)
-        may_read = isinstance(access, ReadAccess | FetchAccess) or (
+        may_read = isinstance(access, ReadAccess | FetchAccess | ProjectTextAccess) or (
             isinstance(access, ServerToolAccess) and access.is_read_only
         )
         if self.mode == "plan" and not may_read and not all(need.is_free for need in needs):
@@ -129,3 +130,6 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
             key = f"mcp:{server}" if is_read_only else f"mcp:{server}:{tool}"
             why = "a tool of a server asks first"
             return (Need(text=f"{server} {tool}", why=why, key=key, label=label, tool=(server, tool)),)
+        case ProjectTextAccess(path):
+            why = "the text came with the folder; your answer holds until it changes"
+            return (Need(text=f"use {path}", why=why),)

@@ -21,7 +21,7 @@ PROTECTED: Final = {
         ".vscode .idea .zed .fleet .vs .cursor .windsurf .nvim .vim .exrc .nvimrc .vimrc .nvim.lua "
         ".dir-locals.el .dir-locals-2.el .emacs .emacs.d .devcontainer .sublime-project"
     ),
-    "settings of an agent": ".sidecar.toml .mcp.json .claude .codex .gemini .aider.conf.yml",
+    "settings of an agent": ".sidecar .sidecar.toml .mcp.json .agents .claude .codex .gemini .aider.conf.yml",
     "rules for agents": (
         "agents.md agents.override.md claude.md claude.local.md gemini.md copilot-instructions.md "
         ".cursorrules .windsurfrules .clinerules"

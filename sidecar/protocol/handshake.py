@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:f35860086a426a5fecc84a5c0b718f6e83ca9d35ede5410678bfde7a63cfc425"
+SCHEMA_HASH: Final = "sha256:90a4dd362a0f989a0d511860e83e2f3d346f3520d50b0ca059e9180c2f64cd61"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -75,6 +75,7 @@ METHOD_NAMES: Final = (
     "sidecar/checkpoint/diff",
     "sidecar/checkpoint/restore",
     "sidecar/complete",
+    "sidecar/extension/list",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
 

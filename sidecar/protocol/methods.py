@@ -278,9 +278,29 @@ _EDITOR: Final = (
     ),
 )
 
+_EXTENSION: Final = (
+    Method(
+        "sidecar/extension/list",
+        m.SidParams,
+        m.ExtensionListResult,
+        "session",
+        "List the commands, skills, hooks and tool servers of a session, and why others are left out.",
+    ),
+)
+
 METHODS: Final[dict[str, Method]] = {
     row.name: row
-    for rows in (_DAEMON, SESSION_METHODS, _TURN, _CONTEXT, _COMPACT, _RULE, _CHECKPOINT, _EDITOR)
+    for rows in (
+        _DAEMON,
+        SESSION_METHODS,
+        _TURN,
+        _CONTEXT,
+        _COMPACT,
+        _RULE,
+        _CHECKPOINT,
+        _EDITOR,
+        _EXTENSION,
+    )
     for row in rows
 }
 """The requests of a client, by method."""

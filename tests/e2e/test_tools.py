@@ -211,3 +211,35 @@ class TestSubagents:
         )
         output, *_ = await run_tools(session, "delegate it")
         assert output.startswith("[it did not finish: it made its 1 calls of tools]")
+
+    async def test_a_bound_of_tokens_ends_it(self, project: Path, open_session: Any) -> None:
+        (project / "a.txt").write_text("one\n" * 2_000)
+        session = await open_session(
+            call("task", title="Look", prompt="x", max_tokens=2_000),
+            *([[*call("read", path="a.txt"), {"usage": {"input": 1_500, "output": 10}}]] * 3),
+            DONE,
+        )
+        output, *_ = await run_tools(session, "delegate it")
+        assert output.startswith("[it did not finish: it used its 2,000 tokens]")
+
+    async def test_another_model_answers_it_and_its_tokens_are_the_parents(self, project: Path) -> None:
+        usage = {"usage": {"input": 700, "output": 70}}
+        models = {
+            "fake-1": {
+                "scripted": [
+                    call("task", title="Look", prompt="x", model="no-such-1"),
+                    call("task", title="Look", prompt="x", model="other-1"),
+                    DONE,
+                ]
+            },
+            "other-1": {"scripted": [[{"text": "by the other"}, usage]]},
+        }
+        async with SidecarClient.spawn(cwd=project, permission=allow, options={"models": models}) as client:
+            session = await client.start_session(project, model="fake-1")
+            before = (await session.usage()).session_total
+            unknown, answered = await run_tools(session, "delegate it")
+            after = (await session.usage()).session_total
+        assert "no-such-1" in unknown
+        assert answered.startswith("by the other")
+        assert after is not None
+        assert after.input - (before.input if before is not None else 0) >= 700

@@ -10,7 +10,14 @@ from typing import Any
 
 from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.mcp.contract import CallResult, ListedTool, McpServer, OnProgress, ServerHost
+from sidecar.capabilities.mcp.contract import (
+    CallResult,
+    ListedTool,
+    McpServer,
+    OnProgress,
+    ServerHost,
+    ServerState,
+)
 
 
 @dataclass(slots=True)
@@ -95,6 +102,10 @@ class FakeToolServers:
         if any(self.used[-1:]):
             self.is_waited_for.set()
             await unless_cancelled(self.may_go_on.wait(), cancel)
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the last servers as running ones."""
+        return [ServerState(each.name, "running", 1) for servers in self.used[-1:] for each in servers]
 
     async def aclose(self) -> None:
         """Remember that."""

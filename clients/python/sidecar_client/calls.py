@@ -113,6 +113,7 @@ class _Calls:
     checkpoint_restore = _Method(
         "sidecar/checkpoint/restore", m.CheckpointRestoreParams, m.CheckpointRestoreResult
     )
+    extension_list = _Method("sidecar/extension/list", m.SidParams, m.ExtensionListResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 
 

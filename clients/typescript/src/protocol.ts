@@ -455,6 +455,15 @@ export interface EventRange {
   to: number;
 }
 
+/** The extensions of a session by the user, its folder and its clients, read anew. `problems` are sentences about files and settings that are left out, such as the hooks of a folder that is not trusted. */
+export interface ExtensionListResult {
+  commands: ListedCommand[];
+  skills: ListedSkill[];
+  hooks: ListedHook[];
+  servers: ListedServer[];
+  problems: string[];
+}
+
 /** The turn failed; always the last event of its turn. */
 export interface Faulted {
   turnId: string;
@@ -627,6 +636,42 @@ export interface KindLoss {
   kept: number;
   shortened: number;
   letGo: number;
+}
+
+/** A command from a Markdown file; one that is not `trusted` asks before its first use. */
+export interface ListedCommand {
+  name: string;
+  description: string;
+  hint: string | null;
+  model: string | null;
+  uri: string;
+  source: "user" | "folder" | "client";
+  trusted: boolean;
+}
+
+/** A hook: its event, its command with secrets masked, and the tools that it is about, none for all. */
+export interface ListedHook {
+  event: string;
+  command: string;
+  tools: string[];
+  source: "user" | "folder" | "client";
+}
+
+/** A tool server: whether it runs now, its number of tools, and why it does not run. */
+export interface ListedServer {
+  name: string;
+  source: "user" | "folder" | "client";
+  state: "starting" | "running" | "restarting" | "failed";
+  tools: number;
+  problem?: string;
+}
+
+/** A skill; `uri` is its `SKILL.md`. */
+export interface ListedSkill {
+  name: string;
+  description: string;
+  uri: string;
+  source: "user" | "folder" | "client";
 }
 
 /** One line of the daemon's log, without prompts, file contents or keys; `line` counts from 1. */
@@ -1447,6 +1492,7 @@ export interface Methods {
   "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
   "sidecar/complete": { params: CompleteParams; result: CompleteResult };
+  "sidecar/extension/list": { params: SidParams; result: ExtensionListResult };
 }
 
 /** The requests of the daemon. */

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from sidecar._internal.cancel import CancelToken
@@ -122,6 +122,16 @@ class ServerHost:
     child_started: Callable[[int, str], Callable[[], None]]
 
 
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The state of one server, its number of tools, and why it does not run."""
+
+    name: str
+    state: Literal["starting", "running", "restarting", "failed"]
+    n_tools: int = 0
+    problem: str | None = None
+
+
 OpenLink: TypeAlias = Callable[[McpServer, ServerHost], AbstractAsyncContextManager[ServerLink]]
 """Opens a connection, and closes it with its processes. Raises ServerFailed, OSError and others."""
 
@@ -138,6 +148,10 @@ class ToolServers(Protocol):
 
         Contract: ends at once when *cancel* fires; does not suspend when there is no server to wait for.
         """
+        ...
+
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of every server."""
         ...
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
@@ -30,6 +30,7 @@ from sidecar.capabilities.mcp.contract import (
     ServerFailed,
     ServerHost,
     ServerLink,
+    ServerState,
 )
 from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
 
@@ -119,6 +120,10 @@ class SessionToolServers:
                 f"Still starting: {names}", "The prompt goes on without the tools of these servers."
             )
 
+    def states(self) -> Sequence[ServerState]:
+        """Return the state of every server."""
+        return [each.state() for each in self._connections]
+
     async def aclose(self) -> None:
         """End every server and its processes; bounded in time."""
         connections, self._connections = self._connections, ()
@@ -168,6 +173,7 @@ class ServerConnection:
         self._on_change = on_change
         self._link: ServerLink | None = None
         self._is_leaving = False
+        self._problem: str | None = None
         self._calls: set[asyncio.Task[CallResult]] = set()
         self._life = asyncio.ensure_future(self._run())
 
@@ -227,6 +233,15 @@ class ServerConnection:
             for task in stuck:
                 task.cancel()
 
+    def state(self) -> ServerState:
+        """Return whether it runs now, and why not."""
+        if self._link is not None:
+            return ServerState(self.server.name, "running", len(self.tools))
+        if self._life.done():
+            return ServerState(self.server.name, "failed", 0, self._problem)
+        state: Literal["restarting", "starting"] = "restarting" if self.is_lost else "starting"
+        return ServerState(self.server.name, state, 0, self._problem)
+
     async def _run(self) -> None:
         """Serve the tools until the end that was wanted; start a server again that has ended by itself.
 
@@ -243,9 +258,9 @@ class ServerConnection:
             if clock() - began_s > self._timeouts.healthy_s:
                 pauses = list(self._timeouts.restart_s)
             pause_s = pauses.pop(0) if was_ready and pauses else None
+            text = self._problem = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
             if ran or pause_s is None:
                 what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
-                text = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
                 if was_ready:
                     again = "not started again" if pause_s is None else f"started again in {pause_s:g} s"
                     text = f"{text}; it is {again}"

@@ -26,6 +26,7 @@ from sidecar.conductor.editor_shapes import (
     EditorTab,
     FileDiagnostics,
 )
+from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
 from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.protocol.messages.checkpoint import (
@@ -86,6 +87,7 @@ from sidecar.protocol.messages.daemon import (
     WatchInfo,
 )
 from sidecar.protocol.messages.editor import CompleteParams, CompleteResult, EditorContextParams
+from sidecar.protocol.messages.extension import ExtensionListResult
 from sidecar.protocol.messages.importing import (
     ImportableSession,
     ImportListParams,
@@ -197,6 +199,7 @@ __all__ = [
     "Empty",
     "EventNotification",
     "EventRange",
+    "ExtensionListResult",
     "FileCheckpoint",
     "FileDiagnostics",
     "FileDiff",
@@ -214,6 +217,10 @@ __all__ = [
     "InterruptParams",
     "InterruptResult",
     "KindLoss",
+    "ListedCommand",
+    "ListedHook",
+    "ListedServer",
+    "ListedSkill",
     "LogLine",
     "LogTailParams",
     "LogTailResult",

@@ -10,6 +10,7 @@ from sidecar.service.handlers import (
     context,
     daemon,
     editor,
+    extension,
     importing,
     rule,
     session,
@@ -23,6 +24,6 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: Final[dict[str, Handler]] = {
     name: handler
-    for module in (daemon, session, importing, turn, context, compact, rule, checkpoint, editor)
+    for module in (daemon, session, importing, turn, context, compact, rule, checkpoint, editor, extension)
     for name, handler in module.HANDLERS.items()
 }

@@ -1,0 +1,276 @@
+"""Where the extensions of a session come from, and which ones count.
+
+The user's own are in the state directory: ``commands/NAME.md``, ``skills/NAME/SKILL.md``, and ``[[hooks]]``
+and ``[mcp_servers]`` of ``config.toml``. Skills are also found where other agents keep them, below the home
+folder. A project has ``.sidecar/commands``, skills in ``.sidecar``, ``.agents`` or ``.claude``, each in the
+session's folders and in those above them up to the root of the repository; and in the session's folder
+itself ``.mcp.json`` and the tables of ``.sidecar.toml``. Of two with one name the user's own counts, and then
+the nearer one.
+
+The author of a project is not trusted. Nothing of a project starts a process before the user has listed the
+folder under ``trusted``: its hooks and tool servers are not even read further than that they are there. A
+command of such a folder is a text, and asks once for each content. A skill is a text as well, as the rule
+files are: it is listed, and read when the model asks for it. Each file is regular, lies inside the project
+after all links are followed, and is bounded in size; so are their numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from sidecar._internal.env import copy_environment
+from sidecar.extensions.contract import (
+    ConfiguredServer,
+    CustomCommand,
+    Extensions,
+    ExtensionSource,
+    Hook,
+    Skill,
+)
+from sidecar.extensions.front_matter import parse_front_matter
+from sidecar.extensions.settings import ServerEntry, parse_mcp_json
+from sidecar.extensions.trust import TrustedContents
+from sidecar.llmgateway.config import (
+    CONFIG_FILE,
+    SETTINGS_LIMIT_BYTES,
+    ModelSettings,
+    how_to_trust,
+    read_folder_settings,
+)
+from sidecar.workspace.contract import FileAccessError
+from sidecar.workspace.files import DiskText, read_text, real_path
+from sidecar.workspace.paths import is_inside, read_project_text
+
+COMMANDS_FOLDER: Final = ".sidecar/commands"
+SKILL_FOLDERS: Final = (".sidecar/skills", ".agents/skills", ".claude/skills")
+SKILL_FILE: Final = "SKILL.md"
+MCP_FILE: Final = ".mcp.json"
+FILE_LIMIT_BYTES: Final = 200_000
+MOST_OF_A_KIND: Final = 200
+"""The most commands, and the most skills, of one session; more are left out."""
+
+_MOST_NAMES: Final = 2_000
+"""The names in one folder that are looked at."""
+_MOST_PARENTS: Final = 30
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
+_DESCRIPTION_CHARS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder to look in; *inside* are the trees that it may resolve into, None for anywhere."""
+
+    folder: Path
+    source: ExtensionSource
+    inside: tuple[Path, ...] | None
+
+    def names(self) -> Sequence[str]:
+        """Return the names in it, bounded and in order; none where it is not there or leads out."""
+        real = real_path(self.folder)
+        if self.inside is not None and not is_inside(real, self.inside):
+            return ()
+        try:
+            with os.scandir(real) as entries:
+                return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
+        except OSError:
+            return ()
+
+    def read(self, path: Path) -> DiskText:
+        """Return the text of *path* in it. Raises FileAccessError."""
+        if self.inside is None:
+            return read_text(path, FILE_LIMIT_BYTES)
+        return read_project_text(path, self.inside, FILE_LIMIT_BYTES)
+
+
+class ExtensionFinder:
+    """Finds the extensions of sessions; an ``ExtensionsPort``.
+
+    Args:
+        home: the state directory.
+        settings: the user's settings.
+        user_home: the home folder of the user, with the skills for other agents.
+        reserved: the names of commands that are taken.
+        variables: returns the environment.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: ModelSettings,
+        user_home: Path | None,
+        reserved: frozenset[str],
+        variables: Callable[[], Mapping[str, str]] = copy_environment,
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._user_home = user_home
+        self._reserved = reserved
+        self._variables = variables
+        self._trusted = TrustedContents(home)
+        self._folders = settings.trusted_folders()
+
+    def trust(self, command: CustomCommand) -> None:
+        """Remember that the user allowed *command*, until its content changes."""
+        self._trusted.add(command.digest, command.path)
+
+    def find(self, roots: Sequence[Path]) -> Extensions:
+        """Return the extensions of a session in *roots*, the working folder first."""
+        problems: list[str] = []
+        projects = [*self.list_projects(roots)]
+        hooks, servers = self.find_settings(roots[0], problems)
+        return Extensions(
+            commands=tuple(self.find_commands(projects, problems)),
+            skills=tuple(self.find_skills(projects, problems)),
+            hooks=hooks,
+            servers=servers,
+            problems=tuple(problems),
+        )
+
+    def list_projects(self, roots: Sequence[Path]) -> Iterator[tuple[Path, tuple[Path, ...]]]:
+        """Yield the folders that may have extensions, the nearest first, each with the trees of its project.
+
+        A repository that holds the home folder is no project.
+        """
+        known: set[Path] = set()
+        for root in roots:
+            chain = [root, *islice(root.parents, _MOST_PARENTS)]
+            top = next((each for each in chain if os.path.lexists(each / ".git")), root)
+            if self._user_home is not None and self._user_home.is_relative_to(top):
+                top = root
+            for folder in chain[: chain.index(top) + 1]:
+                if folder not in known:
+                    known.add(folder)
+                    yield folder, (*roots, top)
+
+    def find_commands(
+        self, projects: Sequence[tuple[Path, tuple[Path, ...]]], problems: list[str]
+    ) -> Iterator[CustomCommand]:
+        places = [_Place(self._home / "commands", "user", None)]
+        places += [_Place(folder / COMMANDS_FOLDER, "folder", inside) for folder, inside in projects]
+        allowed = self._trusted.read()
+        known: set[str] = set()
+        for place in places:
+            for file_name in place.names():
+                name, path = file_name.removesuffix(".md"), place.folder / file_name
+                if name == file_name or name in known or len(known) >= MOST_OF_A_KIND:
+                    continue
+                if name in self._reserved or not _NAME.fullmatch(name):
+                    why = "the daemon has such a command" if name in self._reserved else "it has an odd name"
+                    problems.append(f"{path} is not used: {why}")
+                    continue
+                found = _try_reading(place, path, problems)
+                if found is None:
+                    continue
+                known.add(name)
+                fields, text = parse_front_matter(found.text)
+                owner = place.folder.parent.parent
+                yield CustomCommand(
+                    name=name,
+                    description=_line(fields.get("description") or text),
+                    hint=_line(fields.get("argument-hint", "")) or None,
+                    model=fields.get("model") or None,
+                    text=text,
+                    path=path,
+                    digest=found.hash,
+                    source=place.source,
+                    is_trusted=place.source == "user" or owner in self._folders or found.hash in allowed,
+                )
+
+    def find_skills(
+        self, projects: Sequence[tuple[Path, tuple[Path, ...]]], problems: list[str]
+    ) -> Iterator[Skill]:
+        places = [_Place(self._home / "skills", "user", None)]
+        if self._user_home is not None:
+            places += [_Place(self._user_home / each, "user", None) for each in SKILL_FOLDERS]
+        places += [
+            _Place(folder / each, "folder", inside) for folder, inside in projects for each in SKILL_FOLDERS
+        ]
+        known: set[str] = set()
+        for place in places:
+            for folder_name in place.names():
+                path = place.folder / folder_name / SKILL_FILE
+                found = None if len(known) >= MOST_OF_A_KIND else _try_reading(place, path, problems)
+                if found is None:
+                    continue
+                fields, text = parse_front_matter(found.text)
+                name = fields.get("name") or folder_name
+                if not _NAME.fullmatch(name):
+                    problems.append(f"{path} is not used: its name is not one of letters, digits and dashes")
+                elif name not in known:
+                    known.add(name)
+                    description = _line(fields.get("description") or text)
+                    yield Skill(name=name, description=description, path=real_path(path), source=place.source)
+
+    def find_settings(
+        self, folder: Path, problems: list[str]
+    ) -> tuple[tuple[Hook, ...], tuple[ConfiguredServer, ...]]:
+        """Return the hooks and the tool servers of the settings, the user's first."""
+        own = self._settings
+        servers = self._fill_in("user", own.servers, self._home / CONFIG_FILE, problems)
+        # The problems of this file are shown with those of its models.
+        theirs = read_folder_settings(folder, own.trusted)
+        servers = self._fill_in("folder", theirs.servers, folder, problems) | servers
+        path = folder / MCP_FILE
+        if os.path.lexists(path):
+            if folder in self._folders:
+                listed = read_mcp_file(path, folder, problems)
+                servers = self._fill_in("folder", listed, path, problems) | servers
+            else:
+                problems.append(
+                    f"{path} is not used, because this folder is not trusted; {how_to_trust(folder)}"
+                )
+        return (*own.hooks, *theirs.hooks), tuple(servers.values())
+
+    def _fill_in(
+        self,
+        source: ExtensionSource,
+        entries: Mapping[str, ServerEntry],
+        path: Path,
+        problems: list[str],
+    ) -> dict[str, ConfiguredServer]:
+        """Return the servers of *entries* by name, with the variables of the environment filled in."""
+        found = {}
+        variables = self._variables() if entries else {}
+        for name, entry in entries.items():
+            try:
+                if not entry.disabled:
+                    found[name] = ConfiguredServer(entry.as_server(name, variables), source)
+            except ValueError as error:
+                problems.append(f"the tool server {name!r} of {path} is not used: {error}")
+        return found
+
+
+def read_mcp_file(path: Path, folder: Path, problems: list[str]) -> Mapping[str, ServerEntry]:
+    """Return the servers of the ``.mcp.json`` at *path* in *folder*; a mistake is a problem."""
+    try:
+        return parse_mcp_json(read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES).text)
+    except FileAccessError as error:
+        problems.append(f"{path} is not used: {error.message}")
+    except (ValueError, msgspec.ValidationError) as error:
+        problems.append(f"{path} is not used: {error}")
+    return {}
+
+
+def _try_reading(place: _Place, path: Path, problems: list[str]) -> DiskText | None:
+    """Return the text of *path*, None where it is missing, or may not or cannot be read."""
+    try:
+        return place.read(path)
+    except FileAccessError as error:
+        if error.problem != "notFound":
+            problems.append(f"{path} is not used: {error.message}")
+        return None
+
+
+def _line(text: str) -> str:
+    """Return the first line of *text* as one line of printable characters."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    printable = "".join(char if char.isprintable() else " " for char in first[:_DESCRIPTION_CHARS])
+    return " ".join(printable.split())

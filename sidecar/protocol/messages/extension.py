@@ -1,0 +1,22 @@
+"""Messages of ``sidecar/extension/*``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionListResult:
+    """The extensions of a session by the user, its folder and its clients, read anew.
+
+    *problems* are sentences about files and settings that are left out, such as the hooks of a folder that is
+    not trusted.
+    """
+
+    commands: tuple[ListedCommand, ...]
+    skills: tuple[ListedSkill, ...]
+    hooks: tuple[ListedHook, ...]
+    servers: tuple[ListedServer, ...]
+    problems: tuple[str, ...]
