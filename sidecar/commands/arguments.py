@@ -301,6 +301,13 @@ _COMMANDS = (
         description="Report about this machine and its settings: versions, the state directory,\n"
         "models and keys, a shared daemon, and whether a daemon starts and answers.",
         epilog=help_texts.DOCTOR,
+        arguments=(
+            _arg(
+                "--live",
+                action="store_true",
+                help="ask each configured model one question: what it says, how long it takes, what it costs",
+            ),
+        ),
     ),
     _Command(
         name="schema",

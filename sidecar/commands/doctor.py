@@ -28,6 +28,7 @@ from sidecar.extensions.contract import Extensions
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE, ModelSettings, read_settings
 from sidecar.llmgateway.diagnostics import diagnose_models
+from sidecar.llmgateway.live_check import ask_models
 from sidecar.protocol.messages import StatusResult
 from sidecar.workspace.files import real_path
 from sidecar_client import SidecarClient, SidecarClientError
@@ -71,6 +72,13 @@ def run(options: argparse.Namespace) -> int:
             report.add("privacy", text, is_well=False)
     for finding in asyncio.run(diagnose_models(home, Path.cwd())):
         report.add(finding.subject, finding.text, is_well=finding.is_well)
+    if options.live:
+
+        async def ask() -> None:
+            async for finding in ask_models(home, Path.cwd()):
+                report.add(finding.subject, finding.text, is_well=finding.is_well)
+
+        asyncio.run(ask())
     settings = read_settings(home)
     if settings.compaction.names_off:
         names = ", ".join(settings.compaction.names_off)

@@ -193,6 +193,10 @@ The rules are in config.toml of the state directory:
 exit codes: 0 shown, 2 wrong arguments or a mistake in config.toml."""
 
 DOCTOR: Final = """\
+examples:
+  sidecar doctor          settings, keys, local servers; calls no model
+  sidecar doctor --live   also asks each model, for a fraction of a cent each
+
 exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
 
 SCHEMA: Final = """\

@@ -167,7 +167,7 @@ class ContextMeter:
             total.cache_read + last.cache_read,
             total.cache_write + last.cache_write,
         )
-        if (cost := cost_of(card, last)) is not None:
+        if card is not None and (cost := card.cost.price(usage)) is not None:
             self.cost = round((self.cost or 0.0) + cost, 6)
         return last
 
@@ -236,16 +236,3 @@ def _add(left: UsageBy, right: UsageBy) -> UsageBy:
 def text_tokens(text: str) -> int:
     """Return the tokens of a message of *text*, 0 for none."""
     return estimate_text_tokens(text) + TURN_TOKENS if text else 0
-
-
-def cost_of(card: ModelCard | None, used: TokenCounts) -> float | None:
-    """Return the price of *used* in dollars, None without one; a cache without a price costs as any input."""
-    if card is None or not (card.cost.input_per_mtok or card.cost.output_per_mtok):
-        return None
-    sheet = card.cost
-    read, write = (
-        sheet.input_per_mtok if price is None else price
-        for price in (sheet.cache_read_per_mtok, sheet.cache_write_per_mtok)
-    )
-    dollars = used.input * sheet.input_per_mtok + used.output * sheet.output_per_mtok
-    return (dollars + used.cache_read * read + used.cache_write * write) / 1_000_000

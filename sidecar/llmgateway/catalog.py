@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard
+from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard, PriceTier
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, parse_name
 
 _SEPARATORS: Final = "-.:@"
@@ -161,6 +161,7 @@ _FAMILIES: Final = (
 )
 
 
+_TIERED: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
 
@@ -332,11 +333,16 @@ def _find(model: str, published_as: str | None) -> _Published | None:
 
         provider, found = get_snapshot().find_provider_model(model, None, published_as, None)
         prices = found.get_prices(datetime.now(UTC))
+        starts = {tier.start for name in _TIERED for tier in getattr(getattr(prices, name), "tiers", ())}
+        base = [_price(getattr(prices, name)) for name in _TIERED]
+        requests = _price(getattr(prices, "requests_kcount", None))
         cost = CostSheet(
-            _price(prices.input_mtok) or 0.0,
-            _price(prices.output_mtok) or 0.0,
-            _price(prices.cache_read_mtok),
-            _price(prices.cache_write_mtok),
+            base[0] or 0.0,
+            base[1] or 0.0,
+            *base[2:],
+            reasoning_per_mtok=_price(getattr(prices, "output_reasoning_mtok", None)),
+            per_request=requests / 1_000 if requests is not None else None,
+            tiers=tuple(tier_of(prices, start) for start in sorted(starts)),
         )
     except Exception:
         # The package is missing, does not know the model, or has changed: in each case nothing is published.
@@ -344,10 +350,18 @@ def _find(model: str, published_as: str | None) -> _Published | None:
     return _Published(provider.id, found.name, found.context_window, cost)
 
 
-def _price(price: Any) -> float | None:
-    """Return the price of the first tier."""
-    base = getattr(price, "base", price)
-    return float(base) if isinstance(base, Decimal | int | float) else None
+def _price(price: Any, start: int = 0) -> float | None:
+    """Return *price* for a call with more than *start* tokens of input."""
+    at = getattr(price, "base", price)
+    for tier in getattr(price, "tiers", ()):
+        at = tier.price if tier.start <= start else at
+    return float(at) if isinstance(at, Decimal | int | float) else None
+
+
+def tier_of(prices: Any, start: int) -> PriceTier:
+    """Return the *prices* of a model for calls with more than *start* tokens of input."""
+    inward, outward, read, written = (_price(getattr(prices, name), start) for name in _TIERED)
+    return PriceTier(start, inward or 0.0, outward or 0.0, read, written)
 
 
 def _card(

@@ -21,7 +21,7 @@ import msgspec
 from sidecar._internal.env import read_env
 from sidecar.extensions.contract import ExtensionSource, Hook
 from sidecar.extensions.settings import HookEntry, ServerEntry
-from sidecar.llmgateway.contract import ThinkingLevel
+from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
 from sidecar.llmgateway.names import Provider, Providers
 from sidecar.permissions.rules import Rules, parse_rules
 from sidecar.workspace.contract import FileAccessError
@@ -53,13 +53,39 @@ _SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTI
 _LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
 
 
+class TierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Prices of calls with an input of more than *above* tokens."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
 class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Prices in US dollars for a million tokens."""
+    """Prices in US dollars for a million tokens, and *per_request* for a call."""
 
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
+    reasoning: float | None = None
+    per_request: float | None = None
+    tiers: list[TierEntry] = []
+
+    def sheet(self) -> CostSheet:
+        """Return the prices as the card of a model has them."""
+        tiers = sorted(self.tiers, key=lambda tier: tier.above)
+        return CostSheet(
+            self.input,
+            self.output,
+            self.cache_read,
+            self.cache_write,
+            reasoning_per_mtok=self.reasoning,
+            per_request=self.per_request,
+            tiers=tuple(PriceTier(*msgspec.structs.astuple(tier)) for tier in tiers),
+        )
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -106,7 +106,7 @@ class Routes:
             max_output_tokens=entry.max_output_tokens or card.max_output_tokens,
             reasoning=card.reasoning if entry.reasoning is None else entry.reasoning,
             modalities=card.modalities if entry.images is None else modalities,
-            cost=CostSheet(cost.input, cost.output, cost.cache_read, cost.cache_write) if cost else card.cost,
+            cost=cost.sheet() if cost else card.cost,
         )
 
 

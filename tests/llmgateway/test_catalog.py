@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sidecar.llmgateway import catalog
 from sidecar.llmgateway.catalog import BUILT_IN, Catalog, family_of, get_card, published_card
-from sidecar.llmgateway.contract import CostSheet
+from sidecar.llmgateway.contract import CostSheet, Usage
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, ModelName, parse_name
 
 
@@ -144,3 +144,15 @@ def test_every_family_is_found_by_its_own_name() -> None:
 )
 def test_a_name_has_two_parts(name: str, parts: ModelName) -> None:
     assert parse_name(name) == parts
+
+
+def test_the_price_of_a_call_has_its_tier_its_cache_and_its_reasoning() -> None:
+    card = get_card("anthropic:claude-sonnet-4-5")
+    assert card is not None
+    assert card.cost.price(Usage(1_000_000 - 900_000, 0)) == pytest.approx(0.3)
+    assert card.cost.price(Usage(100_000, 0, 100_001)) == pytest.approx(0.1 * 6 + 0.100001 * 0.6)
+    deep = get_card("openrouter:perplexity/sonar-deep-research")
+    assert deep is not None
+    assert deep.cost.price(Usage(0, 2_000_000, reasoning_tokens=1_000_000)) == pytest.approx(8 + 3)
+    assert CostSheet(0, 0).price(Usage(1, 1)) is None
+    assert CostSheet(0, 0, per_request=0.01).price(Usage(1, 1)) == 0.01

@@ -44,16 +44,62 @@ class Usage:
     output_tokens: int
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = field(default=None, repr=False, compare=False)
+    """The part of ``output_tokens`` that was reasoning, of a single call; for its price alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTier:
+    """Prices in US dollars for a million tokens of a call with an input of more than *above_tokens*."""
+
+    above_tokens: int
+    input_per_mtok: float
+    output_per_mtok: float
+    cache_read_per_mtok: float | None = None
+    cache_write_per_mtok: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CostSheet:
-    """Prices in US dollars for a million tokens."""
+    """Prices in US dollars for a million tokens, and *per_request* for a call.
+
+    Reasoning without a price of its own costs as output, a cache without one as input. A tier prices the
+    whole call, cached input counted; *tiers* are in ascending order.
+    """
 
     input_per_mtok: float
     output_per_mtok: float
     cache_read_per_mtok: float | None = None
     cache_write_per_mtok: float | None = None
+    _: KW_ONLY
+    reasoning_per_mtok: float | None = None
+    per_request: float | None = None
+    tiers: tuple[PriceTier, ...] = ()
+
+    def price(self, usage: Usage) -> float | None:
+        """Return the price of one call in US dollars, None when the sheet has no prices.
+
+        >>> long = PriceTier(200_000, 6.0, 22.5, 0.6)
+        >>> sheet = CostSheet(3.0, 15.0, 0.3, tiers=(long,))
+        >>> sheet.price(Usage(100_000, 1_000)), sheet.price(Usage(100_000, 1_000, 200_000))
+        (0.315, 0.7425)
+        """
+        if not (self.input_per_mtok or self.output_per_mtok or self.per_request):
+            return None
+        read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+        n_input = usage.input_tokens + read + written
+        at: CostSheet | PriceTier = self
+        for tier in self.tiers:
+            at = tier if n_input > tier.above_tokens else at
+        cached, kept = (
+            at.input_per_mtok if price is None else price
+            for price in (at.cache_read_per_mtok, at.cache_write_per_mtok)
+        )
+        reasoning = usage.reasoning_tokens or 0 if self.reasoning_per_mtok is not None else 0
+        dollars = usage.input_tokens * at.input_per_mtok + read * cached + written * kept
+        dollars += (usage.output_tokens - reasoning) * at.output_per_mtok
+        dollars += reasoning * (self.reasoning_per_mtok or 0.0)
+        return dollars / 1_000_000 + (self.per_request or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

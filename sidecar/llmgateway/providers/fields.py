@@ -80,7 +80,12 @@ def json_text(value: Any) -> str:
 
 
 def usage_of(
-    prompt: object, output: object, *, cache_read: object = None, cache_write: object = None
+    prompt: object,
+    output: object,
+    *,
+    cache_read: object = None,
+    cache_write: object = None,
+    reasoning: object = None,
 ) -> Usage:
     """Return the usage of one call; every figure is read by :func:`token_count`.
 
@@ -89,12 +94,15 @@ def usage_of(
         output: output tokens, reasoning included.
         cache_read: the input tokens that came from the cache.
         cache_write: the input tokens that were written to the cache.
+        reasoning: the output tokens that were reasoning.
 
     >>> usage_of(100, 20, cache_read=64)
     Usage(input_tokens=36, output_tokens=20, cache_read_tokens=64, cache_write_tokens=None)
     """
     read, write = token_count(cache_read), token_count(cache_write)
-    return Usage(max(0, token_count(prompt) - read - write), token_count(output), read or None, write or None)
+    uncached = max(0, token_count(prompt) - read - write)
+    thought = token_count(reasoning) or None
+    return Usage(uncached, token_count(output), read or None, write or None, reasoning_tokens=thought)
 
 
 def token_count(value: object) -> int:

@@ -215,6 +215,7 @@ class _Reader:
             token_count(usage.get("completion_tokens")) + apart,
             cache_read=details.get("cached_tokens") or own,
             cache_write=details.get("cache_write_tokens"),
+            reasoning=reasoning,
         )
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[Emission]:
