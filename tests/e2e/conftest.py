@@ -21,8 +21,9 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES
 
 from postgres_fixtures import database, server
+from scripted_sessions import open_session, project
 
-__all__ = ["database", "server"]
+__all__ = ["database", "open_session", "project", "server"]
 
 PROFILES = ("visual-studio-code", "neovim", "emacs")
 HALF_AN_ANSWER = [[{"text": "half an answer"}, {"hang": True}]]

@@ -4,47 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar_client import Session, SidecarClient, allow
+from scripted_sessions import DONE, call
+from sidecar_client import Session
 
 pytestmark = pytest.mark.e2e
-
-DONE = [{"text": "done"}]
-
-
-def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Return the answer of a model that calls one tool."""
-    return [{"toolCall": {"name": name, "input": arguments}}]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-async def open_session(project: Path) -> AsyncIterator[Any]:
-    clients: list[SidecarClient] = []
-
-    async def start(*calls: Any, sid: str | None = None) -> Session:
-        options = {"models": {"fake-1": {"scripted": list(calls)}}}
-        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
-        clients.append(client)
-        if sid is None:
-            return await client.start_session(project, model="fake-1")
-        return await client.load_session(sid)
-
-    yield start
-    for client in clients:
-        await client.close()
 
 
 async def outcomes(session: Session, checkpoint_id: str) -> dict[str, str]:

@@ -6,12 +6,12 @@ import asyncio
 import base64
 import json
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripted_sessions import DONE, call
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow
 
@@ -20,35 +20,6 @@ pytestmark = pytest.mark.e2e
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-DONE = [{"text": "done"}]
-
-
-def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Return the answer of a model that calls one tool."""
-    return [{"toolCall": {"name": name, "input": arguments}}]
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-async def open_session(project: Path) -> AsyncIterator[Any]:
-    clients: list[SidecarClient] = []
-
-    async def start(*calls: Any, model: str = "fake-1") -> Session:
-        options = {"models": {model: {"scripted": list(calls), "images": True}}}
-        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
-        clients.append(client)
-        return await client.start_session(project, model=model)
-
-    yield start
-    for client in clients:
-        await client.close()
 
 
 async def run_tools(session: Session, prompt: str) -> list[str]:

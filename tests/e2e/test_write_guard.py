@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar_client import Session, SidecarClient, allow
+from scripted_sessions import DONE, call
+from sidecar_client import Session
 
 pytestmark = pytest.mark.e2e
 
 FIRST = "first version\n"
 SECOND = "second version, the user's work\n"
-READ = [{"toolCall": {"name": "read", "input": {"path": "a.txt"}}}]
-WRITE = [{"toolCall": {"name": "write", "input": {"path": "a.txt", "content": "the model's\n"}}}]
-DONE = [{"text": "done"}]
+READ = call("read", path="a.txt")
+WRITE = call("write", path="a.txt", content="the model's\n")
 LONG = [{"text": "a long answer " * 1500}]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
-    folder = tmp_path / "project"
-    folder.mkdir()
-    (folder / "a.txt").write_text(FIRST)
-    return folder
-
-
-@pytest.fixture
-async def open_session(project: Path) -> AsyncIterator[Any]:
-    clients: list[SidecarClient] = []
-
-    async def start(*calls: Any) -> Session:
-        options = {"models": {"fake-1": {"scripted": list(calls)}}}
-        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
-        clients.append(client)
-        return await client.start_session(project, model="fake-1")
-
-    yield start
-    for client in clients:
-        await client.close()
+def project(project: Path) -> Path:
+    (project / "a.txt").write_text(FIRST)
+    return project
 
 
 async def write_result(session: Session, prompt: str) -> str:

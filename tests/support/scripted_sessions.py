@@ -1,0 +1,45 @@
+"""Sessions of real daemons with a scripted model, in a folder of their own; they end with their test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar_client import Session, SidecarClient, allow
+
+DONE = [{"text": "done"}]
+
+
+def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
+    """Return the answer of a model that calls one tool."""
+    return [{"toolCall": {"name": name, "input": arguments}}]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder; the daemons that are started now have a state directory beside it."""
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+async def open_session(project: Path) -> AsyncIterator[Any]:
+    """Give a function that starts a daemon with a model of some *calls*, and opens a session in *project*."""
+    clients: list[SidecarClient] = []
+
+    async def start(*calls: Any, model: str = "fake-1", sid: str | None = None) -> Session:
+        options = {"models": {model: {"scripted": list(calls), "images": True}}}
+        client = await SidecarClient.spawn(cwd=project, permission=allow, options=options).start()
+        clients.append(client)
+        if sid is None:
+            return await client.start_session(project, model=model)
+        return await client.load_session(sid)
+
+    yield start
+    for client in clients:
+        await client.close()
