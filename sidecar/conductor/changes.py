@@ -234,5 +234,5 @@ class Changes:
         """Store and publish the new size of the conversation."""
         usage = self._gauge.usage()
         self._meta.resize(usage, self._clock_ms(), compacted=compacted)
-        await self._meta.store(self._events.seq)
+        await self._meta.store()
         self._events.emit(usage)

@@ -75,7 +75,7 @@ class Weights:
     def plus(self, other: Weights) -> Weights:
         """Return both together; the anchor of *other* is the newer one."""
         return Weights(
-            _add(self.by, other.by),
+            UsageBy(*map(add, _VALUES(self.by), _VALUES(other.by))),
             self.tokens + other.tokens,
             other.anchor or self.anchor,
             self.quarters + other.quarters,
@@ -113,15 +113,13 @@ class ContextMeter:
         self._index: Index[Weights] = Index(
             Weights, lambda weights, entry, in_view: weights.plus(weigh_entry(entry))
         )
+        # Weighs a history; only its new entries are weighed.
+        self.weigh = self._index.of
         self._view: dict[int, tuple[Turn, Weights]] = {}
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or TokenCounts(0, 0)
         self.cost = cost
         self.factors = factors or ModelFactors()
-
-    def weigh(self, history: History) -> Weights:
-        """Weigh *history*; only its new entries are weighed."""
-        return self._index.of(history)
 
     def weigh_view(self, entries: Sequence[Entry], history: History) -> Weights:
         """Weigh *entries*, a view of *history*; the entries of the view before it are known."""
@@ -131,7 +129,7 @@ class ContextMeter:
             key = id(entry.turn)
             self._view[key] = known.get(key) or (entry.turn, weigh_entry(entry))
         total = reduce(Weights.plus, (self._view[id(entry.turn)][1] for entry in entries), Weights())
-        return replace(total, anchor=self._index.of(history).anchor)
+        return replace(total, anchor=self.weigh(history).anchor)
 
     def count(
         self, usage: Usage, card: ModelCard | None, sent: Weights, overhead: Overhead
@@ -203,7 +201,7 @@ class ContextMeter:
             source="estimate" if weights.anchor is None else "provider",
             as_of_node=node,
             engine_view=views,
-            by=_add(fixed, weights.by) if detail else None,
+            by=Weights(fixed).plus(weights).by if detail else None,
             factor=factor if detail else None,
             last_turn=self._last_turn,
             session_total=self.session_total,
@@ -227,10 +225,6 @@ def weigh_entry(entry: Entry) -> Weights:
     parts[_PARTS[entry.kind]] = tokens - sum(parts.values())
     quarters = turn_chars(entry.turn, IMAGE_CHARS) // CHARS_PER_TOKEN
     return Weights(replace(_NOTHING, **parts), tokens, entry.anchor, quarters)
-
-
-def _add(left: UsageBy, right: UsageBy) -> UsageBy:
-    return UsageBy(*map(add, _VALUES(left), _VALUES(right)))
 
 
 def text_tokens(text: str) -> int:

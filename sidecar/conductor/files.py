@@ -61,7 +61,7 @@ class SessionFiles:
         self._resolve = resolve
         self._index = files_seen_index(_tokens_of_read)
         self._synced: FilesSeen | None = None
-        self._pending: dict[str, None] = {}
+        self.pending: dict[str, None] = {}
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
 
         def report_stale(stale: StaleFile) -> None:
@@ -75,7 +75,7 @@ class SessionFiles:
         """Record that the result of *call_id* shows *view*, or a range of its lines, to the model."""
         read = as_read(view, call_id=call_id, first_line=first_line, line_count=line_count)
         self._history.note_read(read)
-        self._pending[read.path] = None
+        self.pending[read.path] = None
         self._track(read.path)
 
     def get(self, path: Path) -> FileRead | None:
@@ -85,7 +85,7 @@ class SessionFiles:
     @property
     def seen_paths(self) -> tuple[Path, ...]:
         """The files that the model has seen, the least recently shown first."""
-        return tuple(map(Path, self._index.of(self._history.current).files | self._pending))
+        return tuple(map(Path, self._index.of(self._history.current).files | self.pending))
 
     def shows(self, view: FileView) -> bool:
         """Return whether the model sees *view* with this content, in the history or in a result behind it."""
@@ -98,13 +98,11 @@ class SessionFiles:
     def sync(self) -> None:
         """Track the files as the history now shows them. Costs the new entries while the history grows."""
         seen = self._index.of(self._history.current)
-        if seen is self._synced and not seen.touched and not self._pending:
-            return
-        changed = dict.fromkeys(seen.take_touched()) | self._pending
+        changed = dict.fromkeys(seen.take_touched()) | self.pending
         if seen is not self._synced:
             changed |= dict.fromkeys(map(str, self._tracker.paths))
             self._synced = seen
-        self._pending = {read.path: None for read in self._history.pending_reads}
+        self.pending = {read.path: None for read in self._history.pending_reads}
         for path in changed:
             self._track(path)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
@@ -117,7 +118,7 @@ class HistoryWriter:
         journal: JournalPort,
         *,
         on_trouble: Callable[[SidecarError], None],
-        on_change: Callable[[tuple[Entry, ...]], None],
+        on_change: Callable[[tuple[Entry, ...] | None], None],
         on_branch: Callable[[], Awaitable[None]],
         records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]] = lambda turns: (),
     ) -> None:
@@ -126,7 +127,8 @@ class HistoryWriter:
         Args:
             journal: stores the entries.
             on_trouble: called with the first failure of an incident.
-            on_change: called after every move of the history, with the entries that the agent appended.
+            on_change: called after every move of the history, with the entries that were appended; None when
+                it was moved otherwise.
             on_branch: awaited after a branch that the agent began by itself.
             records_with: returns the records that must be stored together with new turns.
         """
@@ -197,20 +199,26 @@ class HistoryWriter:
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
         await self._journal.load()
-        self._on_change(())
+        self._on_change(None)
         return self.turns
 
     async def append(self, *entries: Entry) -> str | None:
-        """Append *entries*, which are not the agent's, and return the new head."""
-        await self._append(entries)
-        self._on_change(())
-        return self.head
+        """Append *entries* and the records of their turns, which no crash may part; return the new head."""
+        n_before = len(self.current)
+        records = self._records_with([*map(attrgetter("turn"), entries)])
+        if not records:
+            await self._write(self._journal.append(entries))
+        else:
+            async with self.transaction():
+                await self._write(self._journal.append(entries))
+                await self.append_records(*records)
+        appended = self.current[n_before:]
+        self._on_change(appended)
+        return appended[-1].node_id if appended else self.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append the *turns* of the agent."""
-        n_before = len(self.current)
-        await self._append([*map(self._as_entry, turns)])
-        self._on_change(self.current[n_before:])
+        await self.append(*map(self._as_entry, turns))
 
     async def branch(self, turns: Sequence[Turn]) -> None:
         """Take over a branch of the agent's own: it compacted the conversation in the middle of a run.
@@ -244,13 +252,13 @@ class HistoryWriter:
             for each in entries
         )
         await self._write(self._journal.replace([*again]))
-        self._on_change(())
+        self._on_change(None)
 
     async def move_head(self, node_id: str | None) -> None:
         """Stand at *node_id*, before everything for None; a call that lost its result there is answered."""
         await self._write(self._journal.move_head(node_id))
         await self._journal.load()
-        self._on_change(())
+        self._on_change(None)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -285,16 +293,6 @@ class HistoryWriter:
             if isinstance(block, ToolResultBlock):
                 self._reads.pop(block.call_id, None)
         return Entry(turn, kind, reads=reads, anchor=anchor, author=author)
-
-    async def _append(self, entries: Sequence[Entry]) -> None:
-        """Append *entries* and the records that belong to their turns, which a crash must not part."""
-        records = self._records_with([entry.turn for entry in entries])
-        if not records:
-            await self._write(self._journal.append(entries))
-            return
-        async with self.transaction():
-            await self._write(self._journal.append(entries))
-            await self.append_records(*records)
 
     async def _write(self, writing: Awaitable[object]) -> None:
         try:

@@ -55,6 +55,14 @@ class Library(Protocol):
         """The sources on offer."""
         ...
 
+    @property
+    def in_use(self) -> Collection[Path]:
+        """The folders in which an open session searches past sessions.
+
+        In others new events need not be ingested: they are read from the store when a session opens.
+        """
+        ...
+
     async def open(
         self,
         sid: str,
@@ -80,13 +88,6 @@ class Library(Protocol):
         """Close the sources that were opened for a session."""
         ...
 
-    def is_in_use(self, folder: Path) -> bool:
-        """Return whether an open session searches the past of *folder*.
-
-        If none does, new events need not be ingested: they are read from the store when a session opens.
-        """
-        ...
-
     def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         """Add *events* of a session that works in *folder*; returns before they are indexed."""
         ...
@@ -100,6 +101,7 @@ class NoLibrary:
     """A library without sources, which keeps nothing."""
 
     names: tuple[str, ...] = ()
+    in_use: Collection[Path] = ()
 
     async def open(
         self,
@@ -115,10 +117,6 @@ class NoLibrary:
 
     async def release(self, sid: str) -> None:
         """Do nothing."""
-
-    def is_in_use(self, folder: Path) -> bool:
-        """Return False."""
-        return False
 
     def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         """Do nothing."""
@@ -213,7 +211,7 @@ class Knowledge:
         """Add the new entries of *history* to the library, or all of them when it was moved."""
         added = history.since(self._ingested)
         self._ingested = history
-        if self._is_kept and self._library.is_in_use(self._roots[0]):
+        if self._is_kept:
             events = [event_of(self._sid, entry, now_ms) for entry in (history if added is None else added)]
             self._library.ingest(self._roots[0], [event for event in events if event is not None])
 

@@ -135,4 +135,4 @@ class Pins:
     async def _set(self, pins: tuple[Pin, ...]) -> None:
         self._meta.amend(lambda info: replace(info, pins=tuple(map(asdict, pins))))
         self._events.emit(PinsChanged(pins))
-        await self._meta.store(self._events.seq)
+        await self._meta.store()

@@ -99,6 +99,7 @@ class Prompts:
 
     Attributes:
         stored: the queue on disk.
+        steered: the prompts that were given to the running turn.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Prompts:
         self._events = events
         self._gauge = gauge
         self._new_id = new_id
-        self._steered: list[PromptJob] = []
+        self.steered: list[PromptJob] = []
         self._held: list[PromptJob] = []
         self.stored = StoredQueue(history, self.prompts_to_keep)
         self._emitted_items: tuple[QueueItem, ...] = ()
@@ -136,8 +137,10 @@ class Prompts:
 
     def check_room(self, n_added: int = 1) -> None:
         """Raise QueueFullError when *n_added* more requests must not wait in the session."""
-        waiting = (*self._queue.waiting, *self._steered)
-        n_chars = sum(count_chars(job.content) for job in waiting if isinstance(job, PromptJob))
+        waiting = (*self._queue.waiting, *self.steered)
+        n_chars = 0
+        for job in waiting:
+            n_chars += count_chars(job.content) if isinstance(job, PromptJob) else 0
         if len(waiting) + n_added > MAX_WAITING or n_chars >= _MAX_WAITING_CHARS:
             raise QueueFullError(self._meta.info.sid, len(waiting))
 
@@ -163,7 +166,8 @@ class Prompts:
             job.allow = tuple(map(parse_rule, options.get("allow", ())))
         except ValueError as error:
             raise InvalidInput(str(error)) from None
-        self._meta.check_head(options.get("expect_head"))
+        if (expect_head := options.get("expect_head")) is not None:
+            self._meta.check_head(expect_head)
         receipt = self._place(job, options.get("when_busy", "queue"))
         if key is not None:
             self._by_key[key] = receipt
@@ -277,19 +281,19 @@ class Prompts:
 
     def on_begin(self) -> None:
         """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
-        self.stored.begin_turn()
+        self.stored.entered.clear()
         if (self._emitted_items or self._held or self._queue.waiting) and self._emitted_items != self.items():
             self._emit_queue()
 
     def on_steered(self, entry: Entry) -> None:
         """Emit a prompt that the agent has let into the running turn."""
-        for job in self._steered:
+        for job in self.steered:
             if job.turn is entry.turn:
                 self._events.emit(UserMessage(entry.node_id, job.content, job.author))
 
     def on_end(self) -> None:
         """Forget the prompts that were steered into the turn, now that it has ended."""
-        self._steered.clear()
+        self.steered.clear()
 
     def _place(self, job: PromptJob, when_busy: str) -> SubmitReceipt:
         sid, busy = self._meta.info.sid, self._queue.is_busy
@@ -303,24 +307,35 @@ class Prompts:
             self._queue.put(restored)
         busy = self._queue.is_busy
         running = self.running
+        disposition: Literal["started", "queued", "steered"]
         may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
         if running is not None and may_enter:
             # It enters at the next safe step of the agent.
             if job.author is not None:
                 self._history.note_author(job.turn, job.author.client_id)
             self._agent.steer(job.turn)
-            self._steered.append(job)
-            return _receipt(running, "steered")
-        self._queue.put(job)
-        if not busy:
-            return _receipt(job, "started")
-        self._emit_queue()
-        return _receipt(job, "queued", position=len(self._waiting_prompts()))
+            self.steered.append(job)
+            job, disposition = running, "steered"
+        else:
+            self._queue.put(job)
+            disposition = "queued" if busy else "started"
+        position = None
+        if disposition == "queued":
+            self._emit_queue()
+            position = len(self._waiting_prompts())
+        return SubmitReceipt(
+            turn_id=job.turn_id,
+            user_node_id=None,
+            disposition=disposition,
+            position=position,
+            entered=job.entered,
+            outcome=job.outcome,
+        )
 
     def _take_back_steered(self) -> list[PromptJob]:
         """Return the steered prompts that have not entered the turn, taken back from the agent."""
         taken_back = self._agent.take_back_queued()
-        steered, self._steered = self._steered, []
+        steered, self.steered = self.steered, []
         return [job for job in steered if any(job.turn is back for back in taken_back)]
 
     def _take_out(self, job: PromptJob) -> None:
@@ -334,9 +349,10 @@ class Prompts:
     def prompts_to_keep(self) -> tuple[PromptJob, ...]:
         """Return the prompts that are acknowledged and may not be part of the history yet, in their order."""
         running = self.running
+        waiting = self._waiting_prompts() if self._held or self._queue.waiting else ()
         if running is None or running.command is not None or self._runner.is_ending:
-            return (*self._steered, *self._waiting_prompts())
-        return (running, *self._steered, *self._waiting_prompts())
+            return (*self.steered, *waiting)
+        return (running, *self.steered, *waiting)
 
     def _job(self, content: Content, author: Author | None = None) -> PromptJob:
         """Return *content* as a job. Raises InvalidInput."""
@@ -382,16 +398,3 @@ def shorten(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: shorten(each) for name, each in value.items()}
     return tuple(map(shorten, value)) if isinstance(value, list | tuple) else value
-
-
-def _receipt(
-    job: PromptJob, disposition: Literal["started", "queued", "steered"], position: int | None = None
-) -> SubmitReceipt:
-    return SubmitReceipt(
-        turn_id=job.turn_id,
-        user_node_id=None,
-        disposition=disposition,
-        position=position,
-        entered=job.entered,
-        outcome=job.outcome,
-    )

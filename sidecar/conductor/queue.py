@@ -228,6 +228,7 @@ class StoredQueue:
 
     Attributes:
         is_frozen: the process ends; the record stays as it is, for the next process.
+        entered: the prompts of the running turn that have entered the history, by their items.
     """
 
     def __init__(self, history: HistoryWriter, pending: Callable[[], Iterable[PromptJob]]) -> None:
@@ -235,7 +236,7 @@ class StoredQueue:
         self._history = history
         self._pending = pending
         self._stored: tuple[StoredPrompt, ...] = ()
-        self._entered: set[str] = set()
+        self.entered: set[str] = set()
         self._one_at_a_time = asyncio.Lock()
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> Sequence[StoredPrompt]:
@@ -246,10 +247,6 @@ class StoredQueue:
         found = from_record(_Record, newest)
         self._stored = () if found is None else found.items
         return self._stored
-
-    def begin_turn(self) -> None:
-        """Forget the prompts of the turn before, which have entered the history or never will."""
-        self._entered.clear()
 
     async def store(self) -> None:
         """Store the queue as it is now; it is on disk when this returns. Calls at one time share a write."""
@@ -266,7 +263,7 @@ class StoredQueue:
         for job, turn in product(self._pending(), turns):
             if job.turn is turn:
                 entering.add(job.item_id)
-        self._entered |= entering
+        self.entered |= entering
         if not self._stored or entering.isdisjoint([item.item_id for item in self._stored]):
             return ()
         return (self._take_record(),)
@@ -275,7 +272,7 @@ class StoredQueue:
         return tuple(
             StoredPrompt(job.item_id, job.content, job.author)  # type: ignore[arg-type]  # JSON objects are dicts
             for job in self._pending()
-            if job.item_id not in self._entered
+            if job.item_id not in self.entered
         )
 
     def _take_record(self) -> Mapping[str, Any]:

@@ -200,7 +200,9 @@ class EngineInputs:
         beside, finds = overhead.total + entering, 0
         if self._knowledge.sources:
             finds = self._knowledge.max_tokens(window)
-        weights, known = self.with_anchor(self._meter.weigh(history)), 0
+        weights, known = self._meter.weigh(history), 0
+        if self._history.pending_anchor is not None:
+            weights = self.with_anchor(weights)
         if not self._engines.get().commits_view:
             # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
             beside += max(finds, weights.surplus(overhead))

@@ -144,7 +144,7 @@ class Session:
         self.files.close()
         for dispose in self._watches:
             dispose()
-        await self._meta.store(self.log.seq, seq_is_last=True)
+        await self._meta.store(seq_is_last=True)
 
     @property
     def sid(self) -> str:
@@ -193,7 +193,7 @@ class Session:
 
     async def store(self) -> None:
         """Store the session's record."""
-        await self._meta.store(self.log.seq)
+        await self._meta.store()
 
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Add *servers* to the session's tool servers; they start in the background."""

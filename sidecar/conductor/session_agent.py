@@ -108,7 +108,7 @@ class SessionAgent:
 
     def configure(self, max_model_calls: int | None = None) -> None:
         """Take over the session's choices for the next turn. An unchanged setup keeps its weights."""
-        self._turn_engine = self._engines.own_name
+        self._turn_engine = self._info().engine
         config = self._make_config(max_model_calls)
         if config != self._config:
             if config.model != self._config.model:
@@ -178,8 +178,10 @@ class SessionAgent:
             return self._models.invoker(self._config.model)(prepared, notifying)
 
         is_committed = self._engines.get(self._turn_engine).commits_view
-        if is_committed and not self._knowledge.sources and (view := self._view()).is_whole:
-            return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
+        if is_committed and not self._knowledge.sources:
+            view = self._planner.view(self._turn_engine, self._engines.automatic())
+            if view.is_whole:
+                return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
         return call_when_ready(lambda: self._prepare(conversation), call)
 
     async def _prepare(self, conversation: Conversation) -> Conversation:

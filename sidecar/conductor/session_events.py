@@ -233,7 +233,7 @@ class OneTimeNotices:
     def __init__(self, emit: Callable[[Notice], None], problems: Sequence[str]) -> None:
         """*problems* are sentences about settings that are ignored."""
         self._emit = emit
-        self._pending = [Notice("warning", _UNUSED, problem) for problem in problems]
+        self.pending = [Notice("warning", _UNUSED, problem) for problem in problems]
         self._repairs: set[str] = set()
         self._refused: set[str] = set()
         self._has_sent = False
@@ -242,7 +242,7 @@ class OneTimeNotices:
         """Add a notice about the defects of the session's file, if it had any."""
         if not report.ok:
             text = "; ".join((*report.repaired, *report.missing))
-            self._pending.append(Notice("warning", "The stored conversation was repaired", text))
+            self.pending.append(Notice("warning", "The stored conversation was repaired", text))
 
     def add_refused_file(self, name: str, problem: FileAccessError) -> None:
         """Add a notice that the rule file *name* is not used, once for each reason."""
@@ -252,21 +252,21 @@ class OneTimeNotices:
         """Add the notice *text* about rules, once; there is a limit, for a project can cause any number."""
         if text not in self._refused and len(self._refused) < _MAX_UNUSED:
             self._refused.add(text)
-            self._pending.append(Notice("warning", _RULES, text))
+            self.pending.append(Notice("warning", _RULES, text))
 
     def add(self, notice: Notice) -> None:
         """Add *notice* to the next turn."""
-        self._pending.append(notice)
+        self.pending.append(notice)
 
     def add_once(self, notice: Notice) -> None:
         """Add *notice* to the next turn, once for each text; there is a limit, as for rules."""
         if notice.description not in self._refused and len(self._refused) < _MAX_UNUSED:
             self._refused.add(notice.description or "")
-            self._pending.append(notice)
+            self.pending.append(notice)
 
     def emit_pending(self) -> None:
         """Emit the notices that wait."""
-        pending, self._pending = self._pending, []
+        pending, self.pending = self.pending, []
         for notice in pending:
             self._emit(notice)
 

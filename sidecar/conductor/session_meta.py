@@ -10,6 +10,7 @@ from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import ContextUsage, PlanItem
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 
@@ -23,12 +24,18 @@ class SessionMeta:
     """
 
     def __init__(
-        self, info: SessionInfo, history: HistoryWriter, meter: ContextMeter, on_store: Callable[[], None]
+        self,
+        info: SessionInfo,
+        log: EventLog,
+        history: HistoryWriter,
+        meter: ContextMeter,
+        on_store: Callable[[], None],
     ) -> None:
         """*on_store* is called whenever the session was stored."""
         self.info = info
         stored = (from_record(PlanEntry, entry) for entry in info.plan)
         self.todo = tuple(entry for entry in stored if entry is not None)
+        self._log = log
         self._history = history
         self._meter = meter
         self._on_store = on_store
@@ -65,11 +72,11 @@ class SessionMeta:
         if expected is not None and expected != self._history.head:
             raise HeadMovedError(self.info.sid, expected, self._history.head)
 
-    async def store(self, seq: int, *, seq_is_last: bool = False) -> None:
-        """Store the values while the newest event is number *seq*, the last one of all if *seq_is_last*."""
+    async def store(self, *, seq_is_last: bool = False) -> None:
+        """Store the values; with *seq_is_last* the newest event is the last one of the session."""
         self.info = replace(
             self.info,
-            seq=seq,
+            seq=self._log.seq,
             seq_is_last=seq_is_last,
             session_total=asdict(self._meter.session_total),
             cost=self._meter.cost,

@@ -228,11 +228,11 @@ class SessionRules:
             return ()
         node = self._first_node(entry) if entry.origin else entry.node_id
         if node not in self._said:
-            graph = self._history.graph
-            text = prompt_text((graph.entries.get(node, entry) if entry.origin else entry).turn.blocks)
+            first = self._history.graph.entries.get(node, entry) if entry.origin else entry
+            text = prompt_text(first.turn.blocks)
             self._said[node] = ()
             if may_set_rules(text):
-                at = graph.node(node).created_at
+                at = self._history.graph.node(node).created_at
                 self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
         return (node,)
 

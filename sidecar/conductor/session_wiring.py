@@ -117,20 +117,19 @@ def wire_session(
         text = f"{why}. The conversation goes on in memory and is stored once that works again."
         events.emit(Notice("error", "The session cannot be stored", text))
 
-    offers_recall = False
-
-    def on_history(appended: tuple[Entry, ...]) -> None:
-        nonlocal offers_recall
-        files.sync()
+    def on_history(appended: tuple[Entry, ...] | None) -> None:
+        shows_files = appended is None or bool(files.pending)
+        for entry in appended or ():
+            shows_files = shows_files or bool(entry.reads)
+        if shows_files:
+            files.sync()
         # A fork, or an imported session, begins with the summary of another one.
         path = history.current
         is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
-        if is_folded != offers_recall:
-            offers_recall = is_folded
-            tools.offer("recall", (RECALL,) if is_folded else ())
+        tools.offer("recall", (RECALL,) if is_folded else ())
         user_rules.follow()
-        for entry in appended:
-            if entry.kind == "user":
+        for entry in appended or ():
+            if entry.kind == "user" and prompts.steered:
                 prompts.on_steered(entry)
 
     history = HistoryWriter(
@@ -149,7 +148,12 @@ def wire_session(
         is_kept=not info.ephemeral,
         timeout_s=deps.knowledge_timeout_s,
     )
-    meta = SessionMeta(info, history, meter, lambda: knowledge.ingest(history.current, deps.clock_ms()))
+
+    def on_store() -> None:
+        if roots[0] in deps.library.in_use:
+            knowledge.ingest(history.current, deps.clock_ms())
+
+    meta = SessionMeta(info, log, history, meter, on_store)
     files = SessionFiles(
         info.sid,
         deps.workspace,
@@ -176,10 +180,6 @@ def wire_session(
     def own_view() -> View:
         return planner.view(engines.own_name, engines.automatic())
 
-    def list_folded() -> tuple[Entry, ...]:
-        view = own_view()
-        return history.current.list_folded(view.entries)
-
     checkpoints = Checkpoints(
         info.sid,
         roots,
@@ -201,7 +201,7 @@ def wire_session(
         events=events,
         permissions=permissions,
         host=host,
-        list_folded=list_folded,
+        list_folded=lambda: history.current.list_folded(own_view().entries),
         background=background,
         checkpoints=checkpoints,
         meter=meter,
@@ -226,7 +226,7 @@ def wire_session(
         rules,
         tools,
         lambda: describe_pins(meta.pins()) if meta.info.pins else "",
-        lambda: user_rules.tokens,
+        lambda: user_rules.tokens if user_rules.all else 0,
     )
 
     async def ask(question: PermissionQuestion) -> PermissionDecision:

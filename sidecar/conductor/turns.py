@@ -100,7 +100,8 @@ class PromptAnswerer:
         await self._head.refresh()
         self._inputs.entering = prompt
         try:
-            engine, request = self._engines.own_name, self._engines.automatic()
+            request = self._engines.automatic()
+            engine = request.engine or ""
             if self._planner.gate(engine, request).over:
                 on_compact()
                 await self._compactor.compact_if_over_limit(engine, request)
@@ -182,7 +183,8 @@ class TurnRunner:
         self._events.begin_turn(job.turn_id)
         self._policy.turn_rules = job.allow
         try:
-            self._notices.emit_pending()
+            if self._notices.pending:
+                self._notices.emit_pending()
             self._events.set_phase("invoking")
             refusal: str | None = None
             if job.command is not None and job.command.name in self._extensions.names:
@@ -240,7 +242,8 @@ class TurnRunner:
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
         """Return the end of the agent's run, None when it was stopped before it began."""
         await self._answerer.make_room(job.turn, lambda: resolve(job.entered, None))
-        self._notices.emit_pending()
+        if self._notices.pending:
+            self._notices.emit_pending()
         if self._stop.cancelled:
             return None
         node = await self._store_prompt(job)
@@ -273,12 +276,12 @@ class TurnRunner:
             Entry(turn, "user", author=None if job.author is None else job.author.client_id),
             self._meta.info.left_branch,
         )
-        if self._history.head is not None and not left:
+        if len(self._history.current) and not left:
             return await self._history.append(prompt)
         title = self._meta.info.title or prompt_title(job.turn.blocks)
         self._meta.amend(partial(replace, title=title, left_branch="", left_head=None))
         async with self._history.transaction():
-            await self._meta.store(self._events.seq)
+            await self._meta.store()
             return await self._history.append(*([branch_entry(left)] if left else []), prompt)
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
@@ -330,7 +333,7 @@ class TurnRunner:
         self._meta.amend(lambda info: replace(info, title=title))
         self._meta.resize(usage, now)
         self._events.emit(InfoChanged(title, now))
-        await self._meta.store(self._events.seq)
+        await self._meta.store()
 
 
 def resolve(future: asyncio.Future[str | None], value: str | None) -> None:

@@ -70,7 +70,7 @@ class UserShell:
             shown = output if exit_code is None else output[: end.start()]
             (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
             async with self._history.transaction():
-                await self._meta.store(self._events.seq)
+                await self._meta.store()
                 await self._history.append(Entry(turn, "shell"))
         fence = "`" * (4 if "```" in output else 3)
         return f"{fence}\n{output}\n{fence}"

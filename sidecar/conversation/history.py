@@ -17,6 +17,7 @@ entries, a move costs the path. A step never awaits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
@@ -113,7 +114,7 @@ class History(AppendOnlySeq[Entry]):
         added = tuple(entries)
         longer = super().extended(added)
         longer._archive = self._archive
-        longer.turns = self.turns.extended([entry.turn for entry in added])
+        longer.turns = self.turns.extended(map(attrgetter("turn"), added))
         return longer
 
     def node_at(self, index: int) -> str | None:

@@ -80,6 +80,7 @@ class Tracer:
 
     Attributes:
         is_on: whether anything is recorded.
+        on_switch: called when the trace begins or ends.
     """
 
     def __init__(self, folder: Path, clock_ms: Callable[[], int]) -> None:
@@ -87,6 +88,7 @@ class Tracer:
         self._clock_ms = clock_ms
         self._level: TraceLevel = "off"
         self.is_on = False
+        self.on_switch: set[Callable[[], None]] = set()
         self._file: _TraceFile | None = None
         self._own: dict[Path, _TraceFile] = {}
 
@@ -113,7 +115,8 @@ class Tracer:
                 hint = "name a file that does not exist, in a folder that can be written"
                 raise InvalidInput(f"cannot write the trace to {path}: {error.strerror}", hint=hint) from None
             self._own[path] = file
-        old, self._file, self._level, self.is_on = self._file, file, level, level != "off"
+        old = self._file
+        self._switch(file, level)
         if old is not None and old is not file:
             await old.drain()
         return None if file is None else file.path
@@ -147,7 +150,12 @@ class Tracer:
 
     def _stop(self, error: OSError) -> None:
         _log.warning("the trace ends because it cannot be written: %s", error.strerror)
-        self._file, self._level, self.is_on = None, "off", False
+        self._switch(None, "off")
+
+    def _switch(self, file: _TraceFile | None, level: TraceLevel) -> None:
+        self._file, self._level, self.is_on = file, level, level != "off"
+        for on_switch in tuple(self.on_switch):
+            on_switch()
 
 
 class _TraceFile:
@@ -214,25 +222,21 @@ class TracedSink:
         self._tracer = tracer
         self._client_id = client_id
         self._n_calls = 0
-        self._following: dict[str, Callable[[], None]] = {}
+        self._logs: dict[str, EventLog] = {}
+        self._recording: list[Callable[[], None]] = []
+        tracer.on_switch.add(self._record_events)
 
     def follow(self, log: EventLog, after_seq: int) -> None:
         """Send the events of *log*, and record each when it happens."""
         self._sink.follow(log, after_seq)
-        self._stop_recording(log.sid)
-
-        def record_newest(log: EventLog) -> None:
-            if self._tracer.is_on:
-                for event in log.after(log.seq - 1, 1):
-                    message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
-                    self._tracer.record(self._client_id, "out", message, event_to_wire(event))
-
-        self._following[log.sid] = log.follow(record_newest)
+        self._logs[log.sid] = log
+        self._record_events()
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of *sid*."""
         self._sink.unfollow(sid)
-        self._stop_recording(sid)
+        self._logs.pop(sid, None)
+        self._record_events()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification."""
@@ -282,8 +286,9 @@ class TracedSink:
 
     def close(self) -> None:
         """Stop recording events."""
-        for sid in tuple(self._following):
-            self._stop_recording(sid)
+        self._tracer.on_switch.discard(self._record_events)
+        self._logs.clear()
+        self._record_events()
 
     def _record_answer(self, call: dict[str, Any], answer: Answer) -> None:
         self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.value)
@@ -294,7 +299,15 @@ class TracedSink:
             kind = "cancelled"
         self._tracer.record(self._client_id, "out", {**call, "error": kind})
 
-    def _stop_recording(self, sid: str) -> None:
-        stop = self._following.pop(sid, None)
-        if stop is not None:
-            stop()
+    def _record_events(self) -> None:
+        """Record the events of the logs that are followed now, while the trace is on."""
+        while self._recording:
+            self._recording.pop()()
+
+        def record_newest(log: EventLog) -> None:
+            for event in log.after(log.seq - 1, 1):
+                message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
+                self._tracer.record(self._client_id, "out", message, event_to_wire(event))
+
+        if self._tracer.is_on:
+            self._recording = [log.follow(record_newest) for log in self._logs.values()]

@@ -23,7 +23,14 @@ from sidecar.conversation.history import AppendOnlySeq
 from sidecar.window_budget.contract import BudgetRequest, CallEffects, NoOpReason, TokenEstimate
 from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.message import Message, ToolResultMessage, calls_of, is_prompt, result_ids_of
+from sidecar.window_budget.message import (
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    calls_of,
+    is_prompt,
+    result_ids_of,
+)
 from sidecar.window_budget.scrollback import Scrollback
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
@@ -219,8 +226,9 @@ class _MeterBuffer:
 
     def append(self, message: Message) -> None:
         index = len(self.before) - 1
-        for call in calls_of(message):
-            self.first_call.setdefault(call.id, index)
+        if isinstance(message, AssistantMessage):
+            for call in calls_of(message):
+                self.first_call.setdefault(call.id, index)
         if not isinstance(message, ToolResultMessage):
             self.starts.append(index)
         elif not self.has_call(message.tool_call_id, index):
@@ -251,6 +259,9 @@ class PrefixMeter:
     older one copies its part first. The meter holds numbers, never messages, and is not for two threads at
     once.
 
+    Attributes:
+        total: the tokens of the whole transcript.
+
     >>> from sidecar.window_budget.message import UserMessage
     >>> one = PrefixMeter().extend([UserMessage("a")])
     >>> two = one.extend([UserMessage("b")])
@@ -258,11 +269,11 @@ class PrefixMeter:
     ((1, 7), (2, 14))
     """
 
-    __slots__ = ("_buffer", "_count")
+    __slots__ = ("_buffer", "_count", "total")
 
     def __init__(self) -> None:
         self._buffer = _MeterBuffer()
-        self._count = 0
+        self._count = self.total = 0
 
     def __len__(self) -> int:
         return self._count
@@ -276,13 +287,8 @@ class PrefixMeter:
             buffer.append(message)
         longer: PrefixMeter = object.__new__(PrefixMeter)
         longer._buffer = buffer
-        longer._count = len(buffer.before) - 1
+        longer._count, longer.total = len(buffer.before) - 1, buffer.before[-1]
         return longer
-
-    @property
-    def total(self) -> int:
-        """The tokens of the whole transcript."""
-        return self._buffer.before[self._count]
 
     def before(self, index: int) -> int:
         """Return the tokens before the message at *index*, which may be ``len(self)``."""

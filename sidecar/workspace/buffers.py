@@ -43,12 +43,12 @@ class Buffers:
     """
 
     def __init__(self) -> None:
-        self._by_key: dict[tuple[object, str], Buffer] = {}
+        self.by_key: dict[tuple[object, str], Buffer] = {}
 
     def open(self, editor: object, buffer: Buffer) -> None:
         """Add a buffer; one of the same *editor* and URI is replaced."""
-        self._by_key.pop((editor, buffer.uri), None)
-        self._by_key[editor, buffer.uri] = buffer
+        self.by_key.pop((editor, buffer.uri), None)
+        self.by_key[editor, buffer.uri] = buffer
 
     def change(
         self,
@@ -71,7 +71,7 @@ class Buffers:
         Raises:
             BufferOutOfSyncError: the buffer is not open.
         """
-        buffer = self._by_key.get((editor, uri))
+        buffer = self.by_key.get((editor, uri))
         if buffer is None:
             message = f"cannot apply version {version} to {uri}: no such buffer is open"
             raise BufferOutOfSyncError(message, hint="send didOpen again")
@@ -83,7 +83,7 @@ class Buffers:
 
     def save(self, editor: object, uri: str, text: str | None) -> Buffer | None:
         """Record that the editor saved the buffer, as *text* where it sent that; None when it is not open."""
-        buffer = self._by_key.get((editor, uri))
+        buffer = self.by_key.get((editor, uri))
         if buffer is None:
             return None
         if text is not None and text != buffer.content.text:
@@ -93,28 +93,28 @@ class Buffers:
 
     def close(self, editor: object, uri: str) -> Buffer | None:
         """Remove a buffer and return it, or None when it was not open."""
-        return self._by_key.pop((editor, uri), None)
+        return self.by_key.pop((editor, uri), None)
 
     def uris_of(self, editor: object) -> tuple[str, ...]:
         """Return the documents that *editor* has open."""
-        return tuple(uri for owner, uri in self._by_key if owner is editor)
+        return tuple(uri for owner, uri in self.by_key if owner is editor)
 
     def find(self, path: Path) -> Buffer | None:
         """Return the buffer that stands for the file *path*, or None."""
-        return next((b for b in reversed(self._by_key.values()) if b.path == path), None)
+        return next((b for b in reversed(self.by_key.values()) if b.path == path), None)
 
     def all(self) -> tuple[Buffer, ...]:
         """Return the open buffers, least recently touched first."""
-        return tuple(self._by_key.values())
+        return tuple(self.by_key.values())
 
     def clear(self) -> None:
         """Forget every buffer."""
-        self._by_key.clear()
+        self.by_key.clear()
 
     def _touch(self, editor: object, buffer: Buffer) -> None:
         buffer.superseded = False
         buffer.n_events += 1
-        self._by_key[editor, buffer.uri] = self._by_key.pop((editor, buffer.uri))
+        self.by_key[editor, buffer.uri] = self.by_key.pop((editor, buffer.uri))
 
 
 class Editor:

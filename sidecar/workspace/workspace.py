@@ -106,8 +106,11 @@ class Workspace:
 
     async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
         """Return the existing ones of *paths*; see ``WorkspacePort.find_existing``."""
-        on_disk = await asyncio.to_thread(lambda: {path for path in paths if os.path.lexists(path)})
-        return [path for path in paths if path in on_disk or self._buffers.find(path) is not None]
+        on_disk = await asyncio.to_thread(lambda: [path for path in paths if os.path.lexists(path)])
+        if not self._buffers.by_key:
+            return on_disk
+        known = {*on_disk, *(buffer.path for buffer in self._buffers.all())}
+        return [path for path in paths if path in known]
 
     async def open_views(self) -> Sequence[FileView]:
         """Return every open buffer that stands for a file, one view a file."""

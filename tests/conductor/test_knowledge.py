@@ -26,8 +26,17 @@ LONG = "The parser keeps a stack of open brackets and reports the first that is 
 FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"path": "/p/parser.py"})
 
 
+class EveryFolder(frozenset[Path]):
+    """A collection that holds every folder."""
+
+    def __contains__(self, folder: object) -> bool:
+        return True
+
+
 class FakeLibrary:
     """A library of one source, which records its calls."""
+
+    in_use = EveryFolder()
 
     names = ("workspace", "sessions")
 
@@ -55,9 +64,6 @@ class FakeLibrary:
 
     async def release(self, sid: str) -> None:
         self.released.append(sid)
-
-    def is_in_use(self, folder: Path) -> bool:
-        return True
 
     def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         self.ingested += events

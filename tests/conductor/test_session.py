@@ -15,7 +15,7 @@ from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
-from sidecar.conductor.events import Event, Faulted, Message, Settled, UserMessage
+from sidecar.conductor.events import Event, Faulted, Message, Notice, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.request import ContextGauge, RequestHead
 from sidecar.conductor.session import Session
@@ -368,6 +368,7 @@ async def test_a_turn_ends_once_whatever_step_of_it_raises(
 ) -> None:
     stage = await make_stage([[Say("ok")]], repeat=True)
     session = await stage.session()
+    session.notices.add(Notice("info", "A notice", ""))
     with monkeypatch.context() as broken:
         broken.setattr(owner, name, lambda *_, **__: 1 // 0)
         started = await session.submit(text("one"))

@@ -6,6 +6,7 @@ describes these journeys; its tests and a benchmark play them.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from collections.abc import Iterator
@@ -55,12 +56,17 @@ def traced() -> Iterator[list[Call]]:
 
 async def play(folder: Path) -> dict[str, list[Call]]:
     """Return the calls of each journey, under ``prompt``, ``compaction`` and ``change``."""
-    file = folder / "a.txt"
+    project = folder / "project"
+    project.mkdir()
+    file = project / "a.txt"
     file.write_text(LINES)
     daemon = build(folder / "home")
     daemon.models.add_scripted({"script": {"scripted": SCRIPT, "contextWindow": 60_000}})
     editor = Editor(daemon.service, daemon.workspace)
-    sid = await editor.open(folder)
+    is_watched = asyncio.Event()
+    daemon.workspace.on_change(lambda path: is_watched.set())
+    sid = await editor.open(project)
+    await is_watched.wait()
     with traced() as prompt:
         await editor.prompt(sid, "Read a.txt")
     for n in range(8):

@@ -46,7 +46,11 @@ class _FolderIndexes:
 
 
 class KnowledgeLibrary:
-    """The knowledge sources on offer. *home* is the folder of the indexes, None for memory."""
+    """The knowledge sources on offer. *home* is the folder of the indexes, None for memory.
+
+    Attributes:
+        in_use: the folders with a session that searches them; the others catch up at their next start.
+    """
 
     names = (WORKSPACE, SESSIONS)
 
@@ -55,6 +59,7 @@ class KnowledgeLibrary:
         self._archive = archive
         self._home = home
         self._folders: dict[Path, _FolderIndexes] = {}
+        self.in_use: set[Path] = set()
 
     async def open(
         self,
@@ -101,6 +106,7 @@ class KnowledgeLibrary:
         if SESSIONS in names:
             folder = self._folders.setdefault(roots[0], _FolderIndexes())
             folder.users[SESSIONS].add(sid)
+            self.in_use.add(roots[0])
             if folder.sessions is None:
                 database = self._database(roots[0], SESSIONS)
                 folder.sessions = SessionsIndex(self._archive, roots[0], database, on_error=_log_gap)
@@ -111,7 +117,7 @@ class KnowledgeLibrary:
     async def release(self, sid: str) -> None:
         """Release the indexes of a session; one without any user left is closed."""
         closing: list[Callable[[], Awaitable[None]]] = []
-        for folder in self._folders.values():
+        for root, folder in self._folders.items():
             folder.listeners.pop(sid, None)
             for users in folder.users.values():
                 users.discard(sid)
@@ -121,13 +127,9 @@ class KnowledgeLibrary:
             if folder.sessions is not None and not folder.users[SESSIONS]:
                 closing.append(folder.sessions.close)
                 folder.sessions = None
+                self.in_use.discard(root)
         for close in closing:
             await close()
-
-    def is_in_use(self, folder: Path) -> bool:
-        """Return whether a session uses the sessions of *folder*; if not, the next start catches up."""
-        indexes = self._folders.get(folder)
-        return indexes is not None and indexes.sessions is not None
 
     def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
         """Index new messages of a session of *folder*, where that folder's sessions are in use."""

@@ -10,7 +10,7 @@ once, and a blank turn is gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -274,17 +274,13 @@ def replace_history(config: AgentConfig, state: RunSnapshot, history: Sequence[T
     return call_model(config, replace(state, messages=messages))
 
 
-def start_prompt(config: AgentConfig, state: RunSnapshot, prompt: Iterable[Turn]) -> Transition:
-    """Let *prompt* in, with the blank answer that its deltas will fill, and call the model."""
-    messages = RunMessages.of(state.messages).with_turns(prompt).with_open(Draft())
-    return call_model(config, replace(state, messages=messages, pending=(), error=None))
-
-
 def continue_run(config: AgentConfig, state: RunSnapshot) -> Transition:
-    """Let the oldest queued prompt in, if one waits, and call the model."""
+    """Let the oldest queued prompt in, if one waits, with the blank answer to fill, and call the model."""
     if not state.queued:
         return call_model(config, state)
-    return start_prompt(config, replace(state, queued=state.queued[1:]), state.queued[0])
+    messages = RunMessages.of(state.messages).with_turns(state.queued[0]).with_open(Draft())
+    entered = replace(state, queued=state.queued[1:], messages=messages, pending=(), error=None)
+    return call_model(config, entered)
 
 
 def settle(config: AgentConfig, state: RunSnapshot) -> Transition:

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from sidecar._internal.async_cancel import run_until_cancelled
@@ -322,18 +322,16 @@ def end_after_raise(state: RunSnapshot, cause: Exception) -> Transition:
     return Transition(done, (PersistEffect(done), PublishEffect(FaultedEvent(error, done))))
 
 
+@dataclass(slots=True, eq=False)
 class Backstop:
     """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
 
-    def __init__(
-        self, config: AgentConfig, invoke: ModelInvoker, get_card: CardLookup, get_kinds: KindLookup
-    ) -> None:
-        self._config = config
-        self._invoke = invoke
-        self._get_card = get_card
-        self._get_kinds = get_kinds
-        self._weighed: AppendOnlySeq[Turn] = AppendOnlySeq()
-        self._n_chars = 0
+    _config: AgentConfig
+    _invoke: ModelInvoker
+    _get_card: CardLookup
+    _get_kinds: KindLookup
+    _weighed: AppendOnlySeq[Turn] = field(default_factory=AppendOnlySeq)
+    _n_chars: int = 0
 
     def is_due(self, history: AppendOnlySeq[Turn], conversation: Conversation) -> bool:
         """Whether *history* is to be shortened before *conversation* is sent; never without a card."""

@@ -6,13 +6,11 @@ transcript. Pure but for the model invoker it is handed.
 """
 
 from sidecar.runtime.memory.compactor import (
-    DEFAULT_POLICY,
     LiveCompaction,
     LiveCut,
     compact,
     compact_live,
     find_cut_point,
-    is_due,
     plan_live_cut,
     project_tokens,
     should_compact,
@@ -20,9 +18,11 @@ from sidecar.runtime.memory.compactor import (
 from sidecar.runtime.memory.distill import DISTILL_INSTRUCTION, summarize, summary_turn
 from sidecar.runtime.memory.estimate import (
     CHARS_PER_TOKEN,
+    DEFAULT_POLICY,
     IMAGE_CHARS,
     TURN_OVERHEAD_TOKENS,
     estimate_context_tokens,
+    is_due,
     live_tokens,
     render_turns,
     serialize,

@@ -47,18 +47,17 @@ from sidecar.runtime.contract import CompactionPolicy, ModelInvoker
 from sidecar.runtime.memory.distill import distill, summarize, summary_turn
 from sidecar.runtime.memory.estimate import (
     CHARS_PER_TOKEN,
+    DEFAULT_POLICY,
     IMAGE_CHARS,
     TURN_OVERHEAD_TOKENS,
     estimate_context_tokens,
+    is_due,
     live_tokens,
     serialize,
     tokens_of,
     turn_chars,
 )
 from sidecar.runtime.memory.gist import TurnKinds, earlier_gists, kind_of_text, local_gist
-
-DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
-"""At 80 % of the window, keeping the 8 newest turns."""
 
 _TAIL_SHARE: Final = 0.5
 """How much of the room below the trigger the tail may take, so that the next call does not compact again."""
@@ -80,12 +79,6 @@ def should_compact(messages: Sequence[Turn], model: ModelCard, cfg: CompactionPo
         cfg: the share of the window that triggers; the default policy when None.
     """
     return is_due(estimate_context_tokens(messages), model, cfg)
-
-
-def is_due(tokens: int, model: ModelCard, cfg: CompactionPolicy | None = None) -> bool:
-    """Whether *tokens* reach ``trigger_ratio`` of the window; never for a window of 0 or less."""
-    ratio = (cfg or DEFAULT_POLICY).trigger_ratio
-    return model.context_window > 0 and tokens >= model.context_window * ratio
 
 
 def find_cut_point(messages: Sequence[Turn], keep_recent: float) -> int:

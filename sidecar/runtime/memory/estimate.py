@@ -19,12 +19,17 @@ from typing import Any, Final
 from sidecar.llmgateway.contract import (
     CommandBlock,
     ImageBlock,
+    ModelCard,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultBlock,
     Turn,
 )
+from sidecar.runtime.contract import CompactionPolicy
+
+DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
+"""At 80 % of the window, keeping the 8 newest turns."""
 
 CHARS_PER_TOKEN: Final = 4
 TURN_OVERHEAD_TOKENS: Final = 4
@@ -53,6 +58,12 @@ def estimate_context_tokens(messages: Sequence[Turn]) -> int:
 def live_tokens(messages: Sequence[Turn]) -> int:
     """Return the estimate of *messages* with every image at 1,200 tokens."""
     return tokens_of(sum(turn_chars(turn, IMAGE_CHARS) for turn in messages), len(messages))
+
+
+def is_due(tokens: int, model: ModelCard, cfg: CompactionPolicy | None = None) -> bool:
+    """Whether *tokens* reach ``trigger_ratio`` of the window; never for a window of 0 or less."""
+    ratio = (cfg or DEFAULT_POLICY).trigger_ratio
+    return model.context_window > 0 and tokens >= model.context_window * ratio
 
 
 def tokens_of(n_chars: int, n_turns: int) -> int:

@@ -81,7 +81,7 @@ class SessionJournal:
     @property
     def n_unwritten_lines(self) -> int:
         """The number of lines that wait for a store that fails."""
-        return self._writer.n_waiting
+        return len(self._writer.waiting)
 
     async def load(self) -> Sequence[Turn]:
         """Return the turns of the active path, healed; the file is read the first time only.
@@ -222,7 +222,7 @@ class SessionJournal:
     async def release(self) -> None:
         """Write the held records. Raises as :meth:`append`."""
         held, self._held = self._held or [], None
-        self._writer.hold([encode_batch(held)] if len(held) > 1 else map(seal, held))
+        self._writer.waiting.extend([encode_batch(held)] if len(held) > 1 else map(seal, held))
         await self._write()
 
     def take_records(self) -> Sequence[Mapping[str, Any]]:
@@ -293,14 +293,14 @@ class SessionJournal:
         if self._held is not None:
             self._held.extend(encoded)
         else:
-            self._writer.hold(map(seal, encoded))
+            self._writer.waiting.extend(map(seal, encoded))
 
     async def _write(self, encoded: Sequence[bytes] = ()) -> None:
         self._hold(encoded)
         if self._held is not None:
             return
         await self._writer.write()
-        if not self._writer.n_waiting:
+        if not self._writer.waiting:
             self._unwritten = []
 
 

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,6 +199,7 @@ class LineWriter:
     """Writes the lines of one session.
 
     Attributes:
+        waiting: the lines that are not on disk yet; they go with the next write.
         whole: returns a function that blocks and returns all lines of the session, to write a removed file
             again; None where they are not in memory.
     """
@@ -207,18 +208,9 @@ class LineWriter:
         self.whole: Callable[[], Callable[[], bytes]] | None = None
         self._session_id = session_id
         self._append = append
-        self._waiting: list[bytes] = []
+        self.waiting: list[bytes] = []
         self._turn = asyncio.Lock()
         self._writes: set[asyncio.Task[None]] = set()
-
-    @property
-    def n_waiting(self) -> int:
-        """The number of lines that are not on disk yet."""
-        return len(self._waiting)
-
-    def hold(self, lines: Iterable[bytes]) -> None:
-        """Keep *lines* for the next write."""
-        self._waiting.extend(lines)
 
     async def write(self, lines: Sequence[bytes] = ()) -> None:
         """Write the waiting lines, then *lines*, in one write; they are on disk when this returns.
@@ -229,7 +221,7 @@ class LineWriter:
             StoreUnavailable: the lines wait for the next write.
             SessionLockedError: another one has taken the session over; nothing is written any more.
         """
-        self.hold(lines)
+        self.waiting.extend(lines)
         write = asyncio.ensure_future(self._drain())
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
@@ -238,17 +230,17 @@ class LineWriter:
     async def settle(self) -> None:
         """Wait for the running writes, then write the lines that still wait. Raises as :meth:`write`."""
         await asyncio.gather(*self._writes, return_exceptions=True)
-        if self._waiting:
+        if self.waiting:
             await self.write()
 
     async def abandon(self) -> None:
         """Drop the waiting lines, and wait for the running writes."""
-        self._waiting.clear()
+        self.waiting.clear()
         await asyncio.gather(*self._writes, return_exceptions=True)
 
     async def _drain(self) -> None:
         async with self._turn:
-            batch = tuple(self._waiting)
+            batch = tuple(self.waiting)
             if not batch:
                 return
             try:
@@ -260,8 +252,8 @@ class LineWriter:
                     encode = self.whole()
                     await asyncio.to_thread(lambda: self._append(encode()))
             except TakenOverError as error:
-                self._waiting.clear()  # they must not be merged into what another one writes
+                self.waiting.clear()  # they must not be merged into what another one writes
                 raise SessionLockedError(self._session_id, None, error.holder) from error
             except OSError as error:
                 raise StoreUnavailable(self._session_id, error) from error
-            del self._waiting[: len(batch)]
+            del self.waiting[: len(batch)]

@@ -125,20 +125,20 @@ class SessionWriters:
         writer = self._writers.get(session_id)
         if writer is not None:
             writer.whole = None
-            if not writer.n_waiting:
+            if not writer.waiting:
                 del self._writers[session_id]
 
     async def write_waiting(self, session_id: str) -> None:
         """Write the lines of *session_id* that wait. Raises StoreUnavailable."""
         writer = self._writers.get(session_id)
-        if writer is not None and writer.n_waiting:
+        if writer is not None and writer.waiting:
             await writer.settle()
 
     async def settle(self) -> None:
         """Write the waiting lines of closed sessions, and keep them where that fails again."""
         async with self._settling:
             for session_id, writer in tuple(self._writers.items()):
-                if writer.whole is None and writer.n_waiting:
+                if writer.whole is None and writer.waiting:
                     with suppress(SessionLockedError, StoreUnavailable):
                         held = await self._hold(session_id)
                         try:

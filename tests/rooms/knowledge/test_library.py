@@ -109,7 +109,7 @@ async def test_sessions_of_one_folder_share_its_indices(bench: Bench) -> None:
     (bench.project / "a.py").write_text("alpha = 1\n")
     first = await bench.open("s1", "workspace", "sessions")
     second = await bench.open("s2", "workspace", "sessions")
-    assert bench.library.is_in_use(bench.project)
+    assert bench.library.in_use == {bench.project}
     bench.library.ingest(bench.project, [make_message("s1", "user.we say b", "we say beta for alpha")])
     assert len(await bench.search(second, "alpha")) == 2
     await bench.library.release("s1")
@@ -117,7 +117,7 @@ async def test_sessions_of_one_folder_share_its_indices(bench: Bench) -> None:
     bench.library.forget("s1")
     assert len(await bench.search(second, "alpha")) == 1
     await bench.library.release("s2")
-    assert not bench.library.is_in_use(bench.project)
+    assert not bench.library.in_use
     assert len(first) == 2
 
 
