@@ -29,10 +29,10 @@ _BEFORE_CHARS = 300
 class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the recall tool."""
 
-    query: Annotated[str, msgspec.Meta(description="Words to look for: names, paths, phrases.")] = ""
-    entry: Annotated[str, msgspec.Meta(description="The id of one entry, to show it at length.")] = ""
-    offset: Annotated[int, msgspec.Meta(ge=0, description="Where to go on in that entry.")] = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=20, description="How many entries at most.")] = 5
+    query: str = ""
+    entry: Annotated[str, msgspec.Meta(description="The id of an entry to show, from offset on.")] = ""
+    offset: Annotated[int, msgspec.Meta(ge=0)] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
 
 
 async def recall(arguments: RecallArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
@@ -69,8 +69,8 @@ def show_part(entry: Entry, text: str, start: int, n_chars: int) -> str:
 RECALL = TypedTool(
     name="recall",
     description=(
-        "Search the earlier part of this conversation, which summaries stand for now, and show it word for "
-        "word: prompts, answers, commands, outputs. Use it before you repeat work or ask again."
+        "Search the summarised part of this conversation for words and show it verbatim, outputs included. "
+        "Use it before you repeat work or ask again."
     ),
     kind="search",
     effects=SEARCHES,

@@ -14,7 +14,7 @@ from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.checked_model import CheckedModel
-from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.compaction_planner import CompactionPlanner, recall_tokens
 from sidecar.conductor.compaction_records import (
     CompactionLog,
     Trigger,
@@ -258,8 +258,11 @@ class Compactor:
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
-        if isinstance(outcome, CompactionResult) and engine.commits_view:
-            outcome = outcome if is_smaller(outcome.view, given.history) else WOULD_NOT_SHRINK
+        if isinstance(outcome, CompactionResult):
+            beside = recall_tokens(given)
+            is_worth_it = not engine.commits_view or is_smaller(outcome.view, given.history, beside)
+            post_tokens = outcome.post_tokens + beside
+            outcome = replace(outcome, post_tokens=post_tokens) if is_worth_it else WOULD_NOT_SHRINK
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome

@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
-from sidecar.conductor.context import entry_tokens
+from sidecar.conductor.context import entry_tokens, overhead_of
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
@@ -95,6 +97,15 @@ class CompactionPlanner:
             found = host.plan(given, request, fresh)
         if isinstance(found, NoOp):
             return replace(plan, noop=found)
+        beside = recall_tokens(given)
+        found = replace(
+            found,
+            projected_tokens=found.projected_tokens + beside,
+            low_tokens=found.low_tokens + beside,
+            high_tokens=found.high_tokens + beside,
+        )
+        if host.commits_view and beside and found.low_tokens >= plan.gate.tokens:
+            return replace(plan, noop=WOULD_NOT_SHRINK)
         files = tuple(
             replace(file, uri=fresh[file.uri].uri, stale=self._deps.is_stale(file.uri))
             for file in found.rehydrate
@@ -141,6 +152,16 @@ class CompactionPlanner:
         host = self._deps.engine(engine)
         is_foreign = host.compacts and not host.commits_view and engine != self._deps.own_engine()
         return _NOT_SHOWN if is_foreign else None
+
+
+def recall_tokens(given: EngineInput) -> int:
+    """Return the tokens that the tool ``recall`` adds to each request once something of *given* is folded.
+
+    It is on offer from then on, and costs nothing more where it is already.
+    """
+    if not given.closing or RECALL.descriptor.name in given.tool_effects:
+        return 0
+    return overhead_of("", (RECALL.descriptor,)).total
 
 
 def fit_prompt(history: History, gate: Gate) -> View:

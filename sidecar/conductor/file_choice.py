@@ -64,13 +64,18 @@ class _Source:
         runs = [
             [number for _, number in run] for _, run in groupby(enumerate(numbers), lambda at: at[1] - at[0])
         ]
-        texts = ["\n".join(f"{number}\t{self.lines[number - 1]}" for number in run) for run in runs]
+        # A number before each line would take a tenth of the budget; the label has those of a single run.
+        texts = [
+            (f"[from line {run[0]}]\n" if len(runs) > 1 else "")
+            + "\n".join(self.lines[number - 1] for number in run)
+            for run in runs
+        ]
         first, *more = [(run[0], len(run)) for run in runs]
         file = FileRange(self.path)
         if len(numbers) < len(self.lines):
             file = FileRange(self.path, *first, more=tuple(more))
             texts.append(f"[{len(self.lines):,} lines in all{outline}]")
-        text = "\n...\n".join(texts)
+        text = "\n".join(texts)
         return FilePiece(self.path, file, text, estimate_message_tokens(file_message(file, text)))
 
     def largest_piece(self, tokens: int, outline: str = "") -> FilePiece | None:

@@ -10,9 +10,11 @@ from typing import Any, NoReturn
 import pytest
 
 from fake_tool import FakeTool
+from histories import entry_of
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.conductor.compaction_records import with_undoable_now
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engines.contract import CompactionRequest, CompactionResult, View
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
@@ -290,7 +292,7 @@ async def test_spellings_of_one_file_come_back_once_and_its_lines_as_the_read_to
         for block in turn.blocks
         if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
     ]
-    assert restored == [seen.output.replace("     ", "")]
+    assert restored == ["one\x0c\ntwo\u2028three"]
 
 
 async def test_what_a_failure_quotes_is_in_no_log(
@@ -372,6 +374,27 @@ async def test_a_result_that_is_larger_is_not_committed(
     done = await compact(session)
     assert (done.status, done.reason) == ("noop", "the result would not be smaller")
     assert session.history.head == head
+
+
+async def test_a_compaction_that_saves_less_than_the_recall_tool_takes_is_none(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool comes with the first compaction, and stays in every request from then on."""
+    _, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    compact_well = WindowBudgetEngine.compact
+
+    async def save_little(*given: Any) -> Any:
+        result = await compact_well(*given)
+        assert isinstance(result, CompactionResult)
+        whole = sum(map(entry_tokens, session.history.current))
+        entries = list(result.view.entries)
+        while sum(map(entry_tokens, entries)) < whole - 100:
+            entries.append(entry_of(UserTurn((TextBlock("once more"),))))
+        return replace(result, view=View(entries))
+
+    monkeypatch.setattr(WindowBudgetEngine, "compact", save_little)
+    done = await compact(session)
+    assert (done.status, done.reason) == ("noop", "the result would not be smaller")
 
 
 async def a_long_run(
@@ -484,7 +507,7 @@ async def test_a_file_that_was_read_by_shell_comes_back(make_stage: Any) -> None
         for block in entry.turn.blocks
         if entry.kind == "file" and isinstance(block, TextBlock)
     )
-    assert text == f"{RESTORED_FILE_PREFIX} a.py (lines 2-3)\n2\ttwo = 2\n3\tthree = 3\n...\n[4 lines in all]"
+    assert text == f"{RESTORED_FILE_PREFIX} a.py (lines 2-3)\ntwo = 2\nthree = 3\n[4 lines in all]"
 
 
 async def test_a_file_that_comes_back_in_part_is_known_in_part(make_stage: Any) -> None:
@@ -501,7 +524,7 @@ async def test_a_file_that_comes_back_in_part_is_known_in_part(make_stage: Any) 
     assert (await compact(session, policy={"keepRecent": 500})).rehydrated
     ((first, count),) = session.files.get(path).ranges
     shown = str(session.history.current[1].turn)
-    assert (first, f"{count}\\ty_{count - 1}" in shown, f"y_{count} " in shown) == (1, True, False)
+    assert (first, f"y_{count - 1} " in shown, f"y_{count} " in shown) == (1, True, False)
     assert count < n_read
 
 

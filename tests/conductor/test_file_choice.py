@@ -32,7 +32,7 @@ def choose(
 
 
 def test_a_small_file_comes_back_whole() -> None:
-    assert choose([read("a.py")], ["x", "y"]) == FilePiece("a.py", FileRange("a.py"), "1\tx\n2\ty", 19)
+    assert choose([read("a.py")], ["x", "y"]) == FilePiece("a.py", FileRange("a.py"), "x\ny", 18)
 
 
 def test_a_file_takes_a_share_of_the_budget_at_most() -> None:
@@ -52,7 +52,7 @@ def test_the_lines_of_the_newest_touches_come_first() -> None:
     spans = ((1, 5), (500 - EDIT_CONTEXT, 2 * EDIT_CONTEXT + 2), (890, 21))
     assert piece.file.ranges == spans
     assert piece.file.label == " (lines 1-5, 485-516, 890-910)"
-    assert "5\tline 5 of a file that is long enough\n...\n485\tline 485" in piece.text
+    assert "\nline 5 of a file that is long enough\n[from line 485]\nline 485" in piece.text
 
 
 def test_a_line_in_view_is_not_shown_again() -> None:

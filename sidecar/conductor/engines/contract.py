@@ -373,9 +373,9 @@ def committed_view(
     return View(entries, cut, pinned)
 
 
-def is_smaller(view: View, history: History) -> bool:
-    """Whether *view* takes fewer tokens than all of *history*, by the session's meter."""
-    return sum(map(entry_tokens, view.entries)) < sum(map(entry_tokens, history))
+def is_smaller(view: View, history: History, beside: int = 0) -> bool:
+    """Whether *view* and *beside* more tokens take fewer than all of *history*, by the session's meter."""
+    return sum(map(entry_tokens, view.entries)) + beside < sum(map(entry_tokens, history))
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
