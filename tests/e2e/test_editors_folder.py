@@ -87,15 +87,6 @@ def test_every_command_of_the_emacs_package_is_described() -> None:
     assert all(f"`{name}`" in readme for name in offered)
 
 
-@pytest.mark.parametrize("path", ["emacs/sidecar.el"])
-def test_every_command_an_editor_executes_is_one_of_the_daemon_s(path: str) -> None:
-    executed = re.findall(
-        r'execute\S*\s+?"?\(?.*?"(sidecar\.\w+)"', (EDITORS / path).read_text(encoding="utf-8")
-    )
-    assert len(executed) > 4
-    assert set(executed) <= set(COMMANDS)
-
-
 @pytest.mark.e2e
 @pytest.mark.parametrize("path", ["zed/settings.json", "jetbrains/acp.json"])
 def test_the_settings_of_an_agent_panel_start_an_agent(
@@ -165,14 +156,6 @@ def test_the_vscode_extension_names_the_setting_when_there_is_no_daemon(
     only_starts = {**environment, "STAND_IN_ONLY_STARTS": "1"}
     *_, said = stand_in(compiled, project, only_starts, "no-such-program")["messages"]
     assert said.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
-
-
-@pytest.mark.e2e
-def test_the_emacs_package_compiles_without_a_warning_and_works_on_the_daemon(
-    project: Path, environment: dict[str, str]
-) -> None:
-    script = EDITORS / "emacs" / "test" / "batch.el"
-    drive([program("emacs"), "--batch", "-l", str(script), *DAEMON], project, environment)
 
 
 @pytest.mark.parametrize("path", sorted(EDITORS.glob("neovim/**/*.lua")), ids=lambda path: path.name)

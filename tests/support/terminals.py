@@ -69,20 +69,21 @@ class Screened:
         deadline = time.monotonic() + TIMEOUT_S
         while not (found in self.text if isinstance(found, str) else found()):
             assert time.monotonic() < deadline, f"no {found!r} in\n{self.text}"
-            assert self._read(), f"it ended without {found!r}:\n{self.text}"
+            assert self.read_some(), f"it ended without {found!r}:\n{self.text}"
 
     def type(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
 
     def end(self) -> int:
         """Return the exit code once it has ended."""
-        while self._read():
+        while self.read_some():
             pass
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
-    def _read(self) -> bool:
-        readable, _, _ = select.select([self.fd], [], [], TIMEOUT_S)
+    def read_some(self, timeout_s: float = TIMEOUT_S) -> bool:
+        """Take in what comes within that time, and return whether anything did."""
+        readable, _, _ = select.select([self.fd], [], [], timeout_s)
         data = b""
         with contextlib.suppress(OSError):  # how a terminal says that its program has ended
             data = os.read(self.fd, 65536) if readable else b""

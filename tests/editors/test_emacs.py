@@ -1,0 +1,241 @@
+"""The package in a real Emacs on a real daemon: a day with it, and that it is clean."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon
+from tests.editors.scenes import MODELS
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal"),
+]
+
+if os.name != "nt":
+    from terminals import TIMEOUT_S, Screened
+
+PACKAGE = ROOT / "editors" / "emacs" / "sidecar.el"
+Keep = Callable[[str, str], None]
+
+
+@pytest.fixture(scope="module")
+def emacs() -> str:
+    return editor("SIDECAR_EMACS", "emacs", r"Emacs (\d+)\.(\d+)", (29, 1))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """An ``init.el`` as a user writes it, with a scripted model, and a key that evaluates ``asked.el``."""
+    options, asked = json.dumps(json.dumps({"models": MODELS})), tmp_path / "asked.el"
+    quoted = json.dumps(DAEMON).replace("[", "(").replace("]", ")").replace(",", "")
+    path = tmp_path / "init.el"
+    path.write_text(
+        f"""
+(add-to-list 'load-path {json.dumps(str(PACKAGE.parent))})
+(setq inhibit-startup-screen t auto-save-default nil create-lockfiles nil load-prefer-newer t)
+(require 'sidecar)
+(setq sidecar-command '{quoted} sidecar-model "fake-1"
+      sidecar-options (json-parse-string {options} :object-type 'plist))
+(defun ask-me () (interactive) (load {json.dumps(str(asked))} nil t))
+(global-set-key (kbd "<f9>") #'ask-me)
+""",
+        encoding="utf-8",
+    )
+    return path
+
+
+class Emacs(Screened):
+    """Emacs in a terminal; it is asked for values through a file and a key."""
+
+    def __init__(self, program: str, settings: Path, folder: Path, environment: dict[str, str]) -> None:
+        self.asked = settings.with_name("asked.el")
+        self.answer = settings.with_name("answer.txt")
+        command = (program, "-nw", "-Q", "-l", str(settings))
+        super().__init__(folder, environment, "a.py", columns=110, program=command)
+
+    def command(self, name: str) -> None:
+        self.type(f"\x1bx{name}\r")
+
+    def value(self, expression: str) -> str:
+        """Return what Emacs makes of an expression of Lisp."""
+        self.answer.unlink(missing_ok=True)
+        written = self.answer.with_suffix(".part")
+        part, answer = json.dumps(str(written)), json.dumps(str(self.answer))
+        write = f'(write-region (format "%s" {expression}) nil {part} nil 0)'
+        self.asked.write_text(f"(progn {write} (rename-file {part} {answer}))", encoding="utf-8")
+        self.type("\x1b[20~")
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self.answer.exists():
+            assert time.monotonic() < deadline, self.shown
+            self.read_some(0.02)
+        return self.answer.read_text(encoding="utf-8")
+
+    @property
+    def chat(self) -> str:
+        """The conversation as its buffer has it."""
+        return self.value('(with-current-buffer "*sidecar: project*" (buffer-string))')
+
+
+def in_file(expression: str) -> str:
+    return f'(with-current-buffer "a.py" (save-excursion {expression}))'
+
+
+def line(number: int) -> str:
+    return in_file(f"(goto-char (point-min)) (forward-line {number - 1}) (thing-at-point 'line t)")
+
+
+def test_a_day_in_emacs(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    screen = Emacs(emacs, settings, project, environment)
+    screen.wait_for("answer = 42")
+
+    screen.command("sidecar")
+    screen.wait_for("Sidecar · fake-1")
+    screen.type("what is in a.py?\r")
+    screen.wait_for("reason 39")
+    screen.wait_for("┃")
+    begun = "» what is in a.py?\n\n· thinking\n  First I read.\n"
+    assert screen.chat.startswith(begun)
+    assert "I look at it.\n\n· Read a.py  ✓\n" in screen.chat
+    assert "reason 39" in screen.shown, "the window follows the end"
+    keep("1 answer", screen.shown)
+
+    edit = "(goto-char (point-min)) (forward-line 9) (delete-line) (insert \"mine = 'ünsaved'\\n\")"
+    screen.value(in_file(f"{edit} (forward-line -1) (setq my-marker (point-marker)) (undo-boundary)"))
+    screen.type("make it 43\r")
+    screen.wait_for("+answer = 43")
+    keep("2 question", screen.shown)
+    screen.type("\x03\x01")
+    screen.wait_for("(Sidecar?)")
+    screen.type("\r")  # answers nothing
+    assert screen.value(line(1)) == "answer = 42\n"
+    screen.type("y")
+    screen.wait_for("It is 43 now.")
+    keep("3 edited", screen.shown)
+    assert screen.value(line(1)) == "answer = 43\n"
+    assert screen.value(line(10)) == "mine = 'ünsaved'\n"
+    assert screen.value(in_file("(goto-char my-marker) (line-number-at-pos)")) == "10"
+    assert (project / "a.py").read_text().startswith("answer = 42\n"), "it is for the user to save"
+    screen.value(in_file("(let ((last-command nil)) (undo-only 1))"))
+    assert screen.value(line(1)) + screen.value(line(10)) == "answer = 42\nmine = 'ünsaved'\n", "one step"
+    screen.value(in_file("(let ((last-command nil)) (undo-redo 1))"))
+    assert screen.value(line(1)) == "answer = 43\n"
+
+    screen.type("run it\r")
+    screen.wait_for("? Run touch made-by-the-model")
+    screen.type("be quick\x03\x13")
+    screen.type("\x03\x01")
+    screen.wait_for("(Sidecar?)")
+    screen.type("n")
+    screen.wait_for("I was quick.")
+    assert "» be quick\n" in screen.chat
+    assert not (project / "made-by-the-model").exists()
+
+    screen.command("sidecar-preview")
+    screen.wait_for("» /preview")
+    screen.command("sidecar-compact")
+    screen.wait_for("restored as now: a.py")
+    screen.wait_for("done, ")
+    keep("4 compacted", screen.shown)
+    screen.command("sidecar-transcript")
+    screen.wait_for("*sidecar transcript.md*")
+    assert screen.value("(string-search \"mine = 'ünsaved'\" (buffer-string))") != "nil"
+    screen.type("\x18o")
+    screen.command("sidecar-compare")
+    screen.wait_for("*Ediff Control Panel*")
+    keep("5 compared", screen.shown)
+    screen.type("qy")
+    screen.value('(progn (delete-other-windows) (switch-to-buffer "*sidecar: project*"))')
+    screen.command("sidecar-undo")
+    screen.wait_for("compaction  undone")
+
+    screen.command("sidecar-rewind")
+    screen.wait_for("Go back to before")
+    screen.type("2\t")
+    screen.wait_for("2 make it 43")
+    screen.type("\r")
+    screen.wait_for("Take the changes of files back too?")
+    screen.type("y")
+    screen.wait_for("· a.py: restored")
+    assert screen.value(line(1)) == "answer = 42\n"
+
+    kill_daemon(screen.pid)
+    screen.wait_for("The daemon was ended by signal 9.  It is started again")
+    screen.type("and now?\r")
+    screen.wait_for("reason 39")
+    screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
+    keep("6 after the kill", screen.shown)
+    screen.type("\x18\x03")
+    screen.wait_for("Save file")
+    screen.type("nyes\r")
+    assert screen.end() == 0
+
+
+def batch(emacs: str, settings: Path, folder: Path, environment: dict[str, str], *forms: str) -> str:
+    arguments = [part for form in forms for part in ("--eval", form)]
+    ran = subprocess.run(
+        [emacs, "--batch", "-l", str(settings), *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_the_package_compiles_without_a_warning_and_its_words_are_checked(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    compiled = json.dumps(str(tmp_path / "sidecar.elc"))
+    source = json.dumps(str(PACKAGE))
+    said = batch(
+        emacs,
+        settings,
+        project,
+        environment,
+        f"(setq byte-compile-error-on-warn t byte-compile-dest-file-function (lambda (_) {compiled}))",
+        f"(unless (byte-compile-file {source}) (kill-emacs 1))",
+        f"(progn (require 'checkdoc) (checkdoc-file {source}))",
+    )
+    assert "sidecar.el:" not in said
+
+
+def test_completion_knows_commands_and_files(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str]
+) -> None:
+    said = batch(
+        emacs,
+        settings,
+        project,
+        environment,
+        '(find-file "a.py")',
+        "(sidecar)",
+        "(while (not (sidecar--talk-sid sidecar--talk)) (accept-process-output nil 0.05))",
+        '(progn (insert "/comp") (message "offered %s" (nth 2 (sidecar-complete))))',
+        '(progn (sidecar--take-input) (insert "see @a") (message "offered %s" (nth 2 (sidecar-complete))))',
+        "(sidecar--take-input)",
+    )
+    assert "offered (/compact" in said
+    assert "@a.py" in said
+
+
+def test_every_command_is_described() -> None:
+    source = PACKAGE.read_text(encoding="utf-8")
+    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    parts = source.split("\n(defun ")[1:]
+    names = [part.split()[0] for part in parts if "(interactive" in part and not part.startswith("sidecar--")]
+    assert len(names) > 20
+    assert [name for name in names if f"`{name}`" not in readme] == []
