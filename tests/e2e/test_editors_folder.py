@@ -114,11 +114,19 @@ def test_the_settings_of_an_agent_panel_start_an_agent(
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The VS Code extension as the compiler makes it."""
-    node, modules, out = program("node"), node_modules(), tmp_path_factory.mktemp("out")
-    compiler = [node, str(modules / "typescript" / "bin" / "tsc"), "-p", str(VSCODE), "--outDir", str(out)]
-    drive(compiler, VSCODE, dict(os.environ))
+    """The VS Code extension as it is packed."""
+    node, modules, out = program("node"), node_modules(), tmp_path_factory.mktemp("packed") / "out"
+    for project in ("tsconfig.json", "tsconfig.panel.json"):
+        compiler = str(modules / "typescript" / "bin" / "tsc")
+        drive([node, compiler, "-p", str(VSCODE / project), "--noEmit"], VSCODE, dict(os.environ))
+    drive([node, "scripts/build.mjs"], VSCODE, {**os.environ, "OUT": str(out)})
     return out
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("compiled")
+def test_the_code_of_the_panel_passes_its_own_tests() -> None:
+    drive([program("node"), str(node_modules() / "vitest" / "vitest.mjs"), "run"], VSCODE, dict(os.environ))
 
 
 def stand_in(compiled: Path, project: Path, environment: dict[str, str], *daemon: str) -> dict[str, Any]:
@@ -135,18 +143,28 @@ def test_the_vscode_extension_works_on_the_daemon(
     compiled: Path, project: Path, environment: dict[str, str]
 ) -> None:
     seen = stand_in(compiled, project, environment, *DAEMON)
-    assert seen["output"].count("`a.py:1` answer = 42") == 2
-    assert "· Read a.py" in seen["output"]
+    assert seen["messages"] == []
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', seen["html"])
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "unsafe" not in policy[1]
+    events = [params for method, params in seen["said"] if method == "sidecar/event"]
+    texts = [each["data"]["content"][0]["text"] for each in events if each["kind"] == "message"]
+    assert sum("`a.py:1` answer = 42" in text for text in texts) == 2
     assert any(re.fullmatch(r"\$\(dashboard\) \d+%", text) for text in seen["gauge"])
-    assert [items for _, items in seen["picks"]] == [["what is in a.py?"], ["a.py"]]
-    begun, *told = seen["messages"]
-    assert "new conversation" in begun
-    assert [text.split(":")[0] for text in told] == ["Compacted", "Undone"], "of the resumed conversation"
-    (_, before, after, _), (facts, transcript) = seen["executed"][0], seen["opened"]
-    texts = seen["documents"]
-    assert texts[before] != texts[after]
-    assert texts[facts].startswith("# The facts behind a compaction\n\nFacts of the folded part: ")
-    assert texts[transcript] == texts[before], "it was undone"
+    (question, options), *_ = seen["picks"]
+    assert options[0] == "Look at it in the panel", "nothing is allowed by a mere Enter"
+    assert seen["bar"] == [f"$(question) {question}", ""], "it stays until it is answered"
+    assert not (project / "made-by-the-model").exists()
+    (_, before, after, _), (facts, transcript) = seen["executed"][0], seen["opened"][:2]
+    documents = seen["documents"]
+    assert documents[before] != documents[after]
+    assert documents[facts].startswith("# The facts behind a compaction\n\nFacts of the folded part: ")
+    assert documents[transcript] == documents[before], "it was undone"
+    lost = [params["reason"] for method, params in seen["said"] if method == "panel/disconnected"]
+    assert lost == ["it was ended by SIGKILL", "it was asked to start again"]
+    assert seen["back"]["session"] == events[0]["sid"]
+    assert seen["loaded"] > 4
 
 
 @pytest.mark.e2e
@@ -154,8 +172,8 @@ def test_the_vscode_extension_names_the_setting_when_there_is_no_daemon(
     compiled: Path, project: Path, environment: dict[str, str]
 ) -> None:
     only_starts = {**environment, "STAND_IN_ONLY_STARTS": "1"}
-    *_, said = stand_in(compiled, project, only_starts, "no-such-program")["messages"]
-    assert said.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
+    *_, told = stand_in(compiled, project, only_starts, "no-such-program")["messages"]
+    assert told.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
 
 
 @pytest.mark.parametrize("path", sorted(EDITORS.glob("neovim/**/*.lua")), ids=lambda path: path.name)

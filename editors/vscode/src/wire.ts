@@ -7,20 +7,6 @@ export interface Usage {
   pct: number;
 }
 
-export interface ContextFile {
-  uri: string;
-  tokens: number;
-  stale: boolean;
-  inWindow: boolean;
-}
-
-export interface StoredSession {
-  sid: string;
-  title: string;
-  updatedAt: number;
-  messages: number;
-}
-
 export interface Compaction {
   compactionId: string;
   status: "in_progress" | "completed" | "noop" | "failed" | "cancelled" | "undone";
@@ -30,24 +16,39 @@ export interface Compaction {
   error?: string;
 }
 
-/** One event of a session; `data` depends on `kind`. */
-export type SidecarEvent = { sid: string } & (
-  | { kind: "textDelta"; data: { messageId: string; delta: string } }
-  | { kind: "message"; data: { messageId: string; content: { type: string; text?: string }[] } }
-  | { kind: "toolStarted"; data: { title: string } }
-  | { kind: "usage"; data: Usage }
-  | { kind: "compaction"; data: Compaction }
-  | { kind: "retry"; data: { attempt: number; max: number; error: string; withdrawn?: string } }
-  | { kind: "notice"; data: { title: string; description: string } }
-);
+/** A question that waits for an answer. */
+export interface PermissionRequest {
+  sid: string;
+  permissionId: string;
+  title: string;
+  description?: string;
+  options: { optionId: string; name: string; kind: string }[];
+}
 
-/** What this extension wants to be told; the end of a turn is told by the answer to `sidecar/turn/run`. */
-export const EVENT_KINDS: readonly SidecarEvent["kind"][] = [
-  "textDelta",
-  "message",
-  "toolStarted",
-  "usage",
-  "compaction",
-  "retry",
-  "notice",
-];
+export interface PermissionAnswer {
+  outcome: "selected" | "cancelled";
+  optionId?: string;
+}
+
+/** One event of a session; the panel reads all of them. */
+export interface SidecarEvent {
+  sid: string;
+  kind: string;
+  data: unknown;
+}
+
+/** What the extension and the panel say to each other, in the form of JSON-RPC. */
+export interface PanelMessage {
+  id?: number;
+  method?: string;
+  params?: Record<string, unknown>;
+  result?: unknown;
+  error?: { message: string; data?: unknown };
+}
+
+/** Something of the editor that goes with the next prompt. */
+export interface Chip {
+  id: string;
+  label: string;
+  detail?: string;
+}

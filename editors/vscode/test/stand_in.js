@@ -1,14 +1,13 @@
 // Drives the compiled extension against a real daemon, with a stand-in for the editor's API:
 //   NODE_PATH=../node_modules node stand_in.js OUT_FOLDER PROJECT_FOLDER DAEMON...
 // PROJECT_FOLDER has an a.py with `answer = 42`. Prints what the user would have seen, as one JSON object.
-// With STAND_IN_ONLY_STARTS set it runs no command.
+// With STAND_IN_ONLY_STARTS set it only starts.
 "use strict";
 const Module = require("node:module");
 const path = require("node:path");
 
 const [outFolder, projectFolder, daemon, ...daemonArguments] = process.argv.slice(2);
-const seen = { output: "", gauge: [], messages: [], picks: [], opened: [], executed: [], documents: {} };
-const COMMANDS = ["prompt", "prompt", "new", "resume", "context", "compact", "compare", "undo", "interrupt", "transcript"];
+const seen = { html: "", gauge: [], bar: [], messages: [], picks: [], opened: [], executed: [], documents: {}, said: [] };
 const commands = new Map();
 const contents = new Map();
 
@@ -48,23 +47,68 @@ class Uri {
   static from(parts) {
     return new Uri(`${parts.scheme}:${parts.path}`);
   }
+  static joinPath(uri, ...parts) {
+    return new Uri(`${uri}/${parts.join("/")}`);
+  }
 }
 
 const token = { isCancellationRequested: false, onCancellationRequested: () => new Disposable() };
 const settings = { command: daemon, arguments: daemonArguments, model: "" };
 const channel = (name) => ({
   name,
-  append: (text) => void (name === "Sidecar" && (seen.output += text)),
-  appendLine: (text) => void (name === "Sidecar" && (seen.output += `${text}\n`)),
-  ...Object.fromEntries(["show", "dispose", "trace", "debug", "info", "warn", "error"].map((key) => [key, () => {}])),
+  ...Object.fromEntries(["append", "appendLine", "show", "dispose", "trace", "debug", "info", "warn", "error"].map((key) => [key, () => {}])),
   onDidChangeLogLevel: () => new Disposable(),
 });
-const statusBarItem = {
+const statusBarItem = (texts) => ({
   show() {},
+  hide: () => void texts.push(""),
   dispose() {},
   set text(text) {
-    seen.gauge.push(text);
+    texts.push(text);
   },
+});
+
+// The view, and a panel in it that only asks.
+let provider;
+const panel = {
+  last: 0,
+  waiting: new Map(),
+  heard: new EventEmitter(),
+  receive(message) {
+    if (message.method === undefined) {
+      const { resolve, reject } = this.waiting.get(message.id);
+      if (message.error) reject(new Error(message.error.message));
+      else resolve(message.result);
+      return;
+    }
+    seen.said.push([message.method, message.params]);
+    this.heard.fire(message);
+  },
+  say: (method, params = {}) => fromPanel.fire({ method, params }),
+  ask(method, params) {
+    const id = ++this.last;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      fromPanel.fire({ id, method, params });
+    });
+  },
+  hears: (method) =>
+    new Promise((resolve) => {
+      panel.heard.event((message) => message.method === method && resolve(message.params));
+    }),
+};
+const fromPanel = new EventEmitter();
+const view = {
+  webview: {
+    cspSource: "vscode-webview://x",
+    asWebviewUri: (uri) => uri,
+    onDidReceiveMessage: fromPanel.event,
+    postMessage: async (message) => panel.receive(message),
+    set html(text) {
+      seen.html = text;
+    },
+  },
+  onDidDispose: () => new Disposable(),
 };
 
 // Whatever the client library asks for and nobody looks at here: events and registrations that do nothing.
@@ -78,7 +122,13 @@ const vscode = {
   Uri,
   version: "1.91.0",
   env: { appName: "Visual Studio Code", language: "en" },
+  Range: class {},
+  TabInputText: class {},
+  ThemeColor: class {},
+  ProgressLocation: { Notification: 15 },
   ViewColumn: { Beside: -2 },
+  StatusBarAlignment: { Left: 1, Right: 2 },
+  DiagnosticSeverity: { Error: 0, Warning: 1, Information: 2, Hint: 3 },
   CancellationTokenSource: class {
     token = token;
     cancel() {}
@@ -89,7 +139,7 @@ const vscode = {
     textDocuments: [],
     notebookDocuments: [],
     getConfiguration: () => ({ get: (key, otherwise) => settings[key] ?? otherwise }),
-    asRelativePath: (uri) => path.relative(projectFolder, uri.fsPath),
+    asRelativePath: (given) => path.relative(projectFolder, path.resolve(projectFolder, given.fsPath ?? given)),
     registerTextDocumentContentProvider: (scheme, provider) => (contents.set(scheme, provider), new Disposable()),
     createFileSystemWatcher: () => withDefaults({}),
   }),
@@ -97,13 +147,13 @@ const vscode = {
     visibleTextEditors: [],
     tabGroups: withDefaults({ all: [] }),
     createOutputChannel: channel,
-    createStatusBarItem: () => statusBarItem,
-    showInputBox: async () => "what is in a.py?",
+    createStatusBarItem: (side) => statusBarItem(side === 1 ? seen.bar : seen.gauge),
+    registerWebviewViewProvider: (_id, given) => ((provider = given), new Disposable()),
     showInformationMessage: async (text) => void seen.messages.push(text),
     showErrorMessage: async (text) => void seen.messages.push(`error: ${text}`),
     showQuickPick: async (items, { title }) => {
       seen.picks.push([title, items.map((item) => item.label)]);
-      return title.startsWith("Conversations") ? items[0] : undefined;
+      return items.at(-1);
     },
     showTextDocument: async (uri) => {
       seen.opened.push(String(uri));
@@ -111,12 +161,12 @@ const vscode = {
     },
     withProgress: (_options, run) => run({ report() {} }, token),
   }),
-  languages: withDefaults({ match: () => 10, createDiagnosticCollection: () => withDefaults({}) }),
+  languages: withDefaults({ match: () => 10, getDiagnostics: () => [], createDiagnosticCollection: () => withDefaults({}) }),
   commands: {
     registerCommand: (name, run) => {
       if (commands.has(name)) throw new Error(`command '${name}' already exists`);
       commands.set(name, run);
-      return new Disposable();
+      return new Disposable(() => commands.delete(name));
     },
     executeCommand: async (name, ...given) => {
       seen.executed.push([name, ...given.map(String)]);
@@ -141,13 +191,48 @@ Module._load = (request, ...rest) => (request === "vscode" ? api : load.call(Mod
 
 async function main() {
   const extension = require(path.resolve(outFolder, "extension.js"));
-  await extension.activate({ subscriptions: [] });
-  const names = process.env.STAND_IN_ONLY_STARTS ? [] : COMMANDS;
-  for (const name of names) {
-    await commands.get(`sidecar.ui.${name}`)();
-  }
+  const state = new Map();
+  const places = { extensionUri: Uri.file(path.resolve(outFolder, "..")), globalStorageUri: Uri.file(path.join(projectFolder, "storage")) };
+  const workspaceState = { get: (key, otherwise) => state.get(key) ?? otherwise, update: async (key, value) => void state.set(key, value) };
+  await extension.activate({ subscriptions: [], ...places, workspaceState });
+  if (!process.env.STAND_IN_ONLY_STARTS) await useAll();
   await extension.deactivate();
   console.log(JSON.stringify({ ...seen, commands: [...commands.keys()] }));
+}
+
+async function useAll() {
+  const run = (name) => commands.get(`sidecar.ui.${name}`)();
+  const connected = panel.hears("panel/connected");
+  provider.resolveWebviewView(view);
+  panel.say("panel/ready");
+  await connected;
+  const { sid } = await panel.ask("sidecar/session/new", { cwd: projectFolder });
+  panel.say("panel/follow", { sid });
+  const prompt = (text) => panel.ask("sidecar/turn/run", { sid, input: [{ type: "text", text }] });
+  await prompt("what is in a.py?");
+  const answered = prompt("run `touch made-by-the-model`");
+  await panel.hears("panel/permission");
+  await run("permission");
+  await answered;
+  await prompt("what is in a.py?");
+  const compacted = new Promise((resolve) => panel.heard.event(({ params }) => params.kind === "compaction" && params.data.status !== "in_progress" && resolve()));
+  await run("compact");
+  await compacted;
+  await run("compare");
+  await run("undo");
+  await run("transcript");
+  panel.say("panel/openDiff", { path: "a.py", before: "old", after: "new" });
+  panel.say("panel/openFile", { path: "a.py", line: 1 });
+  const { pid } = await panel.ask("sidecar/status", {});
+  const [lost, back] = [panel.hears("panel/disconnected"), panel.hears("panel/connected")];
+  process.kill(pid, "SIGKILL");
+  await lost;
+  seen.back = await back;
+  seen.loaded = (await panel.ask("sidecar/session/load", { sid })).snapshot.messages;
+  const again = panel.hears("panel/connected");
+  await run("restart");
+  await again;
+  await panel.ask("sidecar/session/load", { sid });
 }
 
 main().catch((error) => {

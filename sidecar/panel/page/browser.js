@@ -32,7 +32,6 @@ class Browser {
     const home = {
       kind: "browser",
       request: (method, params) => this.#rpc.request(method, params),
-      ask: (method, params) => this.#rpc.request(method, params),
       answer: (permissionId, answer) => this.#answer(permissionId, answer),
       recall: () => JSON.parse(sessionStorage.getItem("state") ?? "{}"),
       keep: (state) => sessionStorage.setItem("state", JSON.stringify(state)),

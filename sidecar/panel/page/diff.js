@@ -1,6 +1,6 @@
 /** The difference of two texts by lines, and its picture. */
 
-import { h } from "./dom.js";
+import { h, visible } from "./dom.js";
 
 /** Above this product of lengths the changed middle is shown as one replacement. */
 const MOST_CELLS = 4_000_000;
@@ -132,7 +132,7 @@ export function diffView(lines, label) {
       h("span", { class: "diff-number", "aria-hidden": "true" }, String((line.kind === "-" ? line.before : line.after) ?? "")),
       h("span", { class: "diff-sign", "aria-hidden": "true" }, line.kind === "@" ? "⋯" : line.kind),
       h("span", { class: "visually-hidden" }, READ_ALOUD[line.kind]),
-      h("span", { class: "diff-text" }, line.text || " "),
+      h("span", { class: "diff-text" }, visible(line.text) || " "),
     ),
   );
   const more = lines.length > MOST_LINES && h("div", { class: "diff-line fold" }, `${lines.length - MOST_LINES} more lines`);

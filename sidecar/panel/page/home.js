@@ -18,7 +18,6 @@
  * @typedef {object} Home
  * @property {"browser" | "editor"} kind
  * @property {<M extends keyof Methods>(method: M, params: Methods[M]["params"]) => Promise<Methods[M]["result"]>} request
- * @property {(method: string, params: object) => Promise<any>} ask a request that may be newer than this page
  * @property {(permissionId: string, answer: PermissionAnswer) => void} answer
  * @property {() => object} recall what this page kept over a reload
  * @property {(state: object) => void} keep

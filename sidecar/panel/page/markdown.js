@@ -391,6 +391,8 @@ function readMarked(text, at, isOpen, missing) {
   if (/\s/.test(text[from] ?? " ") || (mark.includes("_") && isWord(at - 1))) return literal;
   if (!missing.has(mark)) {
     for (let end = text.indexOf(mark, from); end !== -1; end = text.indexOf(mark, end + 1)) {
+      // Of three marks in a row the first closes what is inside.
+      if (mark.length === 2 && text[end + 2] === mark[0]) end++;
       const isDouble = mark.length === 1 && (text[end + 1] === mark || text[end - 1] === mark);
       const isInside = mark.includes("_") && isWord(end + mark.length);
       if (end > from && !isDouble && !isInside && !/\s/.test(text[end - 1] ?? " ") && text[end - 1] !== "\\") {

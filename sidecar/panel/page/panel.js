@@ -25,6 +25,8 @@ import { VirtualList } from "./virtual.js";
 
 const PHASES = /** @type {Record<string, string>} */ ({ invoking: "Waiting for the model", streaming: "Answering", dispatching: "Working", compacting: "Compacting" });
 
+const OUTCOMES = /** @type {Record<string, string>} */ ({ restored: "is taken back", removed: "is removed", unchanged: "is as it was", changedSince: "others have changed it: stays", notKept: "was not kept: stays", outside: "is outside: stays" });
+
 export class Panel {
   folder = "";
   sid = "";
@@ -62,12 +64,12 @@ export class Panel {
     this.gauge = new Gauge(() => void openContext(home, this.sid, this.folder, fail).catch(fail));
     this.permissions = new Permissions({ ...shared, changed: () => this.list.refresh() });
     this.sessions = new Sessions({ ...shared, open: (sid) => void this.open(sid).catch(fail), begin: () => void this.begin().catch(fail), deleted: (sid) => sid === this.sid && void this.begin().catch(fail) });
-    const completion = new CompletionSource(() => ({ home, methods: this.#methods, transcript: this.transcript, sid: this.sid }));
+    this.completion = new CompletionSource(() => ({ home, sid: this.sid, folder: this.folder }));
     this.composer = new Composer({
       send: (text, images, how) => void this.send(text, images, how).catch((error) => (this.composer.setText(text), fail(error))),
       stop: () => void this.stop().catch(fail),
       typed: () => void this.#started().catch(fail),
-      complete: async (text, offset) => (await this.#started(), completion.complete(text, offset)),
+      complete: (text, offset) => this.completion.complete(text, offset),
       removeQueued: ({ itemId }) => void home.request("sidecar/queue/remove", { sid: this.sid, itemId }).catch(fail),
       editQueued: (item) => void this.#editQueued(item).catch(fail),
       steerQueued: (item) => void this.#steerQueued(item).catch(fail),
@@ -82,7 +84,7 @@ export class Panel {
     this.toEnd = h("button", { type: "button", class: "to-end", hidden: true, onclick: () => this.list.goToEnd(), "aria-label": "Go to the end" }, "↓ Newest");
     this.list.element.addEventListener("scroll", () => (this.toEnd.hidden = this.list.isAtEnd), { passive: true });
     this.start = h("div", { class: "start-holder" });
-    const head = h("header", { class: "head" }, iconButton("menu", "Conversations", () => this.sessions.toggle()), this.title, this.stale, this.gauge.element, iconButton("fold", "Preview a compaction", () => void this.#preview().catch(fail)), iconButton("more", "More", () => this.#more()), iconButton("plus", "New conversation", () => void this.begin().catch(fail)));
+    const head = h("header", { class: "head" }, iconButton("menu", "Conversations", () => this.sessions.toggle()), this.title, this.stale, this.gauge.element, iconButton("fold", "Preview a compaction", () => void this.preview().catch(fail)), iconButton("more", "More", () => this.#more()), iconButton("plus", "New conversation", () => void this.begin().catch(fail)));
     const stage = h("div", { class: "stage" }, this.list.element, this.timeline.element, this.start, this.toEnd);
     const foot = h("footer", { class: "foot" }, this.banner, this.permissions.element, this.plan, this.status, this.composer.element);
     fill(root, this.sessions.element, h("main", { class: "main" }, head, stage, foot));
@@ -259,7 +261,7 @@ export class Panel {
     this.#isUnused = false;
     this.list.goToEnd();
     /** @type {Record<string, unknown>[]} */
-    const input = [{ type: "text", text }, ...images.map((image) => ({ type: "image", ...image }))];
+    const input = [{ type: "text", text }, ...this.completion.links(text), ...images.map((image) => ({ type: "image", ...image }))];
     if (how === "steer" && this.transcript.isBusy) await this.home.request("sidecar/turn/steer", { sid, input });
     else await this.home.request("sidecar/turn/start", { sid, input });
   }
@@ -300,7 +302,7 @@ export class Panel {
       this.#reportFiles(done.restoredFiles);
     };
     const press = (/** @type {"keep" | "restore"} */ how) => () => void go(how).catch((error) => this.fail(error));
-    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, visible(shortPath(file.uri, this.folder)), h("span", { class: "badge" }, file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
+    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, visible(shortPath(file.uri, this.folder)), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
     const dialog = openDialog("Go back to before this prompt", h("blockquote", { class: "quoted" }, visible(row.text.slice(0, 400))),
       h("p", {}, "The conversation goes on from here. What came after stays stored, on a branch of its own. The prompt is put into the box."),
       files.length > 0 && [h("h3", {}, "Files that were changed since"), changes],
@@ -339,13 +341,14 @@ export class Panel {
       await this.#readTimes();
     };
     const dialog = openDialog(`Files as they were at ${new Date(at).toLocaleTimeString()}`, h("p", {}, "The changes since then. A file that others have changed meanwhile stays as it is."),
-      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(file.uri, this.folder))), h("span", { class: "badge" }, file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
+      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(file.uri, this.folder))), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
       h("div", { class: "buttons" }, button("Take the files back", () => void restore().catch((error) => this.fail(error)), "primary"), button("Cancel", () => dialog.close())));
   }
 
   // The rest of the head.
 
-  async #preview() {
+  /** Show the effect of a compaction before it is made. */
+  async preview() {
     if (this.sid === "") return;
     const engines = this.transcript.options.find(({ id }) => id === "engine")?.options.map(({ value }) => value) ?? [];
     await openPreview({ home: this.home, sid: () => this.sid, folder: () => this.folder, fail: (error) => this.fail(error), engines: () => engines });

@@ -1,0 +1,145 @@
+import { beforeEach, expect, test, vi } from "vitest";
+import { Panel } from "../../../../sidecar/panel/page/panel.js";
+
+const USAGE = { used: 100, window: 1000, limit: 700, pct: 10, source: "estimate", asOfNode: null, engineView: {} };
+const SNAPSHOT = { sid: "s1", cwd: "/p", roots: [], title: "A talk", model: "m", engine: "e", phase: "idle", head: null, messages: 2, seq: 5, createdAt: 0, updatedAt: 0, queue: [], archived: false, ephemeral: false, plan: [] };
+const OPTIONS = [{ id: "model", name: "Model", category: "model", currentValue: "m", type: "select", options: [{ value: "m", name: "M" }, { value: "n", name: "N" }] }];
+const QUESTION = {
+  sid: "s1", turnId: "t", permissionId: "p1", title: "Edit a.py", expiresAt: 0, description: "It changes a file.",
+  subject: { type: "path", toolCallId: "c", tool: "edit", detail: "/p/a.py", diffs: [{ path: "/p/a.py", oldText: "a\n", newText: "b\u202e\n" }] },
+  options: [{ optionId: "once", name: "Allow", kind: "allow_once" }, { optionId: "no", name: "Reject", kind: "reject_once" }],
+};
+
+/** @type {{ panel: Panel, home: any, asked: [string, any][], root: HTMLElement }} */
+let stage;
+
+beforeEach(() => {
+  document.body.replaceChildren();
+  const root = document.body.appendChild(document.createElement("div"));
+  /** @type {[string, any][]} */
+  const asked = [];
+  const answers = /** @type {Record<string, any>} */ ({
+    "sidecar/session/list": { sessions: [{ sid: "s1", cwd: "/p", title: "A talk", updatedAt: 1, phase: "idle", messages: 2, tokens: 10, archived: false }] },
+    "sidecar/session/load": { snapshot: SNAPSHOT, configOptions: OPTIONS, usage: USAGE, integrity: { ok: true, repaired: [], missing: [] }, seq: 5 },
+    "sidecar/session/new": { sid: "s2", snapshot: { ...SNAPSHOT, sid: "s2", title: "" }, configOptions: OPTIONS, usage: USAGE, seq: 0 },
+    "sidecar/session/tree": { nodes: [], head: null, leaves: [] },
+    "sidecar/context/usage": USAGE,
+    "sidecar/complete": { items: [{ kind: "command", label: "/compact", insertText: "/compact ", start: 0, end: 2, detail: "Condense" }], isIncomplete: false },
+  });
+  const home = {
+    kind: "browser", answer: vi.fn(), recall: () => ({}), keep: vi.fn(), follow: vi.fn(),
+    request: async (/** @type {string} */ method, /** @type {any} */ params) => (asked.push([method, params]), answers[method] ?? {}),
+  };
+  const panel = new Panel(root, /** @type {any} */ (home));
+  stage = { panel, home, asked, root };
+});
+
+const connect = (session = "") => stage.panel.connected({ folder: "/p", session, methods: [] });
+const asked = (/** @type {string} */ method) => stage.asked.filter(([name]) => name === method).map(([, params]) => params);
+const type = (/** @type {string} */ text) => {
+  stage.panel.composer.input.value = text;
+  stage.panel.composer.input.setSelectionRange(text.length, text.length);
+  stage.panel.composer.input.dispatchEvent(new Event("input"));
+};
+const press = (/** @type {string} */ key, /** @type {object} */ more = {}) => stage.panel.composer.input.dispatchEvent(new KeyboardEvent("keydown", { key, cancelable: true, ...more }));
+
+test("the first prompt begins a conversation in the folder", async () => {
+  await connect();
+  type("hello");
+  press("Enter");
+  await vi.waitFor(() => expect(asked("sidecar/turn/start")).toEqual([{ sid: "s2", input: [{ type: "text", text: "hello" }] }]));
+  expect(asked("sidecar/session/new")).toEqual([{ cwd: "/p" }]);
+  expect(stage.panel.composer.text).toBe("");
+});
+
+test("a conversation that is left without a prompt is not kept", async () => {
+  await connect();
+  type("hel");
+  await vi.waitFor(() => expect(stage.panel.sid).toBe("s2"));
+  await stage.panel.open("s1");
+  expect(asked("sidecar/session/delete")).toEqual([{ sid: "s2" }]);
+});
+
+test("after a lost connection the conversation goes on, and the reason is shown", async () => {
+  await connect("last");
+  expect(stage.panel.sid).toBe("s1");
+  stage.panel.disconnected("it was ended by SIGKILL");
+  expect(stage.panel.banner.textContent).toContain("it was ended by SIGKILL");
+  await connect();
+  expect(asked("sidecar/session/load")).toHaveLength(2);
+  expect(stage.panel.banner.textContent).toContain("goes on");
+});
+
+test("a question stays until it is answered, shows the change, and hides no character", async () => {
+  await connect("s1");
+  stage.panel.askPermission(/** @type {any} */ (QUESTION));
+  const card = stage.root.querySelector(".permission");
+  expect(card?.textContent).toContain("‹U+202E›");
+  expect([...(card?.querySelectorAll("button.button") ?? [])].map((button) => button.textContent)).toEqual(["Allowy", "Rejectn"]);
+  /** @type {HTMLButtonElement} */ (card?.querySelector("button.danger")).click();
+  expect(stage.home.answer.mock.calls).toEqual([["p1", { outcome: "selected", optionId: "no" }]]);
+  expect(stage.root.querySelector(".permission")).toBeNull();
+});
+
+test("a key that was typed as the question came answers nothing", async () => {
+  await connect("s1");
+  stage.panel.askPermission(/** @type {any} */ (QUESTION));
+  stage.root.querySelector(".permission")?.dispatchEvent(new KeyboardEvent("keydown", { key: "y", bubbles: true }));
+  expect(stage.home.answer).not.toHaveBeenCalled();
+});
+
+test("a question that was answered elsewhere goes", async () => {
+  await connect("s1");
+  stage.panel.askPermission(/** @type {any} */ (QUESTION));
+  stage.panel.receive("sidecar/permission/resolved", { permissionId: "p1" });
+  expect(stage.root.querySelector(".permission")).toBeNull();
+});
+
+test("while it works Enter queues, Ctrl-Enter steers, and Escape stops", async () => {
+  await connect("s1");
+  stage.panel.receive("sidecar/event", { sid: "s1", seq: 6, at: 1, kind: "phase", data: { phase: "streaming" }, turnId: "t" });
+  await vi.waitFor(() => expect(stage.panel.composer.stopButton.hidden).toBe(false));
+  type("later");
+  press("Enter");
+  type("now");
+  press("Enter", { ctrlKey: true });
+  press("Escape");
+  await vi.waitFor(() => expect(asked("sidecar/turn/interrupt")).toHaveLength(1));
+  expect(asked("sidecar/turn/start")).toEqual([{ sid: "s1", input: [{ type: "text", text: "later" }] }]);
+  expect(asked("sidecar/turn/steer")).toEqual([{ sid: "s1", input: [{ type: "text", text: "now" }] }]);
+});
+
+test("Shift-Enter makes a line, and so does a backslash at the end", async () => {
+  await connect("s1");
+  type("one");
+  press("Enter", { shiftKey: true });
+  type("one\\");
+  press("Enter");
+  expect(asked("sidecar/turn/start")).toEqual([]);
+  expect(stage.panel.composer.text).toBe("one\n");
+});
+
+test("a completion is taken with Tab", async () => {
+  await connect("s1");
+  stage.panel.composer.input.focus();
+  type("/c");
+  await vi.waitFor(() => expect(stage.panel.composer.list.hidden).toBe(false));
+  expect(asked("sidecar/complete")).toEqual([{ sid: "s1", text: "/c", offset: 2 }]);
+  press("Tab");
+  expect(stage.panel.composer.text).toBe("/compact ");
+});
+
+test("the events of another conversation change nothing", async () => {
+  await connect("s1");
+  stage.panel.receive("sidecar/event", { sid: "other", seq: 6, at: 1, kind: "notice", data: { severity: "info", title: "x", description: "" } });
+  expect(stage.panel.transcript.rows).toEqual([]);
+});
+
+test("every button has a name that can be read aloud", async () => {
+  await connect("s1");
+  stage.panel.askPermission(/** @type {any} */ (QUESTION));
+  stage.panel.sessions.toggle(true);
+  await vi.waitFor(() => expect(stage.root.querySelector(".session")).not.toBeNull());
+  const nameless = [...stage.root.querySelectorAll("button, select, textarea, input")].filter((each) => !each.getAttribute("aria-label") && !each.textContent?.trim());
+  expect(nameless.map((each) => each.outerHTML)).toEqual([]);
+});
