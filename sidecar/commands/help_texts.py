@@ -76,10 +76,12 @@ Enter sends; Alt-Enter, or Enter after a \\, begins a new line. Esc stops the
 answer. What is sent meanwhile waits; Ctrl-S, or Ctrl-Enter where the terminal
 reports it, sends it into the answer that runs. @path names a file, / the
 commands, Ctrl-O shows what is folded, Up the prompts before. Ctrl-D leaves.
+An image comes with a prompt when its file is dropped or pasted, or with Ctrl-V.
 Edits, shell commands and files outside of the folder need your permission.
 
-It joins the shared daemon when one is running. In a pipe, on a dumb terminal
-and with --plain it works line by line.
+It joins the shared daemon when one is running. In a pipe and on a dumb terminal
+it works line by line; with --plain or INDUSAGI_PLAIN=1 also without colours and
+drawings, for screen readers.
 
 exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
 130 ended with Ctrl-C."""

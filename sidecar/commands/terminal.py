@@ -87,6 +87,7 @@ class Screen:
         self.console = _open(out or sys.stdout)
         self._notes = _open(notes) if notes else self.console
         self._at_line_start = True
+        self._is_after_gap = False
         self._in_code = False
         try:
             "█░·»✓✗…→⋮".encode(getattr(self.console.file, "encoding", None) or "utf-8")
@@ -106,6 +107,7 @@ class Screen:
         if not delta:
             return
         self._stop_spinner()
+        self._is_after_gap = False
         for index, part in enumerate(delta.split("`")):
             if index:
                 self._in_code = not self._in_code
@@ -113,9 +115,15 @@ class Screen:
             self._write(part, is_code=self._in_code)
         self._at_line_start = delta.endswith("\n")
 
+    def gap(self) -> None:
+        """Write an empty line, unless one has just been written."""
+        if not self._is_after_gap:
+            self.line()
+
     def end_line(self) -> None:
         """Begin a new line, unless one has just begun."""
         self._stop_spinner()
+        self._is_after_gap = False
         self._in_code = False
         if not self._at_line_start:
             self.console.out("")
@@ -130,11 +138,13 @@ class Screen:
         """Write a line of a result."""
         self.end_line()
         self.console.print(Text(self.printable(text), style or ""))
+        self._is_after_gap = not text
 
     def note(self, text: str, style: str = "dim") -> None:
         """Write a note: anything that is not part of an answer."""
         self.end_line()
-        self._notes.print(Text(self.printable(text), style))
+        # A terminal would break a long line in the middle of a word.
+        self._notes.print(Text(self.printable(text), style), soft_wrap=not self._notes.is_terminal)
 
     def cut_line(self, text: str, style: str) -> None:
         """Write one line; in a terminal it is cut at the width of it."""
@@ -148,6 +158,7 @@ class Screen:
         """Write lines that have their colours already."""
         self.end_line()
         self.console.file.write(text)
+        self._is_after_gap = text.endswith("\n\n")
 
     def problem(self, text: str) -> None:
         """Write an error message."""
@@ -230,6 +241,27 @@ class Screen:
         if self.is_terminal or self._notes.is_terminal:
             text = text.replace("\r\n", "\n").translate(_CONTROLS)
         return text.translate(_PLAIN) if self._is_plain else text
+
+
+class SpokenScreen(Screen):
+    """An output that a screen reader reads aloud: no colours, bars or moving parts, in a terminal too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.console = self._notes = _Console(
+            file=self.console.file, force_terminal=False, highlight=False, soft_wrap=True
+        )
+
+    def gauge(self, usage: Mapping[str, Any], before: str = "") -> None:
+        """Write the fill level of the window in words."""
+        self.note(before + gauge(usage).lstrip("█░ "))
+
+    def wait(self, text: str) -> None:
+        """Write nothing: the words of the turn follow."""
+
+    def printable(self, text: str) -> str:
+        """Return *text* without characters that control a terminal."""
+        return super().printable(text.replace("\r\n", "\n").translate(_CONTROLS))
 
 
 def _open(stream: TextIO | None) -> Console:

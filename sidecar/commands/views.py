@@ -29,6 +29,10 @@ _PART_LABELS: Final = {
 }
 
 
+PLAN_MARKS: Final = {"completed": "✓", "in_progress": "»"}
+"""The marks of the steps of a todo list; an open one has a dot."""
+
+
 class FaultedTurnError(Exception):
     """The turn ended with a fault; the message is for the user."""
 
@@ -90,6 +94,9 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                     "".join(part.get("text", "") for part in data["content"] if part["type"] == "text")
                 )
             screen.end_line()
+        case "plan":
+            for each in data["entries"]:
+                screen.note(f"  {PLAN_MARKS.get(each['status'], '·')} {each['content']}")
         case "toolStarted":
             screen.note(f"· {data['title']}")
             screen.wait(f"{data['title']}, Ctrl-C stops it")
@@ -178,6 +185,22 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     ]
 
 
+def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
+    """Show the effects of *plan*, which has some: the parts of the window before and after, and in words."""
+    assert plan.dropped is not None
+    assert plan.kept is not None
+    assert plan.projected is not None
+    files = sum(file.tokens for file in plan.rehydrate)
+    rest = max(0, plan.gate.tokens - plan.dropped.tokens - plan.kept.tokens)
+    digest = max(0, plan.projected.tokens - plan.kept.tokens - files - rest)
+    was = {"older turns": plan.dropped.tokens, "digest of them": 0, "files read again": 0}
+    now = {"older turns": 0, "digest of them": digest, "files read again": files}
+    same = {"newest turns": plan.kept.tokens, "prompt and tools": rest}
+    show_change(screen, was | same, now | same)
+    for line in plan_lines(plan, folder):
+        screen.note(f"· {line}")
+
+
 def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
     """Show the outcome of a compaction."""
     if done.status != "completed":
@@ -189,8 +212,8 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
     if done.loss is not None:
         loss = done.loss
         screen.note(f"· {describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)}")
-    for uri in done.rehydrated:
-        screen.note(f"· read again, with its current content: {display_path(uri, folder)}")
+    if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
+        screen.note(f"· read again, with the current content: {files}")
 
 
 def _parts(usage: ContextUsage) -> Mapping[str, int]:

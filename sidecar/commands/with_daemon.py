@@ -43,6 +43,7 @@ def run_with_daemon(
     cwd: str | Path,
     *,
     permission: PermissionHandler = reject,
+    joins: bool = False,
 ) -> int:
     """Run *main* with a client of a new daemon, and return its exit code.
 
@@ -50,11 +51,17 @@ def run_with_daemon(
         main: the work of the command.
         cwd: the folder that the daemon works in; 2 is returned when it is not a folder.
         permission: answers the daemon's permission requests.
+        joins: join the shared daemon where one is running.
     """
     folder = Path(cwd).expanduser()
 
     async def work() -> int:
-        async with SidecarClient.spawn(cwd=folder, permission=permission) as client:
+        client = (
+            make_client(folder, permission)
+            if joins
+            else SidecarClient.spawn(cwd=folder, permission=permission)
+        )
+        async with client:
             return await main(client)
 
     return run_to_end(work) if check_folder(cwd) else 2
@@ -70,6 +77,14 @@ def check_folder(cwd: str | Path) -> bool:
         )
         return False
     return True
+
+
+def make_client(folder: Path, permission: PermissionHandler) -> SidecarClient:
+    """Return a client of the shared daemon when one is running, else of a daemon of its own in *folder*."""
+    shared = find_shared_daemon()
+    if shared is not None:
+        return SidecarClient.connect(shared, permission=permission)
+    return SidecarClient.spawn(cwd=folder, permission=permission)
 
 
 def find_shared_daemon() -> Path | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commands.talking import status
+from sidecar.commands.talking import images, status
 from sidecar.commands.talking.diffs import diff_lines
+from sidecar.commands.talking.images import PastedImages, find_image
 from sidecar.commands.talking.markdown import MarkdownStream
 from sidecar.commands.talking.status import read_branch
 from sidecar.commands.talking.typing import open_history, read_prompt
@@ -97,5 +99,33 @@ def test_the_branch_is_read_from_any_folder_below(tmp_path: Path, head: str | No
     assert read_branch(below) == branch
 
 
-def test_the_status_line_is_as_documented() -> None:
+def test_the_examples_hold() -> None:
     assert doctest.testmod(status).failed == 0
+    assert doctest.testmod(images).failed == 0
+
+
+@pytest.mark.parametrize("form", ["{}", "'{}'", '"{}"', "file://{}", " {}\n"])
+def test_a_pasted_path_of_an_image_is_found(tmp_path: Path, form: str) -> None:
+    image = tmp_path / "shot.PNG"
+    image.write_bytes(b"png")
+    assert find_image(form.format(image.as_posix()), tmp_path) == image
+    assert find_image(form.format(tmp_path / "no.png"), tmp_path) is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a backslash separates folders there")
+def test_an_image_with_blanks_in_its_path_is_copied_for_the_prompt(tmp_path: Path) -> None:
+    image = tmp_path / "a shot.png"
+    image.write_bytes(b"png")
+    assert find_image(str(image).replace(" ", "\\ "), tmp_path) == image
+    pasted = PastedImages()
+    mention = pasted.mention(image)
+    assert Path(mention.removeprefix("@")).read_bytes() == b"png"
+    assert len(read_prompt(mention, tmp_path)) == 2
+    pasted.remove()
+    assert not Path(mention.removeprefix("@")).exists()
+    assert pasted.mention(tmp_path / "b.png") == f"@{tmp_path / 'b.png'}"
+
+
+@pytest.mark.parametrize("pasted", ["two\nlines.png", "", "'", "\0.png", "x" * 5000 + ".png", "word"])
+def test_other_pasted_text_is_no_image(tmp_path: Path, pasted: str) -> None:
+    assert find_image(pasted, tmp_path) is None

@@ -130,7 +130,7 @@ def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     again.wait_for("answer = 42")
     again.wait_for("» ")
     again.type("/files\n")
-    again.wait_for("a.py  fresh")
+    again.wait_for("a.py\tfresh")
     again.type("\x04")
     assert again.wait() == 0
 

@@ -151,5 +151,58 @@ def test_what_is_typed_is_completed_queued_and_kept(project: Path, env: Mapping[
     chat.wait_for("(Enter chooses, Esc leaves it)")
     chat.type("\x1b[B\r")
     chat.wait_for("of 32k   allowEdits")
-    chat.type("/quit\r")
+    image = project / "a shot.png"
+    image.write_bytes(b"\x89PNG")
+    chat.type(f"\x1b[200~'{image}'\x1b[201~")
+    chat.wait_for("image-1.png")
+    chat.type("\x03/quit\r")
+    assert chat.end() == 0, chat.text
+
+
+def test_a_compaction_is_seen_before_it_is_done_and_the_past_is_no_work(
+    project: Path, env: Mapping[str, str]
+) -> None:
+    for name in "bcde":
+        (project / f"{name}.md").write_text("\n".join(f"line {at} of {name}" for at in range(300)))
+    chat = Screened(project, env, "chat", "--model", "offline-1", columns=60)
+    chat.wait_for("of 32k")
+    for name in "bcde":
+        chat.type(f"what is in {name}.md?\r")
+        chat.wait_for(f"• {name}.md:12")
+    chat.wait_for(lambda: "Esc stops it" not in chat.text)
+    chat.type("/compact\r")
+    chat.wait_for("compact now?")
+    chat.wait_for(lambda: re.search(r"older turns +█+░* +[\d,]+ +→ +0", chat.text) is not None)
+    chat.wait_for("[y]es   [n]o")
+    before = re.findall(r"(\d+) % of 32k", chat.text)[-1]
+    chat.type("y")
+    chat.wait_for("the older part is now a digest")
+    chat.wait_for(lambda: int(re.findall(r"(\d+) % of 32k", chat.text)[-1]) < int(before))
+    chat.type("/clear\r")
+    chat.wait_for("a new session")
+    chat.type("/resume\r")
+    chat.wait_for("go on with")
+    chat.type("\r")
+    chat.wait_for(lambda: chat.text.count("• e.md:12") == 2)
+    chat.type("/context\r")
+    chat.wait_for("restored files")
+    assert "Esc stops it" not in chat.text, "turns of the past do not run"
+    assert all(len(line) <= 60 for line in chat.lines)
+    chat.type("\x04")
+    assert chat.end() == 0, chat.text
+
+
+def test_line_by_line_choices_are_numbers_and_nothing_is_drawn(project: Path, env: Mapping[str, str]) -> None:
+    chat = Screened(project, env, "chat", "--plain", "--model", "offline-1")
+    chat.wait_for("»")
+    chat.type("what is in a.py?\n")
+    chat.wait_for("of 32,000 tokens")
+    chat.type("/rewind\n")
+    chat.wait_for("1  what is in a.py?\n")
+    chat.wait_for("1 to 1, or nothing:")
+    chat.type("1\n")
+    chat.wait_for("the prompt was: what is in a.py?")
+    assert not re.search(r"[█░]", chat.text)
+    assert b"\x1b[" not in chat.raw
+    chat.type("/quit\n")
     assert chat.end() == 0, chat.text

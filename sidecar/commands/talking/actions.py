@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from sidecar.commands.sessions import list_sessions
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import display_path, plan_lines, show_outcome, show_parts, show_sizes
+from sidecar.commands.views import (
+    display_path,
+    plan_lines,
+    show_outcome,
+    show_parts,
+    show_plan,
+    show_sizes,
+)
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient
+
+_WIDE: Final = 100
+"""In fewer columns the list of commands leaves out their arguments."""
 
 _OWN: Final = {
     "undo": "undo the newest compaction",
@@ -23,14 +34,38 @@ _OWN: Final = {
 """Commands that only a terminal has, beside those of the daemon."""
 
 
-class Actions:
-    """The commands on *session*. ``fork`` replaces it by another one."""
+class User(Protocol):
+    """The user of a conversation, asked in the way of the terminal or line by line."""
 
-    def __init__(self, client: SidecarClient, session: Session, folder: Path, screen: Screen) -> None:
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        """Return the value of the row that the user chooses, of *rows* with their labels; None for none."""
+
+    async def confirm(self, question: str) -> bool:
+        """Return whether the user says yes; without a user to ask that is so."""
+
+    async def submit(self, prompt: str) -> None:
+        """Send *prompt* to the session."""
+
+    def type(self, text: str) -> None:
+        """Offer *text* as the next prompt."""
+
+
+class Actions:
+    """The commands on *session*; some of them replace it by another one.
+
+    Attributes:
+        is_used: whether the session has something to keep.
+    """
+
+    def __init__(
+        self, client: SidecarClient, session: Session, folder: Path, screen: Screen, user: User
+    ) -> None:
         self.client = client
         self.session = session
         self.folder = folder
         self.screen = screen
+        self.user = user
+        self.is_used = False
         self.offered: Sequence[Mapping[str, Any]] = ()
         """The daemon's commands, as the event ``commandsChanged`` has them."""
 
@@ -44,10 +79,23 @@ class Actions:
         return any(shown.partition(" ")[0] == name for shown in self.descriptions())
 
     async def help(self, _rest: str) -> None:
-        self.screen.table(("", ""), [(name.strip(), text) for name, text in self.descriptions().items()])
+        is_wide = self.screen.console.width >= _WIDE
+        rows = [
+            (name.strip() if is_wide else name.partition(" ")[0], text)
+            for name, text in self.descriptions().items()
+        ]
+        self.screen.table(("", ""), rows, cut=(1,))
 
     async def compact(self, rest: str) -> None:
-        before = await self.session.usage()
+        """Compact after a look at the plan, where somebody is there to look."""
+        before, plan = await self.session.usage(), await self.session.preview()
+        if plan.noop is not None or not plan_lines(plan, self.folder):
+            self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
+            return
+        show_plan(self.screen, plan, self.folder)
+        if not await self.user.confirm("compact now?"):
+            self.screen.note("· nothing was changed")
+            return
         self.screen.wait("condensing the older part of the conversation")
         done = await self.session.compact(instructions=rest or None)
         if done.status == "completed":
@@ -56,9 +104,10 @@ class Actions:
 
     async def preview(self, _rest: str) -> None:
         plan = await self.session.preview()
-        nothing = [plan.noop.reason if plan.noop else "there is nothing to condense"]
-        for line in plan_lines(plan, self.folder) or nothing:
-            self.screen.note(f"· {line}")
+        if plan.noop is not None or not plan_lines(plan, self.folder):
+            self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
+        else:
+            show_plan(self.screen, plan, self.folder)
 
     async def undo(self, _rest: str) -> None:
         undone = await self.session.undo()
@@ -75,6 +124,55 @@ class Actions:
         self.session = Session(self.client, forked.sid, forked.seq)
         await self.client.session_close(before)
         self.screen.note(f"· session {forked.sid[:8]} goes on from here; {before[:8]} stays as it is")
+
+    async def clear(self, _rest: str) -> None:
+        """Begin a new session with the same settings."""
+        left, loaded = self.session.sid, await self.client.session_load(self.session.sid)
+        chosen = {each.id: each.current_value for each in loaded.config_options}
+        self.session = await self.client.start_session(
+            self.folder, model=chosen["model"], engine=chosen["engine"]
+        )
+        await self.client.session_set_config_option(self.session.sid, "permissions", chosen["permissions"])
+        await self.client.session_close(left)
+        self.screen.note(f"a new session; /resume goes back to {left[:8]}")
+
+    async def resume(self, _rest: str) -> None:
+        """Go on with another session of this folder."""
+        rows = [
+            (each.sid, f"{each.title or '(untitled)'}, {each.messages} turns")
+            for each in await list_sessions(self.client, str(self.folder))
+            if each.sid != self.session.sid
+        ]
+        if not rows:
+            self.screen.note("there is no other session of this folder")
+        elif chosen := await self.user.choose("go on with", rows):
+            self.is_used = True
+            self.session = await self.client.load_session(chosen)
+
+    async def import_session(self, rest: str) -> None:
+        """Go on with a session of another agent: the file or the id that was typed, or one of a list."""
+        found = (await self.client.import_list()).sessions
+        rows = [(each.path, f"{each.format}  {each.title or each.id}  ({each.cwd})") for each in found]
+        if not rest and not rows:
+            self.screen.note("no session of another agent is found on this machine; /import FILE takes one")
+            return
+        path = str(self.folder / rest) if rest else await self.user.choose("import", rows)
+        if path is not None:
+            brought = await self.client.session_import(path=path)
+            self.is_used = True
+            self.session = await self.client.load_session(brought.sid)
+
+    async def rewind(self, rest: str) -> None:
+        """Go back to before a prompt, and offer its text to be changed."""
+        prompts = await self.list_prompts()
+        rows = [(str(at), text.strip().partition("\n")[0]) for at, text in enumerate(prompts, 1)]
+        if rest:
+            await self.user.submit(f"/rewind {rest}")
+        elif not rows:
+            self.screen.note("there is no prompt to go back to")
+        elif chosen := await self.user.choose("go back to before", rows):
+            await self.user.submit(f"/rewind {chosen}")
+            self.user.type(prompts[int(chosen) - 1])
 
     async def list_prompts(self) -> list[str]:
         """Return the prompts of the conversation, the newest first."""
@@ -122,6 +220,10 @@ ACTIONS: Final[dict[str, Callable[[Actions, str], Awaitable[None]]]] = {
     "/fork": Actions.fork,
     "/context": Actions.context,
     "/files": Actions.files,
+    "/clear": Actions.clear,
+    "/resume": Actions.resume,
+    "/import": Actions.import_session,
+    "/rewind": Actions.rewind,
 }
 """By name; each takes what was typed after it."""
 

@@ -22,8 +22,10 @@ from prompt_toolkit.layout.containers import ConditionalContainer
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
+from rich.cells import cell_len
 
 from sidecar.commands.talking.display import Display
+from sidecar.commands.talking.images import PastedImages, find_image
 from sidecar.commands.talking.keys import bind_keys
 from sidecar.commands.talking.status import status_line
 from sidecar.commands.talking.typing import ChatCompleter, open_history
@@ -81,11 +83,14 @@ class Question:
         if not self.answer.done():
             self.answer.set_result(value)
 
-    def lines(self, rows: int) -> StyleAndTextTuples:
-        """Return the question with at most *rows* of its rows."""
+    def lines(self, rows: int, columns: int) -> StyleAndTextTuples:
+        """Return the question with at most *rows* of its rows; wide keys get a line each."""
         if self.is_by_key:
-            labels = "   ".join(label for _, label in self.rows) if self.takes_keys else "..."
-            return [("bold", f"{self.title}  "), ("", labels)]
+            labels = [label for _, label in self.rows] if self.takes_keys else ["..."]
+            line = "   ".join(labels)
+            if cell_len(self.title) + cell_len(line) + 2 > columns:
+                line = "".join(f"\n  {label}" for label in labels)
+            return [("bold", f"{self.title}  "), ("", line)]
         first = max(0, min(self.at - rows // 2, len(self.rows) - rows))
         shown: StyleAndTextTuples = [("bold", f"{self.title}  (Enter chooses, Esc leaves it)")]
         for at, (_, label) in enumerate(self.rows[first : first + rows], first):
@@ -118,6 +123,8 @@ class ChatApp:
         folder: Path,
     ) -> None:
         self.branch = ""
+        self._folder = folder
+        self._images = PastedImages()
         self.display = display
         self._above = above
         self._send = send
@@ -150,6 +157,7 @@ class ChatApp:
         try:
             return await self._app.run_async(pre_run=start, handle_sigint=False)
         finally:
+            self._images.remove()
             self._app.output.clear_title()
             self._app.output.write_raw(self._above.take())
             self._app.output.flush()
@@ -164,10 +172,14 @@ class ChatApp:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error)
 
-    async def ask(self, title: str, keys: Sequence[tuple[str, str]]) -> str | None:
-        """Return the key that was pressed, of *keys* with their labels; None for Esc. Rings the bell."""
-        self._app.output.bell()
-        self._app.output.set_title("sidecar needs you")
+    async def ask(self, title: str, keys: Sequence[tuple[str, str]], *, rings: bool = True) -> str | None:
+        """Return the key that was pressed, of *keys* with their labels; None for Esc.
+
+        With *rings* the bell and the title of the terminal report the question.
+        """
+        if rings:
+            self._app.output.bell()
+            self._app.output.set_title("sidecar needs you")
         try:
             return await self._put(Question(title, keys, keys=True))
         finally:
@@ -214,6 +226,7 @@ class ChatApp:
                 app.output.write_raw(_TOGETHER[0])
                 app.renderer.erase()
                 app.output.write_raw(text.replace("\n", "\r\n"))
+                app.render_counter += 1  # else the texts of the last drawing are shown again
                 app.renderer.render(app, app.layout)
                 app.output.write_raw(_TOGETHER[1])
                 app.output.flush()
@@ -242,7 +255,8 @@ class ChatApp:
             return [("reverse", status_line(self.display.known, self.branch, columns).ljust(columns))]
 
         def question() -> StyleAndTextTuples:
-            return self.question.lines(_MENU_ROWS) if self.question is not None else []
+            columns = self._app.output.get_size().columns
+            return self.question.lines(_MENU_ROWS, columns) if self.question is not None else []
 
         is_live = Condition(lambda: self.display.is_live)
         is_asked = Condition(lambda: self.question is not None)
@@ -250,7 +264,7 @@ class ChatApp:
         return HSplit(
             [
                 ConditionalContainer(_lines(live), is_live),
-                ConditionalContainer(_lines(question), is_asked),
+                ConditionalContainer(_lines(question, wraps=True), is_asked),
                 Window(
                     BufferControl(self.buffer),
                     height=height,
@@ -284,6 +298,26 @@ class ChatApp:
             buffer.reset()
             self._send(text, steer)
 
+    def paste(self, text: str) -> None:
+        """Insert *text*; the path of an image becomes a mention of it."""
+        image = find_image(text, self._folder)
+        text = f"{self._images.mention(image)} " if image else text.replace("\r\n", "\n").replace("\r", "\n")
+        self.buffer.insert_text(text)
+
+    def paste_image(self) -> None:
+        """Insert a mention of the image on the clipboard, once it is here."""
+
+        async def fetch() -> None:
+            image = await self._images.fetch()
+            if image is None:
+                self.display.note(
+                    "there is no image on the clipboard, or no program that has it (wl-paste, xclip)"
+                )
+            else:
+                self.buffer.insert_text(f"{self._images.mention(image)} ")
+
+        self._app.create_background_task(fetch())
+
     def interrupt(self) -> None:
         """Reject a question, clear the prompt, stop the turn or leave, the first that applies."""
         if self.question is not None:
@@ -299,6 +333,6 @@ class ChatApp:
             self.display.note("Ctrl-C again leaves, as Ctrl-D and /quit do")
 
 
-def _lines(text: Callable[[], Any]) -> Window:
+def _lines(text: Callable[[], Any], *, wraps: bool = False) -> Window:
     """Return a window that is as high as its text."""
-    return Window(FormattedTextControl(text), dont_extend_height=True, wrap_lines=False)
+    return Window(FormattedTextControl(text), dont_extend_height=True, wrap_lines=wraps)

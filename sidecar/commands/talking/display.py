@@ -18,7 +18,7 @@ from rich.text import Text
 from sidecar.commands.talking.diffs import show_diffs
 from sidecar.commands.talking.markdown import MarkdownStream, render
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import show_event
+from sidecar.commands.views import PLAN_MARKS, show_event
 from sidecar_client import ClientEvent
 
 _FOLDED_LINES: Final = 3
@@ -30,9 +30,12 @@ _KEPT_CHARS: Final = 200_000
 
 _QUEUE_SHOWN: Final = 3
 _TODO_SHOWN: Final = 8
-_MARKS: Final = {"completed": "✓", "in_progress": "»"}
 _SPINNER: Final = "|/-\\"
 _TURNS_PER_S: Final = 4
+
+
+DELTAS: Final = ("thinkingDelta", "textDelta", "toolProgress")
+"""Events with more of a text that is shown already."""
 
 
 @dataclass(slots=True)
@@ -108,7 +111,7 @@ class Display:
     def show(self, event: ClientEvent) -> None:
         """Show one event of the session."""
         data = event.data
-        if event.kind in ("thinkingDelta", "textDelta", "toolProgress"):
+        if event.kind in DELTAS:
             self.show_delta(event.kind, data)
             return
         match event.kind:
@@ -126,13 +129,15 @@ class Display:
                 pass
             case "userMessage":
                 self._finish_answer()
-                self.begin("thinking", event.turn_id)
+                if event.seq:  # else the past is shown again
+                    self.begin("thinking", event.turn_id)
                 self.show_prompt(_text_of(data["content"]))
             case "message":
                 self.show_message(data)
             case "toolStarted":
                 self._finish_answer()
-                self.begin(data["title"], event.turn_id)
+                if event.seq:
+                    self.begin(data["title"], event.turn_id)
             case "toolFinished":
                 self.show_result(data)
             case "retry":
@@ -150,7 +155,7 @@ class Display:
         """Show a prompt of this user or of another client."""
         lines = text.strip().splitlines()
         more = f"\n  and {len(lines) - _PROMPT_LINES} more lines" if len(lines) > _PROMPT_LINES else ""
-        self._screen.line()
+        self._screen.gap()
         self._screen.line("» " + "\n  ".join(lines[:_PROMPT_LINES]) + more, "bold")
         self._screen.line()
 
@@ -208,7 +213,7 @@ class Display:
         at = next((at for at, item in enumerate(todo) if item["status"] != "completed"), len(todo))
         first = max(0, min(at - 2, len(todo) - _TODO_SHOWN))
         lines = [
-            f"  {_MARKS.get(item['status'], '·')} {item['content']}"
+            f"  {PLAN_MARKS.get(item['status'], '·')} {item['content']}"
             for item in todo[first : first + _TODO_SHOWN]
         ]
         left = len(todo) - len(lines)
@@ -287,7 +292,7 @@ class Display:
             self._print_block(block)
 
     def _print_block(self, source: str) -> None:
-        self._screen.show_rendered(render(source, self._screen.console).strip("\n") + "\n\n")
+        self._screen.show_rendered(render(source, self._screen.console) + "\n\n")
 
     def _fold_thought(self) -> None:
         thought, self._thought = self._thought.strip(), ""
@@ -297,7 +302,7 @@ class Display:
 
     def _fold(self, title: str, text: str, lines: int = _FOLDED_LINES) -> None:
         """Show the first lines of *text*, and keep it for :meth:`unfold`."""
-        found = text.strip().splitlines()
+        found = text.strip("\n").rstrip().splitlines()
         for line in found[:lines]:
             self._screen.cut_line(f"  {line}", "dim")
         if len(found) > lines:

@@ -31,6 +31,14 @@ def bind_keys(app: ChatApp) -> KeyBindings:
     def steer(event: KeyPressEvent) -> None:
         app.enter(steer=True)
 
+    @keys.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        app.paste(event.data)
+
+    @keys.add("c-v")
+    def paste_image(event: KeyPressEvent) -> None:
+        app.paste_image()
+
     @keys.add("escape", "enter")
     def new_line(event: KeyPressEvent) -> None:
         app.buffer.insert_text("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,8 @@ _MOST_COLUMNS: Final = 110
 _MOST_CODE_LINES: Final = 40
 """A longer block of code is finished in parts, so that what is live stays smaller than the terminal."""
 
+_END_BLANKS: Final = re.compile(r" +((?:\x1b\[[\d;]*m)*)\Z")
+_COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 _THEME: Final = Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold"})
 
 
@@ -68,13 +71,19 @@ class MarkdownStream:
 
 
 def render(source: str, console: Console) -> str:
-    """Return *source*, which must have no control characters, as *console* shows it."""
+    """Return *source*, which must have no control characters, as *console* shows it.
+
+    Lines have no blanks at their ends, which would wrap in a terminal that becomes narrower, and the text
+    begins and ends with a line that has a word.
+    """
     width = min(console.width, _MOST_COLUMNS)
     with console.use_theme(_THEME), console.capture() as captured:
         console.print(
             _Markdown(source, code_theme="ansi_dark", hyperlinks=False), width=width, soft_wrap=False
         )
-    return captured.get()
+    lines = [_END_BLANKS.sub(r"\1", line) for line in captured.get().splitlines()]
+    shown = [at for at, line in enumerate(lines) if _COLOUR.sub("", line)]
+    return "\n".join(lines[shown[0] : shown[-1] + 1]) if shown else ""
 
 
 @cache

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
+from sidecar._internal.env import read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
 from sidecar.commands.talking.diffs import show_diffs
-from sidecar.commands.terminal import InputLines, Screen, raw_input_of
+from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
@@ -22,7 +23,7 @@ _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
 def run(options: argparse.Namespace) -> int:
     """Answer prompts until /quit or the end of input; return the exit code."""
-    screen, chats = Screen(), list[_Chat]()
+    screen, chats = SpokenScreen() if options.plain or read_env("plain") else Screen(), list[_Chat]()
     folder = Path(options.cwd).expanduser().resolve()
 
     async def main(client: SidecarClient) -> int:
@@ -35,26 +36,27 @@ def run(options: argparse.Namespace) -> int:
             except SessionLookupError as error:
                 Screen(sys.stderr).problem(f"sidecar chat: {error}")
                 return 2
-            actions = Actions(client, session, folder, screen)
-            actions.offered = (await session.wait_for("commandsChanged")).data["commands"]
-            chat = _Chat(actions, lines=lines, interrupts=interrupts, is_used=options.resume is not None)
+            chat = _Chat(lines, interrupts)
+            chat.actions = Actions(client, session, folder, screen, chat)
+            chat.actions.is_used = options.resume is not None
+            chat.actions.offered = (await session.wait_for("commandsChanged")).data["commands"]
             chats.append(chat)
             return await chat.talk()
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
         return await chats[0].ask(request)
 
-    return run_with_daemon(main, options.cwd, permission=ask)
+    return run_with_daemon(main, options.cwd, permission=ask, joins=True)
 
 
-@dataclass(slots=True)
 class _Chat:
     """One conversation of a user with a session."""
 
     actions: Actions
-    lines: InputLines
-    interrupts: Interrupts
-    is_used: bool
+
+    def __init__(self, lines: InputLines, interrupts: Interrupts) -> None:
+        self.lines = lines
+        self.interrupts = interrupts
 
     async def talk(self) -> int:
         """Answer line by line until there are no more; return the exit code."""
@@ -69,12 +71,12 @@ class _Chat:
                 if line is None or (line := line.strip()) in ("/quit", "/exit"):
                     return 0
                 if line:
-                    self.is_used = True
+                    actions.is_used = True
                     with self.interrupts.on_first(StopTurn(actions.session, screen)):
                         await self._answer(line)
         finally:
             screen.end_line()
-            if self.is_used:
+            if actions.is_used:
                 screen.note(f'stored; "sidecar chat --resume {actions.session.sid[:8]}" continues it')
             else:
                 with contextlib.suppress(SidecarClientError):  # the daemon is gone, so the session stays
@@ -86,17 +88,45 @@ class _Chat:
         action = ACTIONS.get(name)
         try:
             if action is not None:
+                before = self.actions.session
                 await action(self.actions, rest.strip())
+                if self.actions.session is not before:
+                    screen.note(f"· session {self.actions.session.sid[:8]}")
             elif name.startswith("/") and "/" not in name[1:] and not self.actions.is_command(name):
                 screen.note(f"{name} is not a command; the commands are")
                 await self.actions.help("")
             else:
-                settled = await show_turn(self.actions.session.stream(line), screen)
-                screen.gauge(settled.data["usage"])
+                await self.submit(line)
         except FaultedTurnError as error:
             screen.problem(str(error))
         except SidecarRequestError as error:
             screen.problem(format_error(error))
+
+    async def submit(self, prompt: str) -> None:
+        """Send *prompt* and show its turn. Raises FaultedTurnError."""
+        screen = self.actions.screen
+        settled = await show_turn(self.actions.session.stream(prompt), screen)
+        screen.gauge(settled.data["usage"])
+
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        """Return the value of the row with the number that the user types; None for anything else."""
+        screen = self.actions.screen
+        for number, (_, label) in enumerate(rows, 1):
+            screen.line(f"{number}  {label}")
+        answer = (await self.lines.next(f"{title}, 1 to {len(rows)}, or nothing: ") or "").strip()
+        is_one = answer.isdecimal() and 1 <= int(answer) <= len(rows)
+        return rows[int(answer) - 1][0] if is_one else None
+
+    async def confirm(self, question: str) -> bool:
+        """Return whether the user says yes; in a pipe the command itself is the answer."""
+        if not self.lines.is_terminal:
+            return True
+        answer = await self.lines.next(f"{question} [y]es, [N]o: ")
+        return (answer or "").strip().lower() in ("y", "yes")
+
+    def type(self, text: str) -> None:
+        """Show *text*, which a line cannot be filled with."""
+        self.actions.screen.note(f"· the prompt was: {text}")
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user for permission; any answer but a clear yes rejects the request."""

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.env import indusagi_home
-from sidecar.commands.sessions import SessionLookupError, list_sessions, open_session
+from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
 from sidecar.commands.talking.app import Above, ChatApp
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.status import read_branch
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
 from sidecar.commands.terminal import Screen
-from sidecar.commands.with_daemon import check_folder, find_shared_daemon, format_error, run_to_end
+from sidecar.commands.with_daemon import format_error, make_client
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, Session, SidecarClient, SidecarClientError
@@ -32,23 +32,23 @@ _SHOWN_TURNS: Final = 2
 _PICKED: Final = ("model", "engine", "permissions")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Talk until the user leaves; return the exit code."""
-    if not check_folder(options.cwd):
-        return 2
-    return run_to_end(lambda: Talk(options).hold())
-
-
 class Talk:
     """A user at a terminal, and the session that they talk to."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        folder = Path(options.cwd).expanduser().resolve()
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        folder: Path,
+        client: SidecarClient,
+        starting: asyncio.Future[SidecarClient],
+    ) -> None:
+        """*starting* is the start of *client*, under way."""
         above = Above()
         self.screen = _LiveScreen(above)
         self.display = Display(self.screen, folder)
-        self.client = self._new_client(folder)
-        self.actions = Actions(self.client, Session(self.client, "", 0), folder, self.screen)
+        self.client = client
+        self._starting = starting
+        self.actions = Actions(self.client, Session(self.client, "", 0), folder, self.screen, self)
         self.app = ChatApp(
             self.display,
             above,
@@ -60,7 +60,7 @@ class Talk:
         )
         self.screen.display = self.display
         self._options = options
-        self._is_used = options.resume is not None
+        self.actions.is_used = options.resume is not None
         self._n_daemons = 0
         self._ready = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
@@ -81,18 +81,11 @@ class Talk:
             await self.keep_or_delete()
             await self.client.close()
 
-    def _new_client(self, folder: Path) -> SidecarClient:
-        """Return a client of the shared daemon when one is running, else of a daemon of its own."""
-        shared = find_shared_daemon()
-        if shared is not None:
-            return SidecarClient.connect(shared, permission=self.ask)
-        return SidecarClient.spawn(cwd=folder, permission=self.ask)
-
     async def _open(self) -> None:
         """Start the client and its session. Prompts that come meanwhile wait."""
         self._n_daemons += 1
         try:
-            await self.client.start()
+            await self._starting
             session = await open_session(self.client, self._options, self.actions.folder, self.screen)
             await self._go_to(session, shows_past=self._n_daemons == 1)
             self._ready.set()
@@ -108,13 +101,15 @@ class Talk:
         self.screen.problem(f"{error}\nanother daemon goes on with the conversation")
         await self.client.close()
         self._options.resume = self.actions.session.sid or self._options.resume
-        self.client = self.actions.client = self._new_client(self.actions.folder)
+        self.client = self.actions.client = make_client(self.actions.folder, self.ask)
+        self._starting = asyncio.ensure_future(self.client.start())
         await self._open()
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user for permission, with the change that it is about."""
         title, detail = request.title, request.subject.detail
-        self.screen.note(title if detail in title else f"{title}\n  {detail}", "yellow")
+        is_plain = detail in title or request.subject.diffs  # a change shows its path
+        self.screen.note(title if is_plain else f"{title}\n  {detail}", "yellow")
         self.display.show_diffs(request.subject.tool_call_id, request.subject.diffs)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         keys = [("y", "[y]es"), *([("a", f"[a]: {always}")] if always else []), ("n", "[n]o")]
@@ -165,11 +160,17 @@ class Talk:
                     self.actions.offered = self.display.known.commands
                     if event.kind == "settled":
                         self.app.branch = read_branch(self.actions.folder)
+                    elif event.kind in ("compaction", "headMoved") and event.seq:
+                        self._start(self.refresh_gauge())
                     self.app.redraw()
             except ConnectionLost as error:
                 self._lose(error)
 
         self._following = asyncio.ensure_future(follow())
+
+    async def refresh_gauge(self) -> None:
+        """Show how full the window is, after a change of the conversation that no turn made."""
+        self.display.known.usage = to_wire(await self.actions.session.usage())
 
     async def send(self, text: str, *, steer: bool) -> None:
         """Carry out a command, or send a prompt; with *steer* into the turn that runs."""
@@ -178,9 +179,7 @@ class Talk:
             self.app.leave(0)
             return
         await self._ready.wait()
-        if name in _CHOICES and not rest:
-            await _CHOICES[name](self)
-        elif name[1:] in _PICKED and not rest:
+        if name[1:] in _PICKED and not rest:
             await self.pick_option(name[1:])
         elif name in ACTIONS:
             self.display.show_prompt(text)
@@ -192,7 +191,7 @@ class Talk:
             self.screen.note(f"{name} is not a command; the commands are")
             await self.actions.help("")
         else:
-            self._is_used = True
+            self.actions.is_used = True
             prompt: Sequence[Mapping[str, Any]] = [{"type": "text", "text": text}]
             if not text.startswith("!"):  # in a command no @ names a file
                 prompt = await asyncio.to_thread(read_prompt, text, self.actions.folder)
@@ -205,6 +204,22 @@ class Talk:
         """Stop the turn that runs."""
         self.display.activity = "stopping"
         await self.actions.session.interrupt()
+
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        """Return the value of the row that the user chooses, of *rows* with their labels; None for Esc."""
+        return await self.app.choose(title, rows)
+
+    async def confirm(self, question: str) -> bool:
+        """Return whether the user presses the key for yes."""
+        return await self.app.ask(question, [("y", "[y]es"), ("n", "[n]o")], rings=False) == "y"
+
+    async def submit(self, prompt: str) -> None:
+        """Send *prompt* to the session."""
+        await self.actions.session.prompt(prompt)
+
+    def type(self, text: str) -> None:
+        """Put *text* into the input, unless something was typed there."""
+        self.app.type(text)
 
     async def pick_option(self, option: str) -> None:
         """Let the user choose the value of a config option."""
@@ -219,75 +234,18 @@ class Talk:
         if chosen is not None:
             await self.actions.client.session_set_config_option(self.actions.session.sid, option, chosen)
 
-    async def clear(self) -> None:
-        """Begin a new conversation with the same settings."""
-        known, client = self.display.known, self.actions.client
-        session = await client.start_session(
-            self.actions.folder, model=known.option("model") or None, engine=known.option("engine") or None
-        )
-        await client.session_set_config_option(session.sid, "permissions", known.option("permissions"))
-        left = self.actions.session.sid
-        await self._go_to(session)
-        await client.session_close(left)
-        self.screen.note(f"a new session; /resume goes back to {left[:8]}")
-
-    async def resume(self) -> None:
-        """Let the user choose another session of this folder, and go on with it."""
-        here = str(self.actions.folder)
-        found = await list_sessions(self.actions.client, here)
-        rows = [
-            (each.sid, f"{each.title or '(untitled)'}, {each.messages} turns")
-            for each in found
-            if each.sid != self.actions.session.sid
-        ]
-        if not rows:
-            self.screen.note("there is no other session of this folder")
-        elif chosen := await self.app.choose("go on with", rows):
-            self._is_used = True
-            await self._go_to(Session(self.actions.client, chosen, 0))
-
-    async def import_session(self) -> None:
-        """Let the user choose a session of another agent, and go on with it."""
-        found = (await self.actions.client.import_list()).sessions
-        rows = [(each.path, f"{each.format}  {each.title or each.id}  ({each.cwd})") for each in found]
-        if not rows:
-            self.screen.note("no session of another agent is found on this machine")
-        elif chosen := await self.app.choose("import", rows):
-            brought = await self.actions.client.session_import(path=chosen)
-            self._is_used = True
-            await self._go_to(Session(self.actions.client, brought.sid, 0))
-
-    async def rewind(self) -> None:
-        """Go back to before a prompt that is chosen, and put its text into the input."""
-        prompts = await self.actions.list_prompts()
-        if not prompts:
-            self.screen.note("there is no prompt to go back to")
-            return
-        rows = [(str(at), text.strip().partition("\n")[0]) for at, text in enumerate(prompts, 1)]
-        if chosen := await self.app.choose("go back to before", rows):
-            await self.actions.session.prompt(f"/rewind {chosen}")
-            self.app.type(prompts[int(chosen) - 1])
-
     async def keep_or_delete(self) -> None:
         """Tell how to go on with the session; one without a prompt is deleted."""
         sid = self.actions.session.sid
         if not sid:
             return
-        if self._is_used:
+        if self.actions.is_used:
             Screen().note(f'stored; "sidecar chat --resume {sid[:8]}" continues it')
             return
         try:
             await self.actions.client.session_delete(sid)
         except SidecarClientError:  # the daemon is gone, so the session stays
             return
-
-
-_CHOICES: Final = {
-    "/clear": Talk.clear,
-    "/resume": Talk.resume,
-    "/import": Talk.import_session,
-    "/rewind": Talk.rewind,
-}
 
 
 class _LiveScreen(Screen):
