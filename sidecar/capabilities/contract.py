@@ -188,6 +188,62 @@ class CheckpointPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem that an editor shows, such as an error of a compiler.
+
+    Attributes:
+        path: the file, resolved.
+        line: its line, from 1.
+        severity: 1 for an error, 2 for a warning, 3 for information, 4 for a hint.
+        message: the text.
+        source: the program that found it, empty for unknown.
+        code: the name or number that this program gives it, empty for none.
+    """
+
+    path: Path
+    line: int
+    severity: int
+    message: str
+    source: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemList:
+    """The problems of the session's files; *n_left_out* are further ones, not reported or of other files."""
+
+    problems: tuple[Problem, ...]
+    n_left_out: int = 0
+
+
+class ProblemWatch(Protocol):
+    """The problems as they were when the watch began. Contract: never raises but for cancellation."""
+
+    async def wait_for_new(self, paths: Sequence[Path]) -> Sequence[Problem] | None:
+        """Return the errors of *paths* that came since, None when the client reported nothing in time.
+
+        Returns as soon as each of *paths* was reported, within a second.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the watch."""
+        ...
+
+
+class ProblemsPort(Protocol):
+    """The problems that the user's editor shows."""
+
+    async def all(self) -> ProblemList:
+        """Return the problems of the files of the session, errors first."""
+        ...
+
+    def watch(self) -> ProblemWatch | None:
+        """Begin to watch for new problems; None while no client provides any."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
     """The answer of the user's hooks: why they refuse, None to go on, and a note for the model."""
@@ -250,6 +306,7 @@ class ToolContext:
         list_folded: returns the entries that the model does not see any more, oldest first.
         checkpoints: keeps the contents of files before they are changed, None for nothing.
         guard: judges each call, None where there is nothing to judge by.
+        problems: the problems that the user's editor shows, None where there is no editor.
     """
 
     session_id: str
@@ -276,6 +333,7 @@ class ToolContext:
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
     checkpoints: CheckpointPort | None = None
     guard: CallGuard | None = None
+    problems: ProblemsPort | None = None
 
 
 class Tool(Protocol):

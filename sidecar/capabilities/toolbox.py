@@ -23,6 +23,7 @@ from sidecar.capabilities.contract import (
     Location,
     PermissionDecision,
     PermissionQuestion,
+    ProblemWatch,
     Tool,
     ToolActivity,
     ToolContext,
@@ -137,6 +138,7 @@ class SessionToolBox:
         started = self.describe(call)
         self._observe(started)
         reply = _cancel_reply(call.name)
+        watch: ProblemWatch | None = None
         try:
             arguments = check_arguments(call)
             if tool is None:
@@ -159,6 +161,8 @@ class SessionToolBox:
                     self._observe(replace(started, phase="progress", output=text))
 
                 own_context = replace(context, ask=ask, progress=progress)
+                if context.problems is not None and tool.effects.names_file and tool.effects.may_change:
+                    watch = context.problems.watch()
                 reply = await self._run_guarded(tool, arguments, own_context, cancel)
             if isinstance(reply.output, str):
                 # Names on disk may hold bytes that are not text; from here on all can be encoded.
@@ -183,6 +187,11 @@ class SessionToolBox:
                 rules = "" if show_rules is None else await show_rules(path, call.id)
                 # For the model alone: a client shows the output of the tool.
                 output = f"{output}\n\n{rules}" if rules else output
+        if watch is not None:
+            from sidecar.capabilities.diagnostics import new_problems  # not above: most sessions need it not
+
+            found = await new_problems(watch, reply, self._make_context(call.id).cwd, cancel)
+            output = f"{output}\n\n{found}" if found else output
         background = self._make_context(call.id).background
         news = "" if background is None or not isinstance(output, str) else background.take_news()
         output = f"{output}\n\n{news}" if news else output

@@ -12,7 +12,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.engines.contract import EngineMarks
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.history import GraphPort
-from sidecar.conversation import EntryKind, History, kind_by_role
+from sidecar.conversation import Entry, EntryKind, History, kind_by_role
 from sidecar.llmgateway.contract import (
     TextBlock,
     ToolCallBlock,
@@ -57,10 +57,32 @@ def before_prompts(history: History, n_prompts: int) -> str | None:
     if not 1 <= n_prompts <= len(prompts):
         found = f"there are {len(prompts)} prompts in the conversation, and {n_prompts} were to be taken back"
         raise InvalidInput(found, hint="older ones are on the branches that sidecar/session/tree shows")
-    index = prompts[-n_prompts]
-    while index and history[index - 1].kind == "branch":
-        index -= 1  # It came with this prompt.
+    index = begin_of_prompt(history, prompts[-n_prompts])
     return history[index - 1].node_id if index else None
+
+
+def begin_of_prompt(history: Sequence[Entry], index: int) -> int:
+    """Return the index of the first entry that came with the prompt at *index*: a branch, notes, mentions.
+
+    The files that a prompt mentions stand behind a note; others came on their own.
+    """
+    first = index
+    while first and history[first - 1].kind in ("branch", "note", "file"):
+        first -= 1
+    while first < index and history[first].kind == "file":
+        first += 1
+    return first
+
+
+def without_notes(history: History) -> History:
+    """Return *history* without notes of the host. The notes of its newest prompt stay."""
+    if all(entry.kind != "note" for entry in history):
+        return history
+    prompt = next((at for at in range(len(history) - 1, -1, -1) if history[at].kind == "user"), len(history))
+    newest = begin_of_prompt(history, prompt)
+    return history.with_entries(
+        [entry for at, entry in enumerate(history) if entry.kind != "note" or at >= newest]
+    )
 
 
 def nodes_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequence[SessionNode], int]:

@@ -60,7 +60,12 @@ TOOL_TURN = "toolTurn"
 
 _DIGEST_STAMPS = (DIGEST_HEADER, SUMMARY_HEADING)
 
-_USER_KINDS: Mapping[EntryKind, UserKind] = {"user": "prompt", "summary": "digest", "file": "file"}
+_USER_KINDS: Mapping[EntryKind, UserKind] = {
+    "user": "prompt",
+    "summary": "digest",
+    "file": "file",
+    "note": "file",
+}
 _SHELL: Final = re.compile(r"\$ ([^\n]*)\n(.*)\n\[exit (n/a|-?\d{1,9})\]", re.DOTALL)
 
 

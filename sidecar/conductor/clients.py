@@ -5,7 +5,6 @@ Nothing here sends a message by itself, except the one warning about tool server
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import RunInTerminal, Tool
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState, ToolServers
-from sidecar.conductor.editor_context import EditorContext
+from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.ports import ClientPort
 from sidecar.workspace.path_index import PathIndexes
 
@@ -28,15 +27,15 @@ class Audience:
     """The connected clients. A client is attached to a session once, as a listener or as a controller.
 
     Attributes:
+        editors: the editors that clients have reported.
         path_indexes: the paths of folders, for completion.
     """
 
     def __init__(self) -> None:
         self._clients: dict[str, ClientPort] = {}
-        self._editors: dict[str, EditorContext] = {}
-        self._reports = itertools.count(1)
         self.path_indexes = PathIndexes()
         self._attached: dict[str, dict[str, _Attachment]] = {}
+        self.editors = Editors(self._attached)
 
     @property
     def clients(self) -> tuple[ClientPort, ...]:
@@ -50,21 +49,9 @@ class Audience:
     def leave(self, client: ClientPort) -> None:
         """Remove a client, and detach it from every session."""
         self._clients.pop(client.client_id, None)
-        if (editor := self._editors.pop(client.client_id, None)) is not None:
-            editor.close()
+        self.editors.forget(client.client_id)
         for attached in self._attached.values():
             attached.pop(client.client_id, None)
-
-    def editor_of(self, client: ClientPort) -> EditorContext:
-        """Return the state of a connected client's editor."""
-        return self._editors.setdefault(client.client_id, EditorContext(self._reports))
-
-    def editors(self, sid: str) -> Sequence[EditorContext]:
-        """Return the editors that were reported: of the clients of session *sid* first, the newest first."""
-        attached = self._attached.get(sid, {})
-        reported = (each for each in self._editors.items() if each[1].report_number)
-        ranked = sorted(reported, key=lambda each: (each[0] in attached, each[1].report_number), reverse=True)
-        return tuple(editor for _, editor in ranked)
 
     def attach(self, client: ClientPort, sid: str, *, controls: bool) -> None:
         """Attach *client* to session *sid*; one that *controls* it may also answer its questions."""

@@ -135,7 +135,7 @@ class Compactor:
     ) -> Compaction:
         """Compact; publish and store the outcome."""
         started_ms = self._deps.clock_ms()
-        given = self._planner.engine_input(engine)
+        given = self._planner.compaction_input(engine)
         begun = self._log.running = self._begin(compaction_id, engine, trigger, given)
         self._cancel = CancelToken()
         phase_before = self._events.phase

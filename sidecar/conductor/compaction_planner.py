@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.recall import RECALL
+from sidecar.conductor.branching import without_notes
 from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
 from sidecar.conductor.context import entry_tokens, overhead_of
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
@@ -69,7 +70,7 @@ class CompactionPlanner:
     async def foresee_loss(self, request: CompactionRequest) -> Loss | None:
         """Return the loss of a compaction without a model, None for an engine that needs one."""
         engine = request.engine or ""
-        given = self.engine_input(engine)
+        given = self.compaction_input(engine)
         deps = EngineDeps(None, self._deps.fresh, CancelToken(), self._deps.deadline_s)
         try:
             done = await self._deps.engine(engine).compact(given, request, deps)
@@ -84,7 +85,7 @@ class CompactionPlanner:
         """
         engine = request.engine or ""
         card, cached = self._deps.summarizer()[1], self._deps.cached()
-        given = replace(self.engine_input(engine), summarizer_card=card, cached=cached)
+        given = replace(self.compaction_input(engine), summarizer_card=card, cached=cached)
         host = self._deps.engine(engine)
         plan_id = self._deps.new_id()
         self._plans[plan_id] = (given.history.head, request)
@@ -121,7 +122,9 @@ class CompactionPlanner:
 
     def nothing_to_do(self, engine: str, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
-        found = self._refusal(engine) or self._deps.engine(engine).plan(self.engine_input(engine), request)
+        found = self._refusal(engine) or self._deps.engine(engine).plan(
+            self.compaction_input(engine), request
+        )
         return found if isinstance(found, NoOp) else None
 
     def check_fits(
@@ -146,6 +149,16 @@ class CompactionPlanner:
             return given
         newest = next(self._log.find_standing(engine, self._history.current), None)
         return replace(given, standing=as_standing(newest) if newest is not None else None)
+
+    def compaction_input(self, engine: str) -> EngineInput:
+        """Return the conversation that *engine* is to compact: without notes, which a compaction drops.
+
+        A record of an engine that keeps the conversation counts its entries, so there they stay.
+        """
+        given = self.engine_input(engine)
+        if not self._deps.engine(engine).commits_view:
+            return given
+        return replace(given, history=without_notes(given.history))
 
     def _refusal(self, engine: str) -> NoOp | None:
         """Return why *engine* cannot compact in this session, None when it can."""

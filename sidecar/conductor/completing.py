@@ -18,6 +18,7 @@ from sidecar.conductor.editor_context import EditorState
 from sidecar.conductor.editor_shapes import CompletionItem, CompletionKind
 from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
+from sidecar.conductor.mentions import SPECIAL
 from sidecar.conductor.session import Session
 from sidecar.workspace.contract import PositionEncoding
 from sidecar.workspace.path_index import PathIndexes
@@ -30,13 +31,6 @@ _UNQUOTED: Final = re.compile(r"[\w./~+-]+")
 """Paths with other characters are written in quotes."""
 
 _DETAIL_CHARS: Final = 80
-
-SPECIAL_MENTIONS: Final = {
-    "selection": "the text that is selected in the editor",
-    "diagnostics": "the problems that the editor shows",
-    "diff": "the changes that are not committed (git)",
-}
-"""What can be mentioned besides files."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +133,7 @@ def list_special(typed: str, editor: EditorState) -> Iterator[Suggestion]:
         "diagnostics": editor.has_diagnostics,
         "diff": True,
     }
-    for name, detail in SPECIAL_MENTIONS.items():
+    for name, detail in SPECIAL.items():
         if has[name] and name.startswith(typed):
             yield Suggestion("mention", f"@{name}", f"@{name} ", detail)
 

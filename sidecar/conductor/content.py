@@ -90,6 +90,9 @@ def parse_command(content: Sequence[Mapping[str, Any]], others: Collection[str] 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]
 """A prompt as its client wrote it: content blocks."""
 
+ATTACHED: Final = "<attached uri="
+"""The beginning of a block with a file that the client attached."""
+
 _TITLE_CHARS = 60
 _MAX_BLOCKS = 1_000
 
@@ -144,7 +147,7 @@ def _resource(resource: Any, index: int) -> Block:
     uri = _string(resource, "uri", index)
     if "text" not in resource:
         return TextBlock(f"[attached file, not text]({uri})")
-    return TextBlock(f'<attached uri="{uri}">\n{_string(resource, "text", index)}\n</attached>')
+    return TextBlock(f'{ATTACHED}"{uri}">\n{_string(resource, "text", index)}\n</attached>')
 
 
 def _string(item: Mapping[str, Any], name: str, index: int) -> str:

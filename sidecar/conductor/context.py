@@ -36,6 +36,7 @@ _PARTS = {
     "file": "files",
     "branch": "summary",
     "shell": "user",
+    "note": "files",
 }
 """The part of the window that an entry of each kind belongs to."""
 

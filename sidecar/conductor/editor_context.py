@@ -11,8 +11,9 @@ Nothing here touches the disk; a URI is judged by the session that shows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Final
 
 from sidecar.conductor.editor_shapes import EditorDiagnostic, EditorFile, EditorTab, FileDiagnostics
@@ -134,6 +135,43 @@ class EditorContext:
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._waiting, self._state = None, None, EditorState()
+
+
+class Editors:
+    """The editors that clients have reported.
+
+    Attributes:
+        reported: by the id of the client; a client without a report is not in it.
+    """
+
+    def __init__(self, attached: Mapping[str, Container[str]]) -> None:
+        """*attached* has the ids of the clients of each session."""
+        self._attached = attached
+        self._numbers = count(1)
+        self.reported: dict[str, EditorContext] = {}
+
+    def report(self, client_id: str, report: EditorReport) -> None:
+        """Take in a report of a client."""
+        if client_id not in self.reported:
+            self.reported[client_id] = EditorContext(self._numbers)
+        self.reported[client_id].report(report)
+
+    def state_of(self, client_id: str) -> EditorState:
+        """Return the state of a client's editor, an empty one before its first report."""
+        return self.reported[client_id].state if client_id in self.reported else EditorState()
+
+    def forget(self, client_id: str) -> None:
+        """Remove the editor of a client, which is gone."""
+        if client_id in self.reported:
+            self.reported.pop(client_id).close()
+
+    def list_for(self, sid: str) -> Sequence[EditorContext]:
+        """Return every editor, the ones of the clients of session *sid* first, then the newest first."""
+        attached = self._attached.get(sid, ())
+        found = [
+            (client_id in attached, each.report_number, each) for client_id, each in self.reported.items()
+        ]
+        return [editor for *_, editor in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
 def merge_reports(older: EditorReport, newer: EditorReport) -> EditorReport:

@@ -34,9 +34,8 @@ class EditorRange:
 class EditorFile:
     """The file that the user looks at.
 
-    *selections* has the main one first; an empty range is a cursor. *selected_text* is needed only where the
-    daemon cannot read the text itself, as in a file that was never saved and is not open over
-    `textDocument/didOpen`.
+    *selections* has the main one first; an empty range is a cursor. *selected_text* is needed only for a text
+    that the daemon cannot read, such as a file that was never saved.
     """
 
     uri: str

@@ -86,6 +86,7 @@ class Hub:
 
     def __init__(self, store: StorePort, deps: SessionDeps, default_engine: str) -> None:
         self.audience = Audience()
+        self.editors = self.audience.editors
         self.terminals = Terminals()
         self._store = store
         self._deps = deps
@@ -242,8 +243,6 @@ class Hub:
         await self._store.aclose()
         await self._deps.models.aclose()
 
-    # Reading sessions, in memory or stored.
-
     async def list(self) -> tuple[SessionSummary, ...]:
         """Return every session, in memory and stored, the newest first."""
         stored = [from_record(SessionInfo, meta) for meta in await self._store.metas()]
@@ -276,8 +275,6 @@ class Hub:
             return self._sessions[sid].compactions.all
         found = [from_record(Compaction, record) for record in await self._records(sid)]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
-
-    # SessionHost: the hub, as its sessions see it.
 
     def terminal(self, sid: str) -> RunInTerminal | None:
         """Return the terminal that a client lends to a session, None when no client does."""

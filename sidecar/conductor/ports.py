@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.history import GraphPort, JournalPort
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
@@ -116,6 +117,11 @@ class Models(Protocol):
 
 class SessionHost(Protocol):
     """The hub, as its sessions see it."""
+
+    @property
+    def editors(self) -> Editors:
+        """The editors that clients have reported."""
+        ...
 
     def terminal(self, sid: str) -> RunInTerminal | None:
         """Return the terminal that a client lends to the session, None when no client does."""

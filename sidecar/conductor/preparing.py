@@ -46,14 +46,14 @@ NEAR_SHARE: Final = 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCompaction:
-    """A whole compaction of the first *n_entries* entries, for an engine that cannot go on from a summary.
+    """A whole compaction up to the node *head*, for an engine that cannot go on from a summary.
 
     The entries since then stay as they are behind its view.
     """
 
     engine: str
     result: CompactionResult
-    n_entries: int
+    head: str | None
 
 
 class SummaryPreparer:
@@ -130,7 +130,9 @@ class SummaryPreparer:
         if not engine.compacts:
             return
         invoke, card = self._deps.summarizer()
-        given = replace(self._planner.engine_input(name), summarizer_card=card, cached=self._deps.cached())
+        given = replace(
+            self._planner.compaction_input(name), summarizer_card=card, cached=self._deps.cached()
+        )
         checked = None
         if invoke is not None:
             checked = CheckedModel.of(invoke, engine, replace(given, history=base), self._deps.count)
@@ -171,7 +173,7 @@ async def prepare_with(
     result = await engine.compact(given, replace(request, force=True), deps)
     if isinstance(result, NoOp) or result.summary_source != "model":
         return None
-    return PreparedCompaction(engine=engine.name, result=result, n_entries=len(given.history))
+    return PreparedCompaction(engine=engine.name, result=result, head=given.history.head)
 
 
 def bring_up_to_date(
@@ -190,7 +192,10 @@ def bring_up_to_date(
     """
     result = made.result
     if engine.commits_view:
-        entries = (*result.view.entries, *given.history[made.n_entries :])
+        ids = given.history.node_ids
+        if made.head not in ids:
+            return None
+        entries = (*result.view.entries, *given.history[ids.index(made.head) + 1 :])
         view = replace(result.view, entries=entries)
         later = replace(given, history=History(entries), context_tokens=0)
     else:

@@ -25,10 +25,13 @@ from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import PlanChanged
 from sidecar.conductor.files import SessionFiles
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools
+from sidecar.conductor.prompt_context import PromptContext
 from sidecar.conductor.records import from_record
 from sidecar.conductor.rule_files import RuleFiles
+from sidecar.conductor.session_editor import SessionEditor
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
@@ -50,8 +53,9 @@ def make_tools(
     meter: ContextMeter,
     guard: Callable[[], CallGuard | None],
     server_tools: Callable[[], Sequence[Tool]],
-) -> SessionTools:
-    """Return the session's tools; each of their calls is given the session's surroundings.
+    history: HistoryWriter,
+) -> tuple[SessionTools, PromptContext]:
+    """Return the session's tools, with its surroundings for each call, and the context of its prompts.
 
     *guard* returns the judge of the calls, None while there is none; *server_tools* the tools of the servers.
     """
@@ -71,6 +75,7 @@ def make_tools(
         meta.set_todo(entries)
         events.emit(PlanChanged(meta.plan_items()))
 
+    editor = SessionEditor(meta.info.sid, host.editors, roots)
     home = None if meta.info.ephemeral else deps.home
     outputs = None if home is None else output_folder(home, meta.info.sid)
 
@@ -100,9 +105,18 @@ def make_tools(
             background=background,
             checkpoints=deps.checkpoints or checkpoints.of_call(call_id),
             guard=guard(),
+            problems=editor,
             run_subagent=None if deps.run_subagent is None else run_subagent,
         )
 
     tools = deps.toolbox(make_context, events.on_tool)
     tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
-    return tools
+    prompts = PromptContext(
+        editor,
+        history,
+        tools,
+        make_context=make_context,
+        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
+        emit=events.emit,
+    )
+    return tools, prompts

@@ -192,7 +192,7 @@ def wire_session(
         clock_ms=deps.clock_ms,
     )
     background = BackgroundCommands()
-    tools = make_tools(
+    tools, prompt_context = make_tools(
         meta,
         deps,
         roots,
@@ -207,6 +207,7 @@ def wire_session(
         meter=meter,
         guard=lambda: guard if extensions.found.hooks else None,
         server_tools=lambda: servers.tools,
+        history=history,
     )
     guard = HookGuard(lambda: extensions.hooks)
 
@@ -351,6 +352,7 @@ def wire_session(
         run_command=commands.run,
         extensions=extensions,
         options=options,
+        context=prompt_context,
         take_news=lambda: background.take_news() if background.news else "",
     )
     prompts = Prompts(

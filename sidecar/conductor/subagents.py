@@ -26,6 +26,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
 from sidecar.conductor.log import EventLog
@@ -157,6 +158,9 @@ class _Watched:
 
 class NoClients:
     """The host of a session that no client knows."""
+
+    def __init__(self) -> None:
+        self.editors = Editors({})
 
     def terminal(self, sid: str) -> RunInTerminal | None:
         """Return no terminal."""

@@ -19,7 +19,7 @@ from sidecar._internal.errors import SidecarError, log_fault
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
-from sidecar.conductor.content import SlashCommand, prompt_title, turn_content, turn_text
+from sidecar.conductor.content import SlashCommand, prompt_text, prompt_title, turn_content, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound
@@ -27,6 +27,7 @@ from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, User
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.left_branch import branch_entry
 from sidecar.conductor.options import Options
+from sidecar.conductor.prompt_context import PromptContext
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.session_agent import SessionAgent
@@ -144,6 +145,7 @@ class TurnRunner:
         extensions: SessionExtensions,
         options: Options,
         take_news: Callable[[], str],
+        context: PromptContext,
     ) -> None:
         """*run_command* runs a command until its token fires; *take_news* returns lines for the model."""
         self._meta = meta
@@ -159,6 +161,7 @@ class TurnRunner:
         self._extensions = extensions
         self._options = options
         self._take_news = take_news
+        self._context = context
         self._stop = CancelToken()
         self.is_ending = False
 
@@ -241,12 +244,19 @@ class TurnRunner:
 
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
         """Return the end of the agent's run, None when it was stopped before it began."""
-        await self._answerer.make_room(job.turn, lambda: resolve(job.entered, None))
+        context, in_front = self._context, tuple[Entry, ...]()
+        if "@" in prompt_text(job.turn.blocks):
+            in_front = await context.read_mentions(job.turn)
+        entering = [block for entry in in_front for block in entry.turn.blocks] if in_front else []
+        prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
+        await self._answerer.make_room(prompt, lambda: resolve(job.entered, None))
         if self._notices.pending:
             self._notices.emit_pending()
         if self._stop.cancelled:
             return None
-        node = await self._store_prompt(job)
+        if context.editors or context.offers_tool:  # after a compaction, which drops the earlier notes
+            in_front = (*in_front, *await context.describe_editor())
+        node = await self._store_prompt(job, in_front)
         resolve(job.entered, node)
         self._events.emit(UserMessage(node, job.content, job.author))
         snapshot = await self._answerer.answer(self._stop, job.max_model_calls)
@@ -264,10 +274,10 @@ class TurnRunner:
         again = await self._answerer.answer_after_overflow(self._stop)
         return again if again is not None or self._was_stopped() else snapshot
 
-    async def _store_prompt(self, job: PromptJob) -> str | None:
+    async def _store_prompt(self, job: PromptJob, in_front: tuple[Entry, ...]) -> str | None:
         """Store the prompt before it is answered, the first one together with the session's record.
 
-        The digest of a branch that was left stands in front of it.
+        The digest of a branch that was left stands in front of it, and then the entries *in_front*.
         """
         news = self._take_news()
         # Not in the events: a client shows the prompt as it was typed.
@@ -277,12 +287,12 @@ class TurnRunner:
             self._meta.info.left_branch,
         )
         if len(self._history.current) and not left:
-            return await self._history.append(prompt)
+            return await self._history.append(*in_front, prompt)
         title = self._meta.info.title or prompt_title(job.turn.blocks)
         self._meta.amend(partial(replace, title=title, left_branch="", left_head=None))
         async with self._history.transaction():
             await self._meta.store()
-            return await self._history.append(*([branch_entry(left)] if left else []), prompt)
+            return await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""

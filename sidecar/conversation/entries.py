@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias
 
 from sidecar.llmgateway.contract import AssistantTurn, ToolTurn, Turn
 
-EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file", "branch", "shell"]
-"""A prompt, an answer, tool results, the summary that a compaction wrote, a restored file, the digest of a
-branch that the user left, or a command that the user ran, with its output.
+EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file", "branch", "shell", "note"]
+"""A prompt, an answer, tool results, the summary that a compaction wrote, a file that was restored or
+mentioned, the digest of a branch that the user left, a command that the user ran, with its output, or a note
+of the host, such as the state of the user's editor. A compaction drops notes before anything else.
 
 These are the names on the wire as well. A new kind is added here and in the protocol's node values.
 """

@@ -117,6 +117,10 @@ class History(AppendOnlySeq[Entry]):
         longer.turns = self.turns.extended(map(attrgetter("turn"), added))
         return longer
 
+    def with_entries(self, entries: Iterable[Entry]) -> History:
+        """Return a history of *entries*, some of this one."""
+        return History(entries, self._archive)
+
     def node_at(self, index: int) -> str | None:
         """Return the node of the entry at *index*, None behind the end."""
         return self[index].node_id if index < len(self) else None

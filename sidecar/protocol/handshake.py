@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:90a4dd362a0f989a0d511860e83e2f3d346f3520d50b0ca059e9180c2f64cd61"
+SCHEMA_HASH: Final = "sha256:537d8fc70aaf79ae8d71e3fea4ec8d94bd7e7c9e47346ce38a3ffe84ba780089"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -173,7 +173,7 @@ def claude_lines(info: SessionInfo, part: ExportPart) -> Iterator[_Line]:
             },
         }
     else:
-        is_host = {"isMeta": True} if entry.kind == "file" else {}
+        is_host = {"isMeta": True} if entry.kind in ("file", "note") else {}
         yield {"type": "user", **is_host, "message": {"role": "user", "content": content}}
 
 
@@ -243,7 +243,10 @@ def codex_items(entry: Entry) -> Iterator[_Line]:
         match block:
             case TextBlock(text=text):
                 content.append(
-                    {"type": kind, "text": f"<user_action>\n{text}" if entry.kind == "file" else text}
+                    {
+                        "type": kind,
+                        "text": f"<user_action>\n{text}" if entry.kind in ("file", "note") else text,
+                    }
                 )
             case CommandBlock(command=command, args=arguments):
                 content.append({"type": kind, "text": " ".join((f"/{command}", *(arguments or ())))})

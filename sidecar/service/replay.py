@@ -135,7 +135,7 @@ def replay_timeline(
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif graph.entries[part.id].kind not in ("file", "branch"):
+        elif graph.entries[part.id].kind not in ("file", "branch", "note"):
             for payload in _payloads(part.turn, part.id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 
@@ -143,7 +143,7 @@ def replay_timeline(
 def replay_events(sid: str, entries: Sequence[Entry], describe: Describe) -> Iterator[Event]:
     """Yield the events of *entries*."""
     calls: dict[str, ToolActivity] = {}
-    for entry in entries:
+    for entry in (each for each in entries if each.kind != "note"):
         for payload in _payloads(entry.turn, entry.node_id, calls, describe):
             yield Event(sid, 0, 0, payload)
 

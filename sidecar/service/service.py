@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
-from sidecar.conductor.editor_context import EditorContext
+from sidecar.conductor.editor_context import EditorState
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
@@ -153,13 +153,13 @@ class Connection:
         return self.sink.trace_call(method, params, lambda: self._answer(method, params))
 
     @property
-    def editor(self) -> EditorContext:
+    def editor(self) -> EditorState:
         """The state of the client's editor."""
-        return self.hub.audience.editor_of(self)
+        return self.hub.editors.state_of(self.client_id)
 
     def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
         """Take in a report of the client's editor. Raises InvalidInput."""
-        self.editor.report(read_report(params, encoding))
+        self.hub.editors.report(self.client_id, read_report(params, encoding))
 
     def close(self) -> None:
         """Remove the client, which is gone."""

@@ -11,6 +11,7 @@ import pytest
 from fake_client import FakeClient
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.contract import PermissionAnswer
+from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import PermissionMode, Policy
@@ -35,6 +36,8 @@ ASK = question("make")
 
 class Host:
     """A hub with nothing but clients; those whose name begins with "observer" only listen."""
+
+    editors = Editors({})
 
     def __init__(self, clients: Sequence[FakeClient]) -> None:
         self.clients = clients

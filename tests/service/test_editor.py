@@ -11,6 +11,7 @@ import pytest
 
 from faces import FACES, FaceClient
 from sidecar.conductor.editor_context import MAX_DIAGNOSTICS, MAX_IN_FILE, MAX_TABS, EditorState
+from sidecar.llmgateway.scripted import Say
 
 pytestmark = pytest.mark.parametrize("face", FACES)
 
@@ -42,7 +43,7 @@ class Editor:
     @property
     def state(self) -> EditorState:
         (connection,) = self.desk.daemon.service.connections
-        state: EditorState = connection.editor.state
+        state: EditorState = connection.editor
         return state
 
     def uri(self, name: str) -> str:
@@ -56,7 +57,7 @@ class Editor:
 
 @pytest.fixture
 async def editor(face: str, make_desk: Any) -> Editor:
-    return await Editor(face, make_desk([[{"text": "done"}]], repeat=True)).open()
+    return await Editor(face, make_desk([[Say("done")]], repeat=True)).open()
 
 
 async def test_a_report_changes_only_the_members_that_it_has(editor: Editor) -> None:
@@ -119,8 +120,9 @@ async def test_ten_thousand_reports_cost_a_bounded_time_and_memory(editor: Edito
         return perf_counter() - began
 
     assert await flood(10_000) < 20
-    assert len(connection.editor.state.diagnostics) <= MAX_DIAGNOSTICS // len(body)
-    assert connection.editor.n_taken_in < 1_000
+    assert len(connection.editor.diagnostics) <= MAX_DIAGNOSTICS // len(body)
+    editors = connection.hub.editors
+    assert editors.reported[connection.client_id].n_taken_in < 1_000
     tracemalloc.start()
     try:
         await flood(1_000)

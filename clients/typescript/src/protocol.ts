@@ -401,7 +401,7 @@ export interface EditorDiagnostic {
   source?: string;
 }
 
-/** The file that the user looks at. `selections` has the main one first; an empty range is a cursor. `selectedText` is needed only where the daemon cannot read the text itself, as in a file that was never saved and is not open over `textDocument/didOpen`. */
+/** The file that the user looks at. `selections` has the main one first; an empty range is a cursor. `selectedText` is needed only for a text that the daemon cannot read, such as a file that was never saved. */
 export interface EditorFile {
   uri: string;
   languageId?: string;
@@ -1357,7 +1357,7 @@ export interface TraceSetResult {
 export interface TreeNode {
   id: string;
   parent: string | null;
-  kind: "user" | "assistant" | "tool" | "summary" | "file" | "branch" | "shell";
+  kind: "user" | "assistant" | "tool" | "summary" | "file" | "branch" | "shell" | "note";
   tokens: number;
   at: number;
 }

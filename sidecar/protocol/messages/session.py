@@ -233,7 +233,7 @@ class TreeNode:
 
     id: str
     parent: str | None
-    kind: Literal["user", "assistant", "tool", "summary", "file", "branch", "shell"]
+    kind: Literal["user", "assistant", "tool", "summary", "file", "branch", "shell", "note"]
     tokens: int
     at: int
 

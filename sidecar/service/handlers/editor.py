@@ -55,7 +55,7 @@ async def complete(connection: Connection, params: m.CompleteParams) -> m.Comple
         session,
         folder=folder,
         indexes=connection.hub.audience.path_indexes,
-        editor=connection.editor.state,
+        editor=connection.editor,
         limit=max(1, min(params.limit, _MAX_LIMIT)),
     )
     return m.CompleteResult(items, is_incomplete)

@@ -1,0 +1,153 @@
+"""The problems of the editor: a tool while a client provides them, and new errors behind an edit."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from faces import FACES, FaceClient
+from sidecar.conductor import session_editor
+from sidecar.llmgateway.contract import ToolResultBlock
+from sidecar.llmgateway.scripted import Call, Say
+
+pytestmark = pytest.mark.parametrize("face", FACES)
+
+
+def problem(line: int, message: str, severity: int = 1) -> dict[str, Any]:
+    place = {"line": line, "character": 0}
+    found = {"range": {"start": place, "end": place}, "message": message, "severity": severity}
+    return {**found, "source": "mypy", "code": "attr-defined"}
+
+
+class Bench:
+    """A session in which edits need no consent, and whose model plays a script."""
+
+    def __init__(self, face: str, desk: Any) -> None:
+        self.client = FaceClient(face, desk.daemon)
+        self.desk = desk
+        self.folder: Path = desk.folder
+        self.sid = ""
+
+    async def open(self) -> Bench:
+        self.sid = await self.client.open(self.folder, "scripted-1")
+        option = {"sid": self.sid, "configId": "permissions", "value": "allowEdits"}
+        await self.client.call("sidecar/session/setConfigOption", option)
+        return self
+
+    @property
+    def session(self) -> Any:
+        return self.desk.daemon.service.hub.session(self.sid)
+
+    def report(self, name: str, *problems: dict[str, Any]) -> None:
+        found = {"uri": (self.folder / name).as_uri(), "diagnostics": list(problems)}
+        self.client.notify("sidecar/editor/context", {"diagnostics": [found]})
+
+    async def report_after_change(self, name: str, *problems: dict[str, Any]) -> None:
+        """Report the problems of *name* once a tool has changed a file, as a language server would."""
+        finished = asyncio.Event()
+
+        def look(log: Any) -> None:
+            if any(event.data.kind == "toolFinished" for event in log.after(0)):
+                finished.set()
+
+        dispose = self.session.log.follow(look)
+        await finished.wait()
+        dispose()
+        self.report(name, *problems)
+
+    def results(self) -> list[str]:
+        blocks = (block for entry in self.session.history.current for block in entry.turn.blocks)
+        return [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
+
+    def tools(self) -> set[str]:
+        return {tool.name for tool in self.desk.model.calls[-1].conversation.tools}
+
+
+WRITE = [Call("write", {"path": "a.py", "content": "x = y\n"})]
+
+
+async def test_the_tool_is_on_offer_while_a_client_provides_diagnostics(face: str, make_desk: Any) -> None:
+    listing = [Call("diagnostics", {})]
+    bench = await Bench(face, make_desk([[Say("one")], listing, [Say("two")], [Say("three")]])).open()
+    await bench.client.prompt(bench.sid, "one")
+    assert "diagnostics" not in bench.tools()
+    other = bench.desk.client()
+    other.connection.report_editor({"diagnostics": []}, "utf-16")
+    bench.report("a.py", problem(4, "warned", 2), problem(2, "broken"), problem(0, "a hint", 4))
+    await bench.client.prompt(bench.sid, "two")
+    assert "diagnostics" in bench.tools()
+    assert bench.results() == [
+        "a.py:3: error: broken (mypy attr-defined)\na.py:5: warning: warned (mypy attr-defined)"
+    ]
+    (connection,) = [each for each in bench.desk.daemon.service.connections if each is not other.connection]
+    other.connection.close()
+    connection.hub.audience.leave(connection)
+    await bench.client.prompt(bench.sid, "three")
+    assert "diagnostics" not in bench.tools()
+
+
+async def test_new_errors_come_back_with_the_result_of_the_edit(face: str, make_desk: Any) -> None:
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
+    bench.report("a.py", problem(7, "old error"))
+    telling = asyncio.ensure_future(
+        bench.report_after_change("a.py", problem(8, "old error"), problem(0, "y is not defined"))
+    )
+    await bench.client.prompt(bench.sid, "write it")
+    await telling
+    (result,) = bench.results()
+    assert result.endswith(
+        "[the editor shows new errors after this change]\na.py:1: error: y is not defined (mypy attr-defined)"
+    )
+
+
+async def test_an_edit_without_new_errors_adds_nothing(face: str, make_desk: Any) -> None:
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
+    bench.report("a.py", problem(7, "old error"))
+    telling = asyncio.ensure_future(bench.report_after_change("a.py", problem(1, "slow", 2)))
+    await bench.client.prompt(bench.sid, "write it")
+    await telling
+    assert "new errors" not in bench.results()[0]
+
+
+async def test_nothing_waits_where_no_client_provides_diagnostics(
+    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_editor, "WAIT_S", 3_600.0)
+    bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
+    bench.client.notify("sidecar/editor/context", {"tabs": [{"uri": (bench.folder / "a.py").as_uri()}]})
+    began = perf_counter()
+    await bench.client.prompt(bench.sid, "write it")
+    assert perf_counter() - began < 60
+
+
+async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
+    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = [[Call("write", {"path": f"f{n}.py", "content": "x\n"})] for n in range(4)]
+    bench = await Bench(face, make_desk([*writes, [Say("done")]])).open()
+    bench.client.notify("sidecar/editor/context", {"diagnostics": []})
+    monkeypatch.setattr(session_editor, "WAIT_S", 0.01)
+    bench.session.log.follow(
+        lambda log: (
+            monkeypatch.setattr(session_editor, "WAIT_S", 3_600.0)
+            if sum(event.data.kind == "toolStarted" for event in log.after(0)) == 4
+            else None
+        )
+    )
+    await bench.client.prompt(bench.sid, "write them")
+    assert len(bench.results()) == 4
+
+
+async def test_a_push_of_the_language_server_protocol_counts_as_a_report(face: str, make_desk: Any) -> None:
+    bench = await Bench(face, make_desk([[Say("done")]])).open()
+    uri = (bench.folder / "a.py").as_uri()
+    bench.client.client.notify(
+        "textDocument/publishDiagnostics", {"uri": uri, "diagnostics": [problem(0, "pushed")]}
+    )
+    await bench.client.call("sidecar/status", {})
+    (connection,) = bench.desk.daemon.service.connections
+    assert connection.editor.has_diagnostics == (face == "lsp")
