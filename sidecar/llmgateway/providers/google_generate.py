@@ -1,4 +1,8 @@
-"""Google's generate format over the ``google-genai`` SDK.
+"""Google's generate format, over the HTTP client that comes with the ``google-genai`` SDK.
+
+The SDK builds a typed model of each message and each chunk, of which little is read, and leaves its responses
+open when a stream fails. So requests are bytes from here on, and events are parsed as elsewhere. With Google
+Cloud, where there is no key, its library for credentials is used.
 
 A thought signature goes back on the part on which it came: that of a call stands before the call, that of
 text behind the text. A call of another model gets the signature that Google names for that case.
@@ -6,16 +10,21 @@ text behind the text. A call of another model gets the signature that Google nam
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+import msgspec
+
+from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -29,26 +38,33 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
-from sidecar.llmgateway.providers.assembly import Assembly, Emissions
+from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
+from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError, decode
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     GOOGLE_MARK,
     encodable,
     encodable_json,
     json_text,
+    token_count,
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
-    from google.genai import Client
-    from google.genai.types import GenerateContentResponse, Part
+    from google.auth.credentials import Credentials
+    from httpx2 import AsyncClient
 
+_HOST: Final = "https://generativelanguage.googleapis.com"
+_VERSION: Final = "v1"
+_CLOUD_VERSION: Final = "v1beta1"
+_CLOUD_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
+_URL_SAFE: Final = str.maketrans("-_", "+/")
 _OF_TEXT: Final = "text:"
-_FOREIGN: Final = b"skip_thought_signature_validator"
+_FOREIGN: Final = base64.b64encode(b"skip_thought_signature_validator").decode()
 _STOPS: Final[Mapping[str, StopReason]] = {
     "STOP": "complete",
     "MAX_TOKENS": "max_output",
@@ -66,6 +82,25 @@ _LEVELS: Final[Mapping[ThinkingLevel, str]] = {"off": "LOW", "low": "LOW", "medi
 _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 24_576}
 
 
+@dataclass(frozen=True, slots=True)
+class GoogleClient:
+    """The HTTP client, the address *models* before the name of a model, and *credentials* where no key is."""
+
+    http: AsyncClient
+    models: str
+    credentials: Credentials | None = None
+
+    async def headers(self) -> dict[str, str]:
+        """Return the headers of a call; credentials are refreshed in a thread when they have expired."""
+        if self.credentials is None:
+            return {}
+        if not self.credentials.valid:
+            from google.auth.transport.requests import Request
+
+            await asyncio.to_thread(self.credentials.refresh, Request())
+        return {"Authorization": f"Bearer {self.credentials.token}"}
+
+
 class GoogleGenerate:
     """The adapter."""
 
@@ -74,75 +109,67 @@ class GoogleGenerate:
         image_types=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
     )
 
-    def connect(self, endpoint: Endpoint) -> SdkClient[Client]:
-        """Return the SDK's client; without a key of ours it looks for credentials of its own."""
-        # Imported here, in the thread that connects: it takes most of a second.
-        from google.genai import Client, types
+    def connect(self, endpoint: Endpoint) -> SdkClient[GoogleClient]:
+        """Return an HTTP client; without a key of ours Google Cloud's own credentials are looked for."""
+        # Imported here, in the thread that connects: it takes tenths of a second.
+        from httpx2 import AsyncClient, Timeout
 
-        async def remember(response: _Response) -> None:
-            opened = _OPENED.get()
-            if opened is not None:
-                opened.append(response)
-
-        http = types.HttpOptions(
-            base_url=endpoint.base_url,
-            timeout=int(endpoint.idle_timeout_s * 1000),
-            retry_options=types.HttpRetryOptions(attempts=1),
-            async_client_args={
-                "event_hooks": {"response": [remember]},
-                "mounts": direct_mounts(endpoint.base_url),
-            },
+        key, is_cloud = endpoint.key, (read_raw("GOOGLE_GENAI_USE_VERTEXAI") or "").lower() in ("1", "true")
+        if key is None and not is_cloud:
+            raise endpoint.missing_key_error()
+        credentials, models = None, f"{endpoint.base_url or _HOST}/{_VERSION}/models/"
+        if is_cloud:
+            credentials, models = find_cloud(endpoint)
+        http = AsyncClient(
+            headers={"Content-Type": "application/json"} | ({"x-goog-api-key": key.value} if key else {}),
+            timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
+            mounts=direct_mounts(endpoint.base_url),
         )
-        try:
-            key = endpoint.key.value if endpoint.key is not None else None
-            client = Client(api_key=key, http_options=http)
-        except ValueError:
-            raise endpoint.missing_key_error() from None
-        # Both build their types when first used.
-        types.GenerateContentConfig(tools=[], system_instruction="")
-        types.GenerateContentResponse.model_validate({"candidates": [{"content": {"parts": [{"text": ""}]}}]})
-        return SdkClient(client, client.aio.aclose)
+        return SdkClient(GoogleClient(http, models, credentials), http.aclose)
 
     def request(self, call: ModelCall) -> SdkArguments:
-        """Return the arguments of ``models.generate_content_stream``."""
+        """Return the body of a request, and the name of the model beside it."""
         conversation, options, model = call.conversation, call.options, call.card.wire_id
-        config: dict[str, Any] = {
-            **call.sampling_arguments(),
-            "max_output_tokens": options.max_output_tokens,
-            "automatic_function_calling": {"disable": True},
+        knobs: SdkArguments = {
+            "temperature": options.temperature,
+            "topP": options.top_p,
+            "maxOutputTokens": options.max_output_tokens,
         }
+        if options.thinking and call.card.reasoning:
+            knobs["thinkingConfig"] = thinking_config(model, options.thinking, options.max_output_tokens)
+        contents = list(google_contents(conversation.turns, call.memo))
+        request: SdkArguments = {"model": model, "contents": contents}
         if conversation.system:
-            config["system_instruction"] = encodable(conversation.system)
+            request["systemInstruction"] = {
+                "role": "user",
+                "parts": [{"text": encodable(conversation.system)}],
+            }
         if conversation.tools:
             declared = [
-                {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters_json_schema": tool.parameters,
-                }
+                {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.parameters}
                 for tool in conversation.tools
             ]
-            config["tools"] = [{"function_declarations": declared}]
+            request["tools"] = [{"functionDeclarations": declared}]
             if options.tool_choice:
                 mode = _MODES[options.tool_choice]
-                config["tool_config"] = {"function_calling_config": {"mode": mode}}
-        if options.thinking and call.card.reasoning:
-            config["thinking_config"] = thinking_config(model, options.thinking, options.max_output_tokens)
-        set_knobs = {name: value for name, value in config.items() if value is not None}
-        return {"model": model, "contents": list(google_contents(conversation.turns)), "config": set_knobs}
+                request["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+        set_knobs = {name: value for name, value in knobs.items() if value is not None}
+        return request | ({"generationConfig": set_knobs} if set_knobs else {})
 
     @asynccontextmanager
     async def open(
-        self, client: Client, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[GenerateContentResponse]]:
+        self, client: GoogleClient, request: SdkArguments
+    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one answer."""
-        opened: list[_Response] = []
-        _OPENED.set(opened)
-        try:
-            yield await client.aio.models.generate_content_stream(**request)
-        finally:
-            for response in opened:
-                await response.aclose()
+        body = {name: value for name, value in request.items() if name != "model"}
+        name = str(request["model"]).removeprefix("models/")
+        url = f"{client.models}{name}:streamGenerateContent?alt=sse"
+        content, headers = msgspec.json.encode(body), await client.headers()
+        async with client.http.stream("POST", url, content=content, headers=headers) as response:
+            if response.status_code >= 400:
+                text = (await response.aread()).decode("utf-8", "replace")
+                raise ReportedFailureError(read_refusal(text, response.status_code, dict(response.headers)))
+            yield EventBody(response).events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -150,28 +177,55 @@ class GoogleGenerate:
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Google's report in *error*."""
-        from google.genai import errors
+        return error.failure if isinstance(error, ReportedFailureError) else None
 
-        if not isinstance(error, errors.APIError):
-            return None
-        message, details = error.message or str(error.details), str(error.details)
+
+def find_cloud(endpoint: Endpoint) -> tuple[Credentials | None, str]:
+    """Return the user's credentials for Google Cloud, None with a key, and the address of its models.
+
+    Raises:
+        GatewayError: ``auth``, when there are no credentials.
+    """
+    publisher = "publishers/google/models/"
+    location = read_raw("GOOGLE_CLOUD_LOCATION") or "global"
+    host = "aiplatform.googleapis.com" if location == "global" else f"{location}-aiplatform.googleapis.com"
+    base = f"{endpoint.base_url or f'https://{host}'}/{_CLOUD_VERSION}"
+    if endpoint.key is not None:
+        return None, f"{base}/{publisher}"
+    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        credentials, project = google.auth.default(scopes=[_CLOUD_SCOPE])
+    except DefaultCredentialsError:
+        raise endpoint.missing_key_error() from None
+    project = read_raw("GOOGLE_CLOUD_PROJECT") or project
+    return credentials, f"{base}/projects/{project}/locations/{location}/{publisher}"
+
+
+def read_refusal(text: str, status: int, headers: Mapping[str, str]) -> ProviderFailure:
+    """Return the report in *text*, the body of a refusal: an error, a list with one, or anything else.
+
+    >>> read_refusal('{"error": {"message": "API key not valid"}}', 400, {}).status
+    401
+    """
+    try:
+        body = decode(text.encode())
+    except ValueError:
+        body = None
+    body = body[0] if isinstance(body, list) and body else body
+    error = body.get("error") if isinstance(body, dict) else None
+    error = error if isinstance(error, dict) else {}
+    message = str(error.get("message") or text.strip() or f"status {status}")
+    pause = re.search(r'"retryDelay": *"([\d.]+)s"', text)
+    return ProviderFailure(
+        message,
         # A wrong key is a bad request here.
-        status = 401 if "API key" in message and error.code == 400 else error.code
-        headers = getattr(error.response, "headers", None) or {}
-        pause = re.search(r"'retryDelay': '([\d.]+)s'", details)
-        pause_ms = int(float(pause[1]) * 1000) if pause else None
-        return ProviderFailure(
-            message, status, code=error.status or "", headers=dict(headers), retry_after_ms=pause_ms
-        )
-
-
-class _Response(Protocol):
-    async def aclose(self) -> None: ...
-
-
-_OPENED: Final[ContextVar[list[_Response] | None]] = ContextVar("opened", default=None)
-"""The HTTP responses of the running call. The SDK offers no way to close them, and leaves them open when the
-stream fails."""
+        401 if "API key" in message and status == 400 else status,
+        code=str(error.get("status") or ""),
+        headers=headers,
+        retry_after_ms=int(float(pause[1]) * 1000) if pause else None,
+    )
 
 
 class _Reader:
@@ -180,22 +234,24 @@ class _Reader:
         self.is_complete = False
         self._n_calls = 0
 
-    def read(self, chunk: GenerateContentResponse) -> Emissions:
-        if (usage := chunk.usage_metadata) is not None:
+    def read(self, chunk: dict[str, Any]) -> Emissions:
+        if (usage := chunk.get("usageMetadata")) is not None:
+            thought = usage.get("thoughtsTokenCount")
             self.assembly.usage = usage_of(
-                (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-                (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
-                cache_read=usage.cached_content_token_count,
+                token_count(usage.get("promptTokenCount"))
+                + token_count(usage.get("toolUsePromptTokenCount")),
+                token_count(usage.get("candidatesTokenCount")) + token_count(thought),
+                cache_read=usage.get("cachedContentTokenCount"),
+                reasoning=thought,
             )
-        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
+        if (chunk.get("promptFeedback") or {}).get("blockReason"):
             self.is_complete, self.assembly.stop = True, "refusal"
-        if not chunk.candidates:
+        candidates = chunk.get("candidates")
+        if not candidates:
             return ()
-        candidate = chunk.candidates[0]
-        parts = candidate.content.parts if candidate.content is not None else None
+        parts = (candidates[0].get("content") or {}).get("parts")
         emissions = [emission for part in parts or () for emission in self._part(part)]
-        if candidate.finish_reason is not None:
-            reason = str(getattr(candidate.finish_reason, "value", candidate.finish_reason))
+        if reason := candidates[0].get("finishReason"):
             if reason in _BROKEN:
                 message = f"google's model made a call that cannot be read ({reason})"
                 raise GatewayError("parse", message, provider="google", retryable=True)
@@ -203,18 +259,21 @@ class _Reader:
             self.assembly.stop = _STOPS.get(reason, "error")
         return emissions
 
-    def _part(self, part: Part) -> Emissions:
-        signature = base64.b64encode(part.thought_signature).decode() if part.thought_signature else None
-        if part.function_call is not None:
+    def _part(self, part: dict[str, Any]) -> Emissions:
+        signature = part.get("thoughtSignature")
+        if (call := part.get("functionCall")) is not None:
             if signature:
                 self.assembly.sign(f"{GOOGLE_MARK}{signature}")
-            call = part.function_call
+            arguments = call.get("args")
+            if not isinstance(arguments, dict | None):
+                raise MalformedAnswerError("the arguments of a tool call are not an object")
             self._n_calls += 1
             key = self._n_calls
-            opened = self.assembly.open_call(key, call.id or f"call_{uuid4().hex[:16]}", call.name)
-            return (*opened, *self.assembly.add_arguments(key, json_text(call.args or {})))
-        text = part.text or ""
-        emissions = self.assembly.add_thinking(text) if part.thought else self.assembly.add_text(text)
+            call_id = call.get("id") or f"call_{uuid4().hex[:16]}"
+            opened = self.assembly.open_call(key, call_id, call.get("name"))
+            return (*opened, *self.assembly.add_arguments(key, json_text(arguments or {})))
+        text = part.get("text")
+        emissions = self.assembly.add_thinking(text) if part.get("thought") else self.assembly.add_text(text)
         if signature:
             self.assembly.sign(f"{GOOGLE_MARK}{_OF_TEXT}{signature}")
         return emissions
@@ -228,65 +287,75 @@ def thinking_config(model: str, level: ThinkingLevel, max_tokens: int | None = N
         level: how far it is to think.
         max_tokens: the limit of the whole answer, in which a budget must leave room; None for none.
 
-    >>> thinking_config("gemini-2.5-pro", "off"), thinking_config("gemini-3-pro", "max")["thinking_level"]
-    ({'include_thoughts': False, 'thinking_budget': 128}, 'HIGH')
+    >>> thinking_config("gemini-2.5-pro", "off"), thinking_config("gemini-3-pro", "max")["thinkingLevel"]
+    ({'includeThoughts': False, 'thinkingBudget': 128}, 'HIGH')
     """
-    shown = {"include_thoughts": level != "off"}
+    shown = {"includeThoughts": level != "off"}
     if "gemini-2.5" in model:
         least = 128 if "pro" in model else 0
         budget = _BUDGETS.get(level, least)
         return shown | {
-            "thinking_budget": max(least, min(budget, max_tokens * 5 // 8) if max_tokens else budget)
+            "thinkingBudget": max(least, min(budget, max_tokens * 5 // 8) if max_tokens else budget)
         }
-    return shown | {"thinking_level": _LEVELS.get(level, "HIGH")}
+    return shown | {"thinkingLevel": _LEVELS.get(level, "HIGH")}
 
 
-def google_contents(turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
-    """Yield contents of alternating roles."""
-    names = {
-        block.id: block.name for turn in turns for block in turn.blocks if isinstance(block, ToolCallBlock)
-    }
+def google_contents(turns: Sequence[Turn], memo: TurnMemo | None = None) -> Iterator[dict[str, Any]]:
+    """Yield contents of alternating roles; *memo* has the parts of earlier calls."""
+    memo = memo or TurnMemo()
+    names: dict[str, str] = {}
     for is_model, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
-        blocks = [block for turn in group for block in turn.blocks]
-        parts = list(model_parts(blocks)) if is_model else []
-        for block in blocks if not is_model else ():
-            match block:
-                case TextBlock(text=text):
-                    parts.append({"text": text})
-                case ImageBlock(media_type=media_type, data_base64=data):
-                    image = {"mime_type": media_type, "data": base64.b64decode(data)}
-                    parts.append({"inline_data": image})
-                case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
-                    name = names.get(call_id, "unknown")
-                    response = {"error" if is_error else "output": encodable_json(output)}
-                    result = {"id": call_id, "name": name, "response": response}
-                    parts.append({"function_response": result})
-                case _:
-                    continue
+        parts: list[dict[str, Any]] = []
+        for turn in group:
+            if is_model:
+                names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCallBlock)}
+            make = partial(model_parts, turn.blocks) if is_model else partial(user_parts, turn.blocks, names)
+            parts += memo.get(turn, None, make)
         if parts:
             yield {"role": "model" if is_model else "user", "parts": parts}
 
 
-def model_parts(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
-    """Yield the parts of an answer, each signature on the part on which it came."""
-    waiting: bytes | None = None
+def user_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the parts of a prompt or of results; *names* has the tool of each call before them."""
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        match block:
+            case TextBlock(text=text):
+                parts.append({"text": text})
+            case ImageBlock(media_type=media_type, data_base64=data):
+                parts.append({"inlineData": {"mimeType": media_type, "data": data}})
+            case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
+                response = {"error" if is_error else "output": encodable_json(output)}
+                result = {"id": call_id, "name": names.get(call_id, "unknown"), "response": response}
+                parts.append({"functionResponse": result})
+            case _:
+                continue
+    return parts
+
+
+def model_parts(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """Return the parts of an answer, each signature on the part on which it came."""
+    parts: list[dict[str, Any]] = []
+    waiting: str | None = None
     needs_signature = True
     for block in blocks:
         match block:
             case TextBlock(text=text):
-                yield {"text": text}
+                parts.append({"text": text})
             case ThinkingBlock(signature=signature) if signed := without_mark(signature, GOOGLE_MARK):
                 of_text = signed.startswith(_OF_TEXT)
+                proof: str | None = signed.removeprefix(_OF_TEXT)
                 try:
-                    proof = base64.b64decode(signed.removeprefix(_OF_TEXT), validate=True)
+                    base64.b64decode(str(proof).translate(_URL_SAFE), validate=True)
                 except binascii.Error:
-                    proof = b""
+                    proof = None
                 if of_text and proof:
-                    yield {"text": "", "thought_signature": proof}
-                waiting = None if of_text else proof or None
+                    parts.append({"text": "", "thoughtSignature": proof})
+                waiting = None if of_text else proof
             case ToolCallBlock(id=call_id, name=name, input=value):
-                part: dict[str, Any] = {"function_call": {"id": call_id, "name": name, "args": value}}
+                part: dict[str, Any] = {"functionCall": {"id": call_id, "name": name, "args": value}}
                 if waiting or needs_signature:
-                    part["thought_signature"] = waiting or _FOREIGN
+                    part["thoughtSignature"] = waiting or _FOREIGN
                 waiting, needs_signature = None, False
-                yield part
+                parts.append(part)
+    return parts

@@ -12,10 +12,20 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, Said
-from sidecar.llmgateway.contract import GatewayError
+from provider_fakes import Ended, Said, fake_provider
+from sidecar.llmgateway.contract import (
+    Conversation,
+    CostSheet,
+    DoneEmission,
+    GatewayError,
+    ModelCard,
+    StreamOptions,
+    TextBlock,
+    UserTurn,
+)
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
+from sidecar.llmgateway.providers import ProviderModels
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
 from sidecar.llmgateway.providers.clients import ClientPool
 
@@ -66,7 +76,7 @@ async def main(api):
 
 asyncio.run(main(sys.argv[1]))
 """
-LONGEST_STALL_S = 0.1
+LONGEST_STALL_S = 0.05
 
 
 def run(program: str, *arguments: str) -> Any:
@@ -88,7 +98,15 @@ def test_nothing_is_imported_before_it_is_called() -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "api", ["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "pydantic-ai"]
+    "api",
+    [
+        "openai-chat",
+        "openai-responses",
+        "anthropic-messages",
+        "google-generate",
+        "ollama-chat",
+        "pydantic-ai",
+    ],
 )
 def test_the_event_loop_goes_on_while_an_sdk_is_loaded_and_first_called(api: str) -> None:
     """In time of this process, all threads together: what others do on this machine holds up nobody here."""
@@ -177,3 +195,48 @@ async def test_the_error_of_a_missing_key_names_the_variable(
     with pytest.raises(GatewayError, match=f"no key for {name}; set ") as caught:
         await clients.get()
     assert caught.value.kind == "auth"
+
+
+class CloudCredentials:
+    """Credentials of Google Cloud that have expired."""
+
+    valid = False
+    token = "old"
+
+    def refresh(self, request: object) -> None:
+        self.valid, self.token = True, "new"
+
+
+@pytest.mark.processes
+async def test_google_cloud_is_called_with_a_fresh_token_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    import google.auth
+
+    monkeypatch.setattr(google.auth, "default", lambda scopes: (CloudCredentials(), "project-1"))
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"):
+        monkeypatch.delenv(name, raising=False)
+    async with fake_provider("google-generate", [(Said(("ok",)), Ended())]) as fake:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", fake.http.url)
+        serving = ProviderModels(Credentials())
+        card = ModelCard(
+            "google:gemini-x",
+            "google",
+            "google-generate",
+            "Gemini",
+            context_window=1_000,
+            max_output_tokens=100,
+            modalities=("text",),
+            reasoning=False,
+            cost=CostSheet(0, 0),
+            wire_id="gemini-x",
+        )
+        invoke = serving.invoker(card, PROVIDERS_BY_NAME["google"])
+        hello = Conversation((UserTurn((TextBlock("hi"),)),))
+        *_, done = [each async for each in invoke(hello, StreamOptions())]
+        await serving.aclose()
+    (asked,) = fake.calls
+    assert isinstance(done, DoneEmission)
+    assert asked.headers["authorization"] == "Bearer new"
+    assert asked.path.startswith(
+        "/v1beta1/projects/project-1/locations/global/publishers/google/models/gemini-x:streamGenerateContent"
+    )

@@ -150,7 +150,7 @@ FAILED = ToolTurn((ToolResultBlock("c1", {"why": "gone"}, is_error=True), PIXEL)
                                 "response": {"error": {"why": "gone"}},
                             }
                         },
-                        {"inlineData": {"data": "iVBORw0KGgo=", "mime_type": "image/png"}},
+                        {"inlineData": {"data": "iVBORw0KGgo=", "mimeType": "image/png"}},
                         {"text": "go on"},
                     ],
                 },
@@ -444,7 +444,7 @@ async def test_marks_of_a_template_in_the_text_are_reasoning_and_calls(on_stage:
         (
             "google-generate",
             "gemini-2.5-pro",
-            lambda body: body["generationConfig"]["thinkingConfig"]["thinking_budget"],
+            lambda body: body["generationConfig"]["thinkingConfig"]["thinkingBudget"],
         ),
     ],
 )
