@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench fidelity fuzz crash format clean
+.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench fidelity fuzz crash pictures format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -79,6 +79,10 @@ soak: export FUZZ_SEED ?= 1-20
 soak: $(READY)
 	$(BIN)/python -m pytest -q -s tests/soak
 	$(BIN)/python -m pytest -q tests/fuzz/test_frames.py --durations=2
+
+# The pictures of the README: screens of real runs, with a model that plays a part.
+pictures: $(READY)
+	PYTHONPATH=tests/support $(BIN)/python tests/support/pictures.py
 
 format: $(READY)
 	$(BIN)/ruff format .

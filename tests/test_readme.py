@@ -53,6 +53,15 @@ def test_every_path_is_there(path: str) -> None:
     assert (ROOT / path).exists() or (ROOT / "sidecar" / path).exists()
 
 
+def test_every_picture_is_there_small_and_fetches_nothing() -> None:
+    pictures = re.findall(r"^!\[.+\]\((.+)\)$", README, re.MULTILINE)
+    assert len(pictures) >= 2
+    for name in pictures:
+        picture = (ROOT / name).read_text(encoding="utf-8")
+        assert len(picture) < 60_000
+        assert set(re.findall(r"https?://[\w./]+", picture)) <= {"http://www.w3.org/2000/svg"}, name
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
 def test_every_path_of_the_other_pages_is_there(page: str) -> None:
     text = (ROOT / ".github" / page).read_text(encoding="utf-8")

@@ -19,6 +19,7 @@ from threaded_provider import provider_env, provider_in_thread, says
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
 
 if os.name != "nt":
+    from pictures import chat_picture, compaction_picture, project_to_show
     from terminals import Screened
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eeman"
@@ -206,3 +207,11 @@ def test_line_by_line_choices_are_numbers_and_nothing_is_drawn(project: Path, en
     assert b"\x1b[" not in chat.raw
     chat.type("/quit\n")
     assert chat.end() == 0, chat.text
+
+
+@pytest.mark.slow
+def test_the_pictures_of_the_readme_can_be_made_anew() -> None:
+    with project_to_show() as folder:
+        assert "refuse ports that cannot be" in chat_picture(folder).replace("&#160;", " ")
+    with project_to_show() as folder:
+        assert "files read again" in compaction_picture(folder).replace("&#160;", " ")

@@ -28,6 +28,7 @@ class Screened:
 
     Attributes:
         raw: every byte that it wrote.
+        screen: its screen, with colours and what scrolled away.
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class Screened:
     ) -> None:
         self.raw = b""
         self.columns = columns
-        self._screen = pyte.HistoryScreen(columns, _ROWS, history=5000)
-        self._stream = pyte.ByteStream(self._screen)
+        self.screen = pyte.HistoryScreen(columns, _ROWS, history=5000)
+        self._stream = pyte.ByteStream(self.screen)
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
@@ -52,8 +53,8 @@ class Screened:
     @property
     def lines(self) -> list[str]:
         """The lines that are shown, and those that scrolled away before them."""
-        gone = ["".join(line[at].data for at in range(self.columns)) for line in self._screen.history.top]
-        return [line.rstrip() for line in (*gone, *self._screen.display)]
+        gone = ["".join(line[at].data for at in range(self.columns)) for line in self.screen.history.top]
+        return [line.rstrip() for line in (*gone, *self.screen.display)]
 
     @property
     def text(self) -> str:
@@ -62,7 +63,7 @@ class Screened:
     @property
     def shown(self) -> str:
         """The screen as it is now."""
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        return "\n".join(line.rstrip() for line in self.screen.display)
 
     def wait_for(self, found: str | Callable[[], bool]) -> None:
         """Return once the text is shown, or the condition holds."""
@@ -90,5 +91,5 @@ class Screened:
         self.raw += data
         self._stream.feed(data)
         if b"\x1b[6n" in data:
-            os.write(self.fd, b"\x1b[%d;%dR" % (self._screen.cursor.y + 1, self._screen.cursor.x + 1))
+            os.write(self.fd, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         return bool(data)

@@ -292,6 +292,7 @@ class Display:
             self._print_block(block)
 
     def _print_block(self, source: str) -> None:
+        self._screen.gap()
         self._screen.show_rendered(render(source, self._screen.console) + "\n\n")
 
     def _fold_thought(self) -> None:
@@ -303,6 +304,8 @@ class Display:
     def _fold(self, title: str, text: str, lines: int = _FOLDED_LINES) -> None:
         """Show the first lines of *text*, and keep it for :meth:`unfold`."""
         found = text.strip("\n").rstrip().splitlines()
+        if len(found) == lines + 1:  # a note about one more line would take as much room
+            lines += 1
         for line in found[:lines]:
             self._screen.cut_line(f"  {line}", "dim")
         if len(found) > lines:

@@ -19,7 +19,7 @@ from sidecar.commands.talking.app import Above, ChatApp
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.status import read_branch
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
-from sidecar.commands.terminal import Screen
+from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import format_error, make_client
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
@@ -68,7 +68,8 @@ class Talk:
 
     async def hold(self) -> int:
         """Talk until the user leaves; return the exit code."""
-        self.screen.note(f"sidecar in {self.actions.folder}; /help lists the commands, Ctrl-D leaves")
+        folder = short_path(self.actions.folder, self.actions.folder)
+        self.screen.note(f"sidecar in {folder}; /help lists the commands, Ctrl-D leaves")
         self._start(self._open())
         try:
             return await self.app.run()
