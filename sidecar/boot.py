@@ -6,7 +6,7 @@ Nothing runs here, and everything that a client could decide is left to the clie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -42,6 +42,7 @@ from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.store import (
     Hold,
@@ -63,6 +64,7 @@ from sidecar.workspace.workspace import Workspace
 
 if TYPE_CHECKING:  # a daemon begins without the driver
     from sidecar.runtime.store.postgres.store import PostgresStore
+    from sidecar.transport.streams import ByteStream
 
 DEFAULT_ENGINE: Final = "windowBudget"
 ENGINES: Final[dict[str, type[SessionEngine]]] = {
@@ -162,10 +164,12 @@ def build(
     hub = Hub(shelf, parts, DEFAULT_ENGINE)
     place.on_lost = Takeovers(hub).lose
     service = Service(hub, stats, tracer, _new_id)
+    if not isinstance(place, SessionStore):
+        shelf.on_open = link_to_others(service, place)
     return Daemon(service, workspace, models, lifetime)
 
 
-def place_of_sessions(home: Path, address: str | None = None) -> SessionPlace:
+def place_of_sessions(home: Path, address: str | None = None) -> SessionStore | PostgresStore:
     """Return where sessions are kept: the database at *address*, or the folder in *home* for None.
 
     Raises:
@@ -174,6 +178,25 @@ def place_of_sessions(home: Path, address: str | None = None) -> SessionPlace:
     if address is None:
         return SessionStore(home / "sessions", recognise=recognise_kind)
     return _postgres_store(address)
+
+
+def link_to_others(service: Service, store: PostgresStore) -> Callable[[], None]:
+    """Let clients of *service* attach to sessions that other daemons have open, and theirs to ours.
+
+    Returns:
+        A function to call when the first session is opened: from then on others may come.
+    """
+    from sidecar.attach.tunnels import Guest, Tunnels
+    from sidecar.service.relay import Relays
+
+    tunnels = Tunnels(store, SCHEMA_HASH)
+    relays = service.relays = Relays(service, tunnels)
+
+    def welcome(stream: ByteStream, guest: Guest) -> None:
+        relays.welcome(stream, guest.name, guest.wire)
+
+    tunnels.on_guest = welcome
+    return tunnels.start
 
 
 def check_database(address: str) -> str:
@@ -202,11 +225,16 @@ def _postgres_store(address: str) -> PostgresStore:
 
 
 class SessionShelf:
-    """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one."""
+    """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one.
+
+    Attributes:
+        on_open: called when a session is opened for writing.
+    """
 
     def __init__(self, store: SessionPlace, home: Path) -> None:
         self._store = store
         self._home = home
+        self.on_open: Callable[[], None] = lambda: None
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
         """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now.
@@ -217,26 +245,32 @@ class SessionShelf:
         await self._store.settle()
         try:
             held = await self._store.hold(sid)
+            self.on_open()
         except StoreUnavailable:
             if not create:
                 raise
 
-        def release() -> None:
+        async def release() -> None:
             self._store.close(sid)
             if held is not None:
                 held.release()
+                await self._store.wait_free(sid)
 
         try:
             if not create:
                 await self._store.write_waiting(sid)
             return await _load(self._store.journal(sid), release)
         except BaseException:
-            release()
+            await release()
             raise
 
     async def open_in_memory(self, sid: str) -> OpenedSession:
         """Return a session that is not stored."""
-        return await _load(journal_in_memory(sid), lambda: None)
+
+        async def release() -> None:
+            """Return: nobody else knows the session."""
+
+        return await _load(journal_in_memory(sid), release)
 
     async def exists(self, sid: str) -> bool:
         """Whether *sid* is stored."""
@@ -273,7 +307,7 @@ class SessionShelf:
         return [{**found.meta, "sid": found.session_id} for found in stored if found.meta is not None]
 
 
-async def _load(journal: SessionJournal, release: Callable[[], None]) -> OpenedSession:
+async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:
     await journal.load()
     found = journal.integrity
     report = StoreReport(found.ok, found.repaired, found.missing)

@@ -6,7 +6,7 @@ Both front ends reach every session through it. A stored session has one writer:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ class Hub:
         self._deps = deps
         self._default_engine = default_engine
         self._sessions: dict[str, Session] = {}
-        self._releases: dict[str, Callable[[], None]] = {}
+        self._releases: dict[str, Callable[[], Awaitable[None]]] = {}
         self._loading: dict[str, asyncio.Task[Loaded]] = {}
 
     @property
@@ -128,7 +128,8 @@ class Hub:
         """Store a session of another agent, which is not loaded; raises as :meth:`new`."""
         info, _ = await self._new_info(wanted)
         info, records = await asyncio.to_thread(describe_import, info, imported, self._deps.new_id)
-        (await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)).release()
+        opened = await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)
+        await opened.release()
         self.announce_change()
         return info
 
@@ -203,8 +204,8 @@ class Hub:
         try:
             await session.aclose(keeps_queue=keeps_queue)
         finally:
-            self._releases.pop(sid)()
             self.audience.dismiss(sid)
+            await self._releases.pop(sid)()
         self.announce_change()
 
     async def delete(self, sid: str) -> None:
@@ -233,7 +234,7 @@ class Hub:
                 info = change(self._info_in(sid, opened.records))
                 await opened.journal.append_records([to_record("meta", info)])
             finally:
-                opened.release()
+                await opened.release()
         self.announce_change()
 
     async def aclose(self) -> None:
@@ -341,7 +342,7 @@ class Hub:
         try:
             await opened.journal.adopt([*records, to_record("meta", info)], nodes, entries, leaf)
         except BaseException:
-            opened.release()
+            await opened.release()
             raise
         return opened
 
@@ -390,7 +391,7 @@ class Hub:
             session = Session(info, opened.journal, replace(self._deps, models=models), self)
             await session.start(opened.records, opened.report)
         except BaseException:
-            opened.release()
+            await opened.release()
             raise
         self._sessions[info.sid] = session
         self._releases[info.sid] = opened.release

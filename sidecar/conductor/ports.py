@@ -7,7 +7,7 @@ Nothing is implemented here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -176,7 +176,7 @@ class OpenedSession:
     journal: JournalPort
     records: Sequence[Mapping[str, Any]]
     report: StoreReport
-    release: Callable[[], None]
+    release: Callable[[], Awaitable[None]]
 
 
 class StorePort(Protocol):

@@ -115,7 +115,7 @@ class Subagents:
         finally:
             stop_watching()
             await session.aclose()
-            opened.release()
+            await opened.release()
         if outcome is not None and outcome.fault is not None:
             problem = outcome.fault.message
         return SubagentEnd(

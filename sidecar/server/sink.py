@@ -24,7 +24,7 @@ from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Faulted, Message, Notice, Retry, describe_retry
 from sidecar.conductor.log import EventLog
-from sidecar.protocol.codec import event_to_wire, to_wire
+from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.server.documents import ClientWatcher, OpenDocuments
 from sidecar.server.editor_views import ContextLenses, SessionDocuments, StaleDiagnostics
@@ -33,6 +33,7 @@ from sidecar.server.profile import ClientProfile, Handshake
 from sidecar.server.views import RefreshRequester, SessionViews, Spawn
 from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
+from sidecar.service.streaming import event_bodies
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
@@ -308,14 +309,6 @@ class LspSink:
             return False
         self._outbox.put(encode_notification("$/progress", {"token": token, "value": value}))
         return True
-
-
-def event_bodies(item: FeedItem) -> Iterable[bytes]:
-    """Return the notification of an event, or of a gap in the events."""
-    if isinstance(item, Gap):
-        gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
-        return (encode_notification("sidecar/gap", gap),)
-    return (encode_notification("sidecar/event", event_to_wire(item)),)
 
 
 def message_bodies(item: FeedItem) -> Iterable[bytes]:

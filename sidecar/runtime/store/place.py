@@ -55,6 +55,10 @@ class SessionPlace(Protocol):
         """
         ...
 
+    async def wait_free(self, session_id: str) -> None:
+        """Return once others may hold *session_id*, which was released."""
+        ...
+
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not."""
         ...

@@ -110,6 +110,9 @@ class SessionStore:
         """Settle; there is nothing else to let go of."""
         await self.settle()
 
+    async def wait_free(self, session_id: str) -> None:
+        """Return: a lock is free at once."""
+
     async def hold(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*, as :meth:`lock`."""
         return self.lock(session_id)

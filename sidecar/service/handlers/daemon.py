@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
+from sidecar._internal.errors import SidecarError
+from sidecar.conductor.errors import SessionNotFound
 from sidecar.protocol import messages as m
+from sidecar.protocol.codec import to_wire
 from sidecar.service.contract import Answer
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
+    from sidecar.service.relay import Relays
     from sidecar.service.service import Connection
 
 
@@ -55,8 +60,11 @@ async def trace_set(connection: Connection, params: m.TraceSetParams) -> m.Trace
     return m.TraceSetResult(None if path is None else str(path))
 
 
-def attach(connection: Connection, params: m.AttachParams) -> Answer:
-    """Follow a session, from an event of the client's choice or from now on."""
+def attach(connection: Connection, params: m.AttachParams) -> Answer | Awaitable[Answer]:
+    """Follow a session, from an event of the client's choice or from now on; also one of another daemon."""
+    is_here = any(session.sid == params.sid for session in connection.hub.sessions)
+    if not is_here and connection.service.relays is not None:
+        return _attach_elsewhere(connection, params, connection.service.relays)
     session = connection.hub.session(params.sid)
     seq = session.log.seq
     after = seq if params.from_seq is None else max(0, min(params.from_seq, seq))
@@ -79,8 +87,21 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer:
     return Answer(result, follow)
 
 
+async def _attach_elsewhere(connection: Connection, params: m.AttachParams, relays: Relays) -> Answer:
+    link = await relays.link(connection, params.sid)
+    if link is None:
+        raise SessionNotFound(params.sid)
+    try:
+        return await link.request("sidecar/attach", to_wire(params))
+    except SidecarError:
+        relays.unlink(connection, params.sid)
+        raise
+
+
 def detach(connection: Connection, params: m.SidParams) -> m.Empty:
     """Stop following a session."""
+    if connection.service.relays is not None:
+        connection.service.relays.unlink(connection, params.sid)
     connection.unfollow(params.sid)
     return m.Empty()
 

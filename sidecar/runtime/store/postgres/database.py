@@ -24,6 +24,9 @@ T = TypeVar("T")
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # each failure is told by whom it meets
 _N_CONNECTIONS: Final = 4
 _WAIT_S: Final = 5.0
+_LOOK_S: Final = 0.5
+"""How long a listener takes to see that it is over."""
+
 _OPTIONS: Final[dict[str, Any]] = {
     "application_name": "sidecar",
     "connect_timeout": 5,
@@ -81,14 +84,21 @@ class Database:
         tls = "encrypted by TLS" if is_encrypted else "not encrypted"
         return f"PostgreSQL {version} as {user}, {n_sessions} sessions, {tls}, connected in {taken_ms:.0f} ms"
 
-    def listen(self) -> Connection[TupleRow]:
-        """Return a connection of its own, with autocommit, that the caller closes.
+    def listen(self, channel: str, on_notice: Callable[[str], None], is_over: threading.Event) -> None:
+        """Call *on_notice* with the text of each notice on *channel*, until *is_over*.
+
+        At first, and whenever notices may have been lost with a connection, it is called with an empty text.
 
         Raises:
-            DatabaseError: it cannot be had.
+            DatabaseError: the connection is lost, or there is none.
         """
         try:
-            return psycopg.connect(self._conninfo, autocommit=True, **_OPTIONS)
+            with psycopg.connect(self._conninfo, autocommit=True, **_OPTIONS) as connection:
+                connection.execute(f"LISTEN {channel}".encode())
+                on_notice("")
+                while not is_over.is_set():
+                    for notice in connection.notifies(timeout=_LOOK_S):
+                        on_notice(notice.payload)
         except psycopg.Error as error:
             raise DatabaseError(describe(error)) from error
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
-from uuid import getnode
+from uuid import getnode, uuid4
 
 import msgspec
 import psutil
@@ -79,13 +79,15 @@ class Leases:
 
     Attributes:
         on_lost: called once for each lease that another daemon took over.
+        daemon: the name of this daemon in the database.
     """
 
     def __init__(self, database: Database, seconds: float = LEASE_S) -> None:
         self.on_lost: LostHandler | None = None
         self._database = database
         self._seconds = seconds
-        self._holder = describe_self()
+        self.daemon = uuid4().hex
+        self._holder = describe_self(self.daemon)
         self._held: dict[str, Lease] = {}
         self._heart: asyncio.Task[None] | None = None
         self._releasing: dict[str, asyncio.Task[None]] = {}
@@ -101,8 +103,7 @@ class Leases:
             SessionLockedError: another daemon, or another holder here, has it.
             StoreUnavailable: the database does not answer.
         """
-        if session_id in self._releasing:
-            await asyncio.wait([self._releasing[session_id]])
+        await self.wait_free(session_id)
         lease = await asyncio.to_thread(self.take_now, session_id)
         if self._heart is None or self._heart.done():
             self._heart = asyncio.create_task(self._beat())
@@ -130,6 +131,11 @@ class Leases:
                 del self._held[lease.session_id]
             if self.on_lost is not None:
                 self.on_lost(lease.session_id, holder)
+
+    async def wait_free(self, session_id: str) -> None:
+        """Return once the released lease of *session_id* is free in the database."""
+        if session_id in self._releasing:
+            await asyncio.wait([self._releasing[session_id]])
 
     async def settle(self) -> None:
         """Wait until the released leases are free."""
@@ -177,7 +183,7 @@ class Leases:
                 for lease in leases:
                     if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
                         holder = await asyncio.to_thread(self.find_holder, lease.session_id)
-                        self.lose(lease, holder)
+                        self.lose(lease, name_of(holder))
 
     def _keep(self, leases: tuple[Lease, ...]) -> set[str]:
         ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
@@ -187,31 +193,35 @@ class Leases:
         return {row[0] for row in rows}
 
     def find_holder(self, session_id: str) -> str:
-        """Return the name of the writer of *session_id*. Blocks. Raises DatabaseError."""
-        row = self._database.transact(
-            lambda connection: connection.execute(_HOLDER, (session_id,)).fetchone()
+        """Return the stored holder of the lease that lasts, empty for none. Blocks. Raises DatabaseError."""
+        rows = self._database.transact(
+            lambda connection: connection.execute(_HOLDER, (session_id,)).fetchall()
         )
-        return name_of(str(row[0])) if row is not None else "another daemon"
+        return str(rows[0][0]) if rows else ""
 
 
 class _Holder(msgspec.Struct, frozen=True):
-    """A process as it is stored. *machine* tells machines and containers apart where their names do not."""
+    """A process as it is stored. *machine* tells machines and containers apart where their names do not.
+
+    *daemon* is the name that its tunnels have.
+    """
 
     host: str
     pid: int
     started: float
     machine: str
+    daemon: str = ""
 
 
-def describe_self() -> str:
-    """Return this process as the holder of a lease."""
+def describe_self(daemon: str) -> str:
+    """Return this process as the holder of a lease; *daemon* is the name that its tunnels have."""
     machine = f"{getnode():x} {int(psutil.boot_time())}"
     if sys.platform == "linux":  # where a container may have the name and the address of another one
         with suppress(OSError):
             boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
             machine = f"{boot.strip()} {os.readlink('/proc/self/ns/pid')}"
     started = psutil.Process().create_time()
-    return msgspec.json.encode(_Holder(platform.node()[:100], os.getpid(), started, machine)).decode()
+    return msgspec.json.encode(_Holder(platform.node()[:100], os.getpid(), started, machine, daemon)).decode()
 
 
 def _parse(holder: str) -> _Holder | None:
@@ -231,6 +241,12 @@ def name_of(holder: str) -> str:
     """
     found = _parse(holder)
     return "another daemon" if found is None else f"process {found.pid} on {found.host}"
+
+
+def daemon_of(holder: str) -> str:
+    """Return the name of the daemon *holder* in the database, empty where it has none."""
+    found = _parse(holder)
+    return "" if found is None else found.daemon
 
 
 def pid_of(holder: str, own: str) -> int | None:

@@ -54,7 +54,29 @@ CREATE INDEX records_of_node ON sidecar.records (owner, node) WHERE node IS NOT 
 
 CREATE SEQUENCE sidecar.lease_tokens;
 """
-_TABLES: Final = ("sessions", "nodes", "records")
+_SECOND: Final = """
+CREATE UNLOGGED TABLE sidecar.tunnels (
+  owner text NOT NULL DEFAULT current_user,
+  id text NOT NULL,
+  host text NOT NULL,
+  guest text NOT NULL,
+  guest_name text NOT NULL,
+  wire text NOT NULL,
+  host_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  guest_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (owner, id)
+);
+CREATE UNLOGGED TABLE sidecar.chunks (
+  owner text NOT NULL DEFAULT current_user,
+  tunnel text NOT NULL,
+  to_host boolean NOT NULL,
+  n bigint NOT NULL,
+  body bytea NOT NULL,
+  PRIMARY KEY (owner, tunnel, to_host, n),
+  FOREIGN KEY (owner, tunnel) REFERENCES sidecar.tunnels ON DELETE CASCADE
+);
+"""
+_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"))
 _OWN_ROWS: Final = """
 ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
@@ -68,7 +90,10 @@ GRANT USAGE ON SEQUENCE sidecar.lease_tokens TO PUBLIC;
 GRANT SELECT ON sidecar.migrations TO PUBLIC;
 """
 
-MIGRATIONS: Final = (_FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES) + _FOR_ALL,)
+MIGRATIONS: Final = (
+    _FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES[0]) + _FOR_ALL,
+    _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
+)
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 
 

@@ -24,7 +24,7 @@ from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
 from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
-from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, name_of
+from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
 from sidecar.runtime.store.postgres.rows import Row, lines_of, newest_meta, rows_of
 from sidecar.runtime.store.reading import StoredSession, read_session
 
@@ -50,6 +50,10 @@ SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
 """
 _STANDS: Final = """
 SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = current_user AND id = %s
+"""
+_RUNS: Final = """
+SELECT lease_holder FROM sidecar.sessions
+WHERE owner = current_user AND id = %s AND leased_until > clock_timestamp()
 """
 _READ: Final = """
 SELECT record.body, node.body
@@ -112,9 +116,28 @@ class PostgresStore:
     def on_lost(self, handler: LostHandler | None) -> None:
         self._leases.on_lost = handler
 
+    @property
+    def daemon(self) -> str:
+        """The name of this daemon in the database."""
+        return self._leases.daemon
+
+    async def daemon_with(self, session_id: str) -> str | None:
+        """Return the name of the other daemon that has *session_id* open; None for none.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+        """
+        rows = await asyncio.to_thread(self._query, session_id, _RUNS)
+        daemon = daemon_of(rows[0][0]) if rows else ""
+        return daemon if daemon not in ("", self.daemon) else None
+
     async def hold(self, session_id: str) -> Lease:
         """Take the lease of *session_id*. Raises as ``Leases.take``."""
         return await self._leases.take(session_id)
+
+    async def wait_free(self, session_id: str) -> None:
+        """Return once the released lease of *session_id* is free in the database."""
+        await self._leases.wait_free(session_id)
 
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not."""

@@ -1,0 +1,224 @@
+"""Clients of this daemon at the sessions of others, and clients of others at the sessions of this one.
+
+Where daemons share a store, a session may be open in another one. A client that attaches to such a session
+gets a link to the daemon that has it: the requests of the client about the session go through it, and events
+and questions come back. On the other side the link is one more client. What goes through a link are the
+messages of the wire, so both daemons must speak the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sidecar._internal.errors import SidecarError
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import from_wire, to_wire
+from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
+from sidecar.protocol.framing import HeaderDecoder, frame_with_header
+from sidecar.protocol.handshake import SCHEMA_HASH
+from sidecar.protocol.jsonrpc import Id, encode_notification
+from sidecar.service.contract import Answer, ProgressSink
+from sidecar.service.permission import ask_permission, id_of_selection
+from sidecar.service.streaming import event_bodies
+from sidecar.transport.outbox import Projection
+from sidecar.transport.peer import Dialect, Limits, Peer, PeerGoneError
+from sidecar.transport.streams import ByteStream
+
+if TYPE_CHECKING:
+    from sidecar.service.service import Connection, Service
+
+_DIALECT: Final = Dialect(
+    HeaderDecoder, frame_with_header, lsp_code, lambda request_id: ("$/cancelRequest", {"id": request_id})
+)
+_ASK: Final = "sidecar/permission/request"
+
+
+class Switchboard(Protocol):
+    """Opens streams to the daemons that have sessions open."""
+
+    async def open(self, session_id: str, name: str) -> ByteStream | None:
+        """Return a stream to the daemon that has *session_id* open; None when none has it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close every stream."""
+        ...
+
+
+class Link:
+    """The way of one client to one session that another daemon has open."""
+
+    def __init__(
+        self, connection: Connection, sid: str, stream: ByteStream, on_end: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._sid = sid
+        self._peer = Peer(stream, _DIALECT, self, Limits())
+        self._stream = stream
+        self._ending = asyncio.ensure_future(self._watch(on_end))
+        self._peer.start()
+
+    async def request(self, method: str, params: Any) -> Answer:
+        """Return the answer of the other daemon. Raises SidecarError."""
+        try:
+            reply = await self._peer.request("relay", {"method": method, "params": params})
+        except PeerGoneError as error:
+            message = f"the daemon that has session {self._sid!r} open has gone"
+            hint = "load the session here, or attach again"
+            raise RequestRefused("busy", message, hint=hint, retryable=True) from error
+        if "error" in reply:
+            raise RequestRefused(**reply["error"])
+        return Answer(reply["result"])
+
+    def close(self) -> None:
+        """Leave the other daemon."""
+        self._ending.cancel()
+        self._peer.end()
+        self._stream.close()
+
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Awaitable[Answer]:
+        """Ask the client a question of the session."""
+        if method != _ASK:
+            raise MethodNotFound(method)
+        return self._ask(from_wire(PermissionRequest, params))
+
+    def handle_notification(self, method: str, params: Any) -> None:
+        """Pass a notification on."""
+        self._connection.sink.notify(method, params)
+
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+        """Do nothing."""
+
+    async def _ask(self, request: PermissionRequest) -> Answer:
+        answer = await self._connection.request_permission(request)
+        return Answer({"outcome": answer.outcome, "optionId": answer.option_id})
+
+    async def _watch(self, on_end: Callable[[], None]) -> None:
+        await self._peer.wait_ended()
+        on_end()
+        self._stream.close()
+        self._connection.sessions_changed()
+
+
+class Relays:
+    """The links of this daemon's clients, and the clients that come by the links of other daemons."""
+
+    def __init__(self, service: Service, switchboard: Switchboard) -> None:
+        self._service = service
+        self._switchboard = switchboard
+        self._links: dict[tuple[str, str], Link] = {}
+        self._guests: set[GuestClient] = set()
+
+    def find(self, connection: Connection, sid: str) -> Link | None:
+        """Return the link of a client to session *sid*, None when it has none."""
+        return self._links.get((connection.client_id, sid))
+
+    async def link(self, connection: Connection, sid: str) -> Link | None:
+        """Link a client to the daemon that has *sid* open; None when none has. Raises SidecarError."""
+        stream = await self._switchboard.open(sid, connection.name)
+        if stream is None:
+            return None
+        key = (connection.client_id, sid)
+
+        def forget() -> None:
+            self._links.pop(key, None)
+
+        link = self._links[key] = Link(connection, sid, stream, forget)
+        return link
+
+    def unlink(self, connection: Connection, sid: str | None = None) -> None:
+        """Close the link of a client to *sid*, or all of its links for None."""
+        for key in [key for key in self._links if key[0] == connection.client_id and sid in (None, key[1])]:
+            self._links.pop(key).close()
+
+    async def aclose(self) -> None:
+        """Close every link."""
+        for link in self._links.values():
+            link.close()
+        await self._switchboard.aclose()
+
+    def welcome(self, stream: ByteStream, name: str, wire: str) -> None:
+        """Serve a client of another daemon, called *name*, which speaks *wire*."""
+        guest = GuestClient(self._service, stream, name, speaks_ours=wire == SCHEMA_HASH)
+        self._guests.add(guest)
+        guest.on_end(lambda: self._guests.discard(guest))
+
+
+class GuestClient:
+    """A client of another daemon; a front end and the sink of its own connection."""
+
+    face = "relay"
+
+    def __init__(self, service: Service, stream: ByteStream, name: str, *, speaks_ours: bool) -> None:
+        self.client_name = name
+        self._speaks_ours = speaks_ours
+        self._peer = Peer(stream, _DIALECT, self, Limits())
+        self._connection = service.connect(self)
+        self._projection = Projection(None, event_bodies)
+        self._stream = stream
+        self._peer.start()
+
+    def on_end(self, forget: Callable[[], None]) -> None:
+        """Leave the service when the link ends, then call *forget*."""
+
+        async def leave() -> None:
+            await self._peer.wait_ended()
+            self._connection.close()
+            self._stream.close()
+            forget()
+
+        self._leaving = asyncio.ensure_future(leave())
+
+    def handle_request(self, method: str, params: Any, request_id: Id) -> Awaitable[Answer]:
+        """Answer a request that came through the link; its error is part of the answer."""
+        return self._answer(params["method"], params.get("params"))
+
+    def handle_notification(self, method: str, params: Any) -> None:
+        """Do nothing: a link has requests alone."""
+
+    def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
+        """Do nothing."""
+
+    def load(self) -> tuple[int, int]:
+        """Return the number of open requests and the number of bytes that wait to be sent."""
+        return self._peer.requests_open, self._peer.outbox.unsent_bytes
+
+    def follow(self, log: EventLog, after_seq: int) -> None:
+        """Send the events of *log* after *after_seq*."""
+        self._peer.outbox.follow(log, after_seq, self._projection)
+
+    def unfollow(self, sid: str) -> None:
+        """Stop sending the events of *sid*."""
+        self._peer.outbox.unfollow(sid)
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send one notification."""
+        self._peer.outbox.put_state(encode_notification(method, params))
+
+    async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
+        """Ask the user at the other end."""
+        return await ask_permission(self._peer, _ASK, to_wire(request), request, id_of_selection)
+
+    def progress(self, token: str | int | None) -> ProgressSink | None:
+        """Return None: progress is not sent through a link."""
+        return None
+
+    def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
+        """Return that there was room; parts of results are not sent through a link."""
+        return True
+
+    async def _answer(self, method: str, params: Any) -> Answer:
+        try:
+            if not self._speaks_ours:
+                hint = "install the same version of sidecar on both machines"
+                message = "the daemon that has the session open is of another version"
+                raise RequestRefused("busy", message, hint=hint)
+            outcome = self._connection.call(method, params)
+            answer = await outcome if isinstance(outcome, Awaitable) else outcome
+        except SidecarError as error:
+            names = ("kind", "message", "hint", "retryable")
+            return Answer({"error": {name: getattr(error, name) for name in names}})
+        return Answer({"result": answer.value}, answer.then)
