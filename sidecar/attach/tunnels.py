@@ -2,8 +2,8 @@
 
 A guest opens a tunnel to the daemon that has a session open. Each write of an end is a row, and a notice
 wakes the other end, which takes its rows in order and removes them: the rows are the truth, and a notice that
-is lost costs time and nothing else. An end that was not seen for half a minute is gone, and so is a tunnel
-whose row is gone.
+is lost costs time and nothing else. An end with no sign of life for half a minute is taken for gone, and a
+tunnel without its row is closed.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class TunnelStream(StreamBase):
             self._sending = asyncio.ensure_future(self._send(bytes(data)))
 
     def pause_reading(self) -> None:
-        """Leave what comes in the database."""
+        """Leave the rows that come in the database."""
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Take what has come."""
+        """Take the rows that have come."""
         self._is_paused = False
         self.take()
 
@@ -227,13 +227,13 @@ class Tunnels:
         task.add_done_callback(self._work.discard)
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        def tell(text: str) -> None:
+        def pass_on(text: str) -> None:
             loop.call_soon_threadsafe(self._on_notice, text)
 
         while not self._is_over.is_set():
             try:
                 channel = channel_of(self._store.daemon)
-                await asyncio.to_thread(self._database.listen, channel, tell, self._is_over)
+                await asyncio.to_thread(self._database.listen, channel, pass_on, self._is_over)
             except DatabaseError:
                 await asyncio.sleep(_AGAIN_S)
 
@@ -245,9 +245,10 @@ class Tunnels:
         else:
             for stream in self._streams.values():
                 stream.take()
-            self._begin(self._accept_waiting())
+            self._begin(self.accept_waiting())
 
-    async def _accept_waiting(self) -> None:
+    async def accept_waiting(self) -> None:
+        """Accept the tunnels that were opened while no notice could come."""
         daemon = self._store.daemon
         rows = await asyncio.to_thread(
             self._database.transact, lambda connection: connection.execute(_WAITING, (daemon,)).fetchall()
@@ -272,14 +273,14 @@ class Tunnels:
             await asyncio.sleep(_BEAT_S)
             ids = [*self._streams]
             try:
-                alive = await asyncio.to_thread(self._stay, ids)
+                alive = await asyncio.to_thread(self.keep_alive, ids)
             except DatabaseError:
                 continue
             for tunnel_id in ids:
                 if tunnel_id not in alive and tunnel_id in self._streams:
                     self._streams[tunnel_id].close()
 
-    def _stay(self, ids: list[str]) -> set[str]:
+    def keep_alive(self, ids: list[str]) -> set[str]:
         """Report this end of the tunnels *ids* alive, and return those with another end that is, too."""
         values = {"daemon": self._store.daemon, "ids": ids, "gone_s": _GONE_S}
         rows = self._database.transact(lambda connection: connection.execute(_BEAT, values).fetchall())

@@ -2,8 +2,8 @@
 
 Where daemons share a store, a session may be open in another one. A client that attaches to such a session
 gets a link to the daemon that has it: the requests of the client about the session go through it, and events
-and questions come back. On the other side the link is one more client. What goes through a link are the
-messages of the wire, so both daemons must speak the same one.
+and questions come back. On the other side the link is one more client. A link carries the messages of the
+wire, so both daemons must be of the same version.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Switchboard(Protocol):
         ...
 
 
-class Link:
+class SessionLink:
     """The way of one client to one session that another daemon has open."""
 
     def __init__(
@@ -109,15 +109,15 @@ class Relays:
     def __init__(self, service: Service, switchboard: Switchboard) -> None:
         self._service = service
         self._switchboard = switchboard
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], SessionLink] = {}
         self._guests: set[GuestClient] = set()
 
-    def find(self, connection: Connection, sid: str) -> Link | None:
+    def find(self, connection: Connection, sid: str) -> SessionLink | None:
         """Return the link of a client to session *sid*, None when it has none."""
         return self._links.get((connection.client_id, sid))
 
-    async def link(self, connection: Connection, sid: str) -> Link | None:
-        """Link a client to the daemon that has *sid* open; None when none has. Raises SidecarError."""
+    async def link(self, connection: Connection, sid: str) -> SessionLink | None:
+        """SessionLink a client to the daemon that has *sid* open; None when none has. Raises SidecarError."""
         stream = await self._switchboard.open(sid, connection.name)
         if stream is None:
             return None
@@ -126,7 +126,7 @@ class Relays:
         def forget() -> None:
             self._links.pop(key, None)
 
-        link = self._links[key] = Link(connection, sid, stream, forget)
+        link = self._links[key] = SessionLink(connection, sid, stream, forget)
         return link
 
     def unlink(self, connection: Connection, sid: str | None = None) -> None:
