@@ -304,7 +304,8 @@ class SessionShelf:
     async def metas(self) -> Sequence[Mapping[str, Any]]:
         """Return the newest ``meta`` record of every session."""
         stored = await self._store.summaries()
-        return [{**found.meta, "sid": found.session_id} for found in stored if found.meta is not None]
+        known = [found for found in stored if found.meta is not None]
+        return [{**(found.meta or {}), "sid": found.session_id, "writer": found.writer} for found in known]
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

@@ -1,7 +1,6 @@
 """Values that a session publishes: its usage, compactions, plans, files, options, permissions and snapshot.
 
-Each class is a shape of the wire in snake_case; ``sidecar.protocol.codec`` turns it into camelCase. Times are
-epoch milliseconds. Imports no room, and of this one only further values.
+Each class is a shape of the wire, which ``sidecar.protocol.codec`` spells in camelCase. Times are epoch ms.
 """
 
 from __future__ import annotations
@@ -345,7 +344,7 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """One line of a session list."""
+    """One line of a session list; *writer* names the process that has it open elsewhere, if any."""
 
     sid: str
     cwd: str
@@ -356,6 +355,7 @@ class SessionSummary:
     tokens: int
     last_compaction_at: int | None = None
     archived: bool = False
+    writer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,16 +246,14 @@ class Hub:
 
     async def list(self) -> tuple[SessionSummary, ...]:
         """Return every session, in memory and stored, the newest first."""
-        stored = [from_record(SessionInfo, meta) for meta in await self._store.metas()]
-        infos = {info.sid: info for info in stored if info is not None}
-        infos |= {session.sid: session.info for session in self.sessions}
-        newest_first = sorted(infos.values(), key=lambda info: (info.updated_at, info.sid), reverse=True)
-        summaries = []
-        for info in newest_first:
-            loaded = self._sessions.get(info.sid)
-            phase = loaded.snapshot().phase if loaded else "idle"
-            summaries.append(info.summary(phase, len(loaded.history.turns) if loaded else info.messages))
-        return tuple(summaries)
+        metas = await self._store.metas()
+        stored = [(from_record(SessionInfo, meta), meta["writer"]) for meta in metas]
+        found = [(info, writer) for info, writer in stored if info and info.sid not in self._sessions]
+        summaries = [info.summary("idle", info.messages, writer) for info, writer in found]
+        summaries += [
+            each.info.summary(each.snapshot().phase, len(each.history.turns)) for each in self.sessions
+        ]
+        return tuple(sorted(summaries, key=lambda each: (each.updated_at, each.sid), reverse=True))
 
     async def info(self, sid: str) -> SessionInfo:
         """Return the ``meta`` record of a session. Raises SessionNotFound, as all readers do."""

@@ -143,8 +143,8 @@ class SessionInfo:
         """Cut a title that is longer than lists and events should carry."""
         object.__setattr__(self, "title", self.title[:_TITLE_CHARS])
 
-    def summary(self, phase: str, n_messages: int) -> SessionSummary:
-        """Return the session as a list shows it, in *phase* and with *n_messages* turns."""
+    def summary(self, phase: str, n_messages: int, writer: str | None = None) -> SessionSummary:
+        """Return the session as a list shows it, with *n_messages* turns; *writer* has it open elsewhere."""
         return SessionSummary(
             sid=self.sid,
             cwd=self.cwd,
@@ -155,6 +155,7 @@ class SessionInfo:
             tokens=self.tokens,
             last_compaction_at=self.last_compaction_at,
             archived=self.archived,
+            writer=writer,
         )
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:537d8fc70aaf79ae8d71e3fea4ec8d94bd7e7c9e47346ce38a3ffe84ba780089"
+SCHEMA_HASH: Final = "sha256:f04a3626c0afd069d332d62beb62a93ea15e566764d93f0eea39d26acb094a04"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -1223,7 +1223,7 @@ export interface SessionSnapshot {
   plan: PlanItem[];
 }
 
-/** One line of a session list. */
+/** One line of a session list; `writer` names the process that has it open elsewhere, if any. */
 export interface SessionSummary {
   sid: string;
   cwd: string;
@@ -1234,6 +1234,7 @@ export interface SessionSummary {
   tokens: number;
   lastCompactionAt?: number;
   archived: boolean;
+  writer?: string;
 }
 
 /** The nodes of all branches, oldest first; `leaves` are the last nodes of the branches. */

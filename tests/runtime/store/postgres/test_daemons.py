@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -47,7 +48,9 @@ async def test_a_session_moves_from_machine_to_machine(
     async with spawn(tmp_path, "a", address) as first, spawn(tmp_path, "b", address) as second:
         session = await first.start_session(tmp_path, model="fake-1")
         assert (await session.run("one")).stop_reason == "end_turn"
-        assert [each.sid for each in (await second.session_list()).sessions] == [session.sid]
+        [listed] = (await second.session_list()).sessions
+        assert listed.sid == session.sid
+        assert listed.writer == f"process {(await first.status()).pid} on {platform.node()}"
         assert await texts(second, session.sid) == ["one", "answer 0"]
         with pytest.raises(SidecarClientError, match=r"in use by process \d+ on"):
             await second.load_session(session.sid)
