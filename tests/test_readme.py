@@ -28,15 +28,14 @@ HEADINGS = {
     re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", PROSE, re.M)
 }
 
+NOT_OURS = ("run/", "window/", "textDocument/", ".agents/", ".claude/", ".sidecar/")
+"""Names of the state directory, of the wire, and of the folders of users."""
+
 
 def is_path(text: str) -> bool:
     """Whether *text* names a file: no method of the wire, and nothing below the state directory."""
     looks_so = re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text) is not None
-    return (
-        looks_so
-        and text.removeprefix("_") not in METHOD_NAMES
-        and not text.startswith(("run/", "window/", "textDocument/"))
-    )
+    return looks_so and text.removeprefix("_") not in METHOD_NAMES and not text.startswith(NOT_OURS)
 
 
 def commands() -> list[str]:
