@@ -35,7 +35,12 @@ NOT_OURS = ("run/", "window/", "textDocument/", ".agents/", ".claude/", ".sideca
 def is_path(text: str) -> bool:
     """Whether *text* names a file: no method of the wire, and nothing below the state directory."""
     looks_so = re.fullmatch(r"[\w.-]+(/[\w.-]+)+", text) is not None
-    return looks_so and text.removeprefix("_") not in METHOD_NAMES and not text.startswith(NOT_OURS)
+    return (
+        looks_so
+        and "NAME" not in text
+        and text.removeprefix("_") not in METHOD_NAMES
+        and not text.startswith(NOT_OURS)
+    )
 
 
 def commands() -> list[str]:
