@@ -1,4 +1,4 @@
-"""Tool calls and compactions as updates, and restored files, which are shown as a call that read them.
+"""Tool calls and compactions as updates; restored files and changed rules, which are shown as calls.
 
 A tool call is a ``tool_call`` and the ``tool_call_update`` messages that change it. A compaction is a
 ``compaction_update`` where the client takes those, else a tool call of kind ``think``. The protocol has no
@@ -127,6 +127,37 @@ class CompactionUpdates:
             return ()
         compaction_id, content = event["data"]["compactionId"], text_block(event["data"]["delta"])
         return (make_update("compaction_summary_chunk", compactionId=compaction_id, content=content),)
+
+
+class RuleUpdates:
+    """The rules of one session that the client was told of."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] | None = None
+
+    def update(self, event: WireEvent) -> tuple[Update, ...]:
+        """Return a completed call that names the rules that were added and taken back; nothing for none.
+
+        The rules that a session is opened with are not news: they come first, and outside of a turn.
+        """
+        rules = {rule["id"]: rule["text"] for rule in event["data"]["rules"]}
+        known = rules if self._known is None and event.get("turnId") is None else self._known or {}
+        self._known = rules
+        added = [f"{text}\n/forget {name} takes it back" for name, text in rules.items() if name not in known]
+        removed = [text for name, text in known.items() if name not in rules]
+        if not added and not removed:
+            return ()
+        return (
+            {
+                "sessionUpdate": "tool_call",
+                "toolCallId": f"rules-{event['sid']}-{event['seq']}",
+                "title": "Keep a rule" if added else "Take a rule back",
+                "kind": "think",
+                "status": "completed",
+                "content": [text_content("\n\n".join((*added, *(f"No longer: {text}" for text in removed))))],
+                "_meta": {"sidecar": {"rules": event["data"]}},
+            },
+        )
 
 
 def compaction_update(data: Mapping[str, Any]) -> Update:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.params import extras, optional_text, session_id, text, texts, tool_servers
-from sidecar.acp.shapes import iso_time, mode_option, mode_state
+from sidecar.acp.shapes import iso_time, mode_state, model_state, option_of
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.service.contract import Answer
 
@@ -31,13 +31,13 @@ class Sessions:
     def __init__(self, request: Request, on_closed: Callable[[str], None]) -> None:
         self._request = request
         self._on_closed = on_closed
-        self._mode_options: dict[str, str] = {}
+        self._options: dict[tuple[str, str], str] = {}
 
     def note_options(self, sid: str, options: Sequence[Mapping[str, Any]]) -> None:
-        """Record the config option that is the mode of a session."""
-        mode = mode_option(options)
-        if mode is not None:
-            self._mode_options[sid] = mode["id"]
+        """Record the config options that are the mode and the model of a session."""
+        for category in ("mode", "model"):
+            if (option := option_of(options, category)) is not None:
+                self._options[sid, category] = option["id"]
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers by method."""
@@ -46,6 +46,7 @@ class Sessions:
             "authenticate": self.authenticate,
             "session/load": self.load,
             "session/set_mode": self.set_mode,
+            "session/set_model": self.set_model,
         }
 
     def common_handlers(self) -> dict[str, Handler]:
@@ -126,10 +127,17 @@ class Sessions:
 
     async def set_mode(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/set_mode``; a mode is a value of the config option of category ``mode``."""
-        sid, mode_id = session_id(params), text(params, "modeId")
-        if sid not in self._mode_options:
-            raise InvalidInput(f"session {sid!r} has no modes here", hint="load or resume it first")
-        given = {"sid": sid, "configId": self._mode_options[sid], "value": mode_id}
+        return await self._choose(session_id(params), "mode", text(params, "modeId"))
+
+    async def set_model(self, params: Mapping[str, Any]) -> Answer:
+        """Answer ``session/set_model``, as panels send it that do not know config options."""
+        return await self._choose(session_id(params), "model", text(params, "modelId"))
+
+    async def _choose(self, sid: str, category: str, value: str) -> Answer:
+        config_id = self._options.get((sid, category))
+        if config_id is None:
+            raise InvalidInput(f"session {sid!r} has no {category} here", hint="load or resume it first")
+        given = {"sid": sid, "configId": config_id, "value": value}
         await self._request("sidecar/session/setConfigOption", given)
         return Answer({})
 
@@ -156,6 +164,10 @@ class Sessions:
         """Return the modes, None when there are none."""
         return mode_state(options)
 
+    def models(self, options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """Return the models, None when there are none."""
+        return model_state(options)
+
     def _introduction(self, answer: Answer) -> Answer:
         """Return the answer that introduces a new session."""
         return replace(answer, value={"sessionId": answer.value["sid"], **self._state(answer.value)})
@@ -166,5 +178,7 @@ class Sessions:
         state: dict[str, Any] = {"configOptions": self.options(options)}
         if (modes := self.modes(options)) is not None:
             state["modes"] = modes
+        if (models := self.models(options)) is not None:
+            state["models"] = models
         names = ("snapshot", "usage", "integrity", "seq")
         return state | {"_meta": {"sidecar": {name: result[name] for name in names if name in result}}}

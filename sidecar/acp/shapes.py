@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+from sidecar.workspace.paths import path_to_uri
 
 _TOOL_KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
@@ -37,8 +40,9 @@ def text_content(text: str) -> dict[str, Any]:
 
 
 def diff_content(diff: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change of a file as content of a tool call."""
-    return {"type": "diff", **{key: diff[key] for key in ("path", "oldText", "newText") if key in diff}}
+    """Return a change of a file as content of a tool call, with its URI in ``_meta``."""
+    shown = {"type": "diff", **{key: diff[key] for key in ("path", "oldText", "newText") if key in diff}}
+    return shown | {"_meta": {"sidecar": {"uri": path_to_uri(Path(diff["path"]))}}}
 
 
 def tool_kind(kind: str) -> str:
@@ -56,9 +60,9 @@ def iso_time(ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def mode_option(options: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the config option that is the session's mode, or None."""
-    return next((option for option in options if option.get("category") == "mode"), None)
+def option_of(options: Sequence[Mapping[str, Any]], category: str) -> Mapping[str, Any] | None:
+    """Return the config option of a *category*, such as ``mode`` or ``model``, or None."""
+    return next((option for option in options if option.get("category") == category), None)
 
 
 def mode_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -66,20 +70,35 @@ def mode_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
     Returns None when there is no such option.
     """
-    mode = mode_option(options)
+    mode = option_of(options, "mode")
     if mode is None:
         return None
+    return {"currentModeId": mode["currentValue"], "availableModes": _choices(mode, "id")}
+
+
+def model_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the config option of category ``model`` as the models of a session.
+
+    Panels had a picker of models before the protocol had config options, and some have no other.
+    """
+    model = option_of(options, "model")
+    if model is None:
+        return None
+    return {"currentModelId": model["currentValue"], "availableModels": _choices(model, "modelId")}
+
+
+def _choices(option: Mapping[str, Any], name_of_id: str) -> list[dict[str, Any]]:
     keys = ("name", "description")
-    modes = [
-        {"id": each["value"], **{key: each[key] for key in keys if key in each}} for each in mode["options"]
+    return [
+        {name_of_id: each["value"], **{key: each[key] for key in keys if key in each}}
+        for each in option["options"]
     ]
-    return {"currentModeId": mode["currentValue"], "availableModes": modes}
 
 
 def config_updates(options: Sequence[Mapping[str, Any]]) -> Iterator[Update]:
     """Yield the options of a session, and its mode if it has modes."""
     yield make_update("config_option_update", configOptions=options)
-    if (mode := mode_option(options)) is not None:
+    if (mode := option_of(options, "mode")) is not None:
         yield make_update("current_mode_update", currentModeId=mode["currentValue"])
 
 

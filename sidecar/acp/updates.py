@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from sidecar.acp.call_updates import CompactionUpdates, ToolUpdates, restoration_update
+from sidecar.acp.call_updates import CompactionUpdates, RuleUpdates, ToolUpdates, restoration_update
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
@@ -46,6 +46,7 @@ class UpdateMapperV1:
         self.streamed = StreamedText()
         self.tools = ToolUpdates()
         self.compactions = CompactionUpdates(takes_updates=compactions)
+        self.rules = RuleUpdates()
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -170,15 +171,17 @@ def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Upd
 def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
     """Return a notice, or a chunk of the conversation for a client without notices.
 
-    A problem is written into the conversation, where its user looks. Another try of the model is a thought,
-    and a changed file ``_meta`` alone.
+    A problem is written into the conversation, where its user looks. Another try of the model and news of a
+    turn are thoughts; other news and changed files are ``_meta`` alone.
     """
     notice = notice_of(event)
     if mapper.takes_notices:
         return (make_update("notice", **notice),)
-    if event["kind"] == "fileStale" or notice["severity"] == "info":
+    is_news = notice["severity"] == "info"
+    if event["kind"] == "fileStale" or (is_news and event.get("turnId") is None):
         return (as_meta(event),)
-    update = "agent_thought_chunk" if event["kind"] == "retry" else "agent_message_chunk"
+    is_thought = event["kind"] == "retry" or is_news
+    update = "agent_thought_chunk" if is_thought else "agent_message_chunk"
     text = ": ".join(
         filter(None, (notice["severity"].capitalize(), notice["title"], notice.get("description")))
     )
@@ -208,7 +211,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "pinsChanged": lambda _, event: (as_meta(event),),
-    "rules": lambda _, event: (as_meta(event),),
+    "rules": lambda mapper, event: mapper.rules.update(event) or (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
     "infoChanged": lambda _, event: (info_update(event),),

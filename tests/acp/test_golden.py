@@ -149,11 +149,11 @@ AGENT: dict[str, tuple[dict[str, Any], set[str]]] = {
                 "newText": '{\n  "debug": true\n}',
             }
         ),
-        set(),
+        {"_meta"},
     ),
     "tool_content_diff_no_old": (
         diff_content({"path": "/home/user/project/src/config.json", "newText": '{\n  "debug": true\n}'}),
-        set(),
+        {"_meta"},
     ),
 }
 """The messages of agents: ours for the same, and the fields that differ in ours."""

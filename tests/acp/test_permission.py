@@ -11,6 +11,7 @@ import pytest
 
 from fake_panel import FakePanel
 from fake_service import QUESTION
+from sidecar.acp.shapes import diff_content
 from sidecar.conductor.contract import PermissionAnswer, PermissionSubject
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ async def test_a_change_is_shown(panels: Callable[..., FakePanel]) -> None:
     change = replace(QUESTION, subject=PermissionSubject("toolCall", "c1", "write", "/p/a.py", (diff,)))
     asking = asyncio.ensure_future(panel.port.sink.request_permission(change))
     call = await panel.call(METHOD, 2)
-    assert call["params"]["toolCall"]["content"] == [{"type": "diff", **diff}]
+    assert call["params"]["toolCall"]["content"] == [diff_content(diff)]
     panel.reply(call["id"], YES)
     assert await asking == PermissionAnswer("selected", "yes")
 

@@ -245,13 +245,21 @@ PLAIN = [
             call(
                 "tool_call_update",
                 locations=[],
-                content=[{"type": "diff", "path": "/p/a.py", "oldText": None, "newText": "x"}],
+                content=[
+                    {
+                        "type": "diff",
+                        "path": "/p/a.py",
+                        "oldText": None,
+                        "newText": "x",
+                        "_meta": {"sidecar": {"uri": "file:///p/a.py"}},
+                    }
+                ],
                 rawOutput="edited",
                 status="completed",
                 _meta={"sidecar": {"tool": "edit"}},
             )
         ],
-        id="a change is shown as a diff",
+        id="a change is shown as a diff, with the URI of its file",
     ),
     pytest.param(
         [
@@ -669,3 +677,39 @@ def test_a_client_without_compactions_reads_the_facts_in_the_call() -> None:
     mapper = UpdateMapperV1(notices=False, compactions=False)
     (call,) = mapper.updates(event("compaction", **COUNTED))
     assert call["content"][0]["content"]["text"] == f"in short\n\n{LOSS_LINE}"
+
+
+RULE = {"id": "r1", "text": "never push to main", "source": "prompt", "at": 5, "holds": True, "conflicts": []}
+
+
+def rules(seq: int, *standing: dict[str, Any], turn_id: str | None = "t") -> dict[str, Any]:
+    return event("rules", seq=seq, rules=list(standing)) | ({} if turn_id is None else {"turnId": turn_id})
+
+
+def test_a_rule_is_shown_when_it_is_kept_and_when_it_is_taken_back() -> None:
+    mapper = UpdateMapperV1(notices=False, compactions=False)
+    (kept,) = mapper.updates(rules(8, RULE))
+    assert (kept["sessionUpdate"], kept["title"], kept["status"]) == ("tool_call", "Keep a rule", "completed")
+    assert kept["content"] == content("never push to main\n/forget r1 takes it back")
+    (aside,) = mapper.updates(rules(9, RULE))
+    assert aside["sessionUpdate"] == "session_info_update"
+    (gone,) = mapper.updates(rules(10, turn_id=None))
+    assert (gone["title"], gone["content"]) == ("Take a rule back", content("No longer: never push to main"))
+
+
+def test_rules_that_a_session_is_opened_with_are_no_news() -> None:
+    mapper = UpdateMapperV1(notices=False, compactions=False)
+    (aside,) = mapper.updates(rules(1, RULE, turn_id=None))
+    assert aside["sessionUpdate"] == "session_info_update"
+    other = RULE | {"id": "r2", "text": "use tabs"}
+    (kept,) = mapper.updates(rules(2, RULE, other, turn_id=None))
+    assert kept["content"] == content("use tabs\n/forget r2 takes it back")
+
+
+def test_news_of_a_turn_are_thoughts() -> None:
+    news = event("notice", severity="info", title="Model", description="offline-1") | {"turnId": "t"}
+    (shown,) = UpdateMapperV1(notices=False, compactions=False).updates(news)
+    assert (shown["sessionUpdate"], shown["content"]["text"]) == (
+        "agent_thought_chunk",
+        "\n\nInfo: Model: offline-1\n\n",
+    )

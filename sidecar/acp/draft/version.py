@@ -53,6 +53,9 @@ class DraftSessions(Sessions):
     def modes(self, options: Sequence[Mapping[str, Any]]) -> None:
         """Return None: a mode is a config option."""
 
+    def models(self, options: Sequence[Mapping[str, Any]]) -> None:
+        """Return None: the model is a config option."""
+
 
 def permission_question(request: PermissionRequest) -> dict[str, Any]:
     """Return the params of ``session/request_permission``."""
