@@ -3,7 +3,8 @@
 A test that starts a process or a server is marked ``e2e`` (the real daemon) or ``processes`` (anything
 else), so that ``make quick`` can leave it out. A test without the mark fails when it starts one.
 
-Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones.
+Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones, and
+``make quick`` tries a quarter of them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ os.environ["INDUSAGI_STRICT"] = "1"
 settings.register_profile(
     "same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
+settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=25)
 settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
 

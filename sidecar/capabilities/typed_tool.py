@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -69,8 +70,12 @@ def error_reply(message: str, hint: str | None = None) -> ToolReply:
     return ToolReply(message if hint is None else f"{message}; {hint}", is_error=True)
 
 
+@cache
 def arguments_schema(of: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of *of* as one plain object: no references, no titles, no nulls."""
+    """Return the JSON schema of *of* as one plain object: no references, no titles, no nulls.
+
+    It is made once, for every session offers the same tools, and must not be changed.
+    """
     schema = msgspec.json.schema(of)
     definitions: dict[str, Any] = schema.get("$defs", {})
     tidied: dict[str, Any] = _tidy(schema, definitions)

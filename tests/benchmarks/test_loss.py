@@ -21,7 +21,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
-SHORT, LONG = 2_000, 20_000
+SHORT, LONG = 1_000, 10_000
 KEPT = 40
 
 

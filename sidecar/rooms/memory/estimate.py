@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import assert_never
+from typing import Final, assert_never, get_args
 
 from sidecar.rooms.ai import (
     AIImagePart,
@@ -25,6 +25,11 @@ from sidecar.rooms.events import RoomEvent
 CHARS_PER_TOKEN = 4
 MESSAGE_OVERHEAD_TOKENS = 4
 IMAGE_TOKENS = 1000
+
+_FIELDS: Final = {
+    kind.type: ("type", *(each.name for each in fields(kind))) for kind in get_args(EventContent)
+}
+"""The fields of each kind of content, in their order."""
 
 
 def text_tokens(text: str) -> int:
@@ -95,5 +100,5 @@ def write_out(content: EventContent) -> str:
     >>> write_out(TextContent("hi"))
     "type='text' body='hi' language=None"
     """
-    pairs = [("type", content.type), *((each.name, getattr(content, each.name)) for each in fields(content))]
-    return " ".join(f"{name}={value!r}" for name, value in pairs)
+    names = _FIELDS[content.type]
+    return " ".join([f"{name}={getattr(content, name)!r}" for name in names])
