@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Final, assert_never
 
 from sidecar.capabilities.effects import EffectKind, ToolEffects
@@ -28,6 +28,7 @@ from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
+    ImageBlock,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -72,9 +73,9 @@ _SHELL: Final = re.compile(r"\$ ([^\n]*)\n(.*)\n\[exit (n/a|-?\d{1,9})\]", re.DO
 def turns_to_messages(turns: Iterable[Turn]) -> tuple[Message, ...]:
     """Return *turns* as messages.
 
-    A tool turn becomes one :class:`ToolResultMessage` per block, named after the call it answers; a user
-    turn that is a digest becomes a summary message. An output that is not text keeps its type inside a
-    result block.
+    A tool turn becomes one :class:`ToolResultMessage` per result, named after the call it answers; images
+    behind the results go with the last of them. A user turn that is a digest becomes a summary message. An
+    output that is not text keeps its type inside a result block.
 
     >>> turns_to_messages([UserTurn((TextBlock("hi"),))])
     (UserMessage(content=(TextBlock(text='hi'),), timestamp=0),)
@@ -124,7 +125,7 @@ def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
     for turn in turns:
         is_tool = isinstance(turn, ToolTurn)
         is_split = is_tool and _comes_apart(turn.blocks, follows_tools=follows_tools)
-        starts.append(starts[-1] + (len(turn.blocks) if is_split else 1))
+        starts.append(starts[-1] + (count_results(turn.blocks) if is_split else 1))
         follows_tools = is_tool
     return tuple(starts)
 
@@ -145,7 +146,7 @@ def find_turn(turns: Sequence[Turn], message_index: int, n_messages: int) -> int
     while at:
         turn, follows_tools = turns[at - 1], at > 1 and isinstance(turns[at - 2], ToolTurn)
         is_split = isinstance(turn, ToolTurn) and _comes_apart(turn.blocks, follows_tools=follows_tools)
-        start -= len(turn.blocks) if is_split else 1
+        start -= count_results(turn.blocks) if is_split else 1
         if start < message_index:
             break
         at -= 1
@@ -219,24 +220,31 @@ def _tool_messages(
     if not _comes_apart(blocks, follows_tools=follows_tools):
         yield CustomMessage(TOOL_TURN, tuple(blocks))
         return
-    for block in blocks:
+    n_results = count_results(blocks)
+    for number, block in enumerate(blocks[:n_results], 1):
         if isinstance(block, ToolResultBlock):
-            content = (TextBlock(block.output),) if isinstance(block.output, str) else (block,)
-            yield ToolResultMessage(block.call_id, names.get(block.call_id, ""), content, block.is_error)
+            images = blocks[n_results:] if number == n_results else ()
+            shown: Block = TextBlock(block.output) if isinstance(block.output, str) else block
+            name = names.get(block.call_id, "")
+            yield ToolResultMessage(block.call_id, name, (shown, *images), block.is_error)
 
 
 def _comes_apart(blocks: Sequence[Block], *, follows_tools: bool) -> bool:
     """Whether a tool turn becomes a message for each result, and can be told from its neighbours then."""
-    are_results = all(isinstance(block, ToolResultBlock) for block in blocks)
-    return not follows_tools and bool(blocks) and are_results
+    n_results = count_results(blocks)
+    is_plain = all(isinstance(block, ImageBlock) for block in blocks[n_results:])
+    return not follows_tools and n_results > 0 and is_plain
+
+
+def count_results(blocks: Sequence[Block]) -> int:
+    """Return how many results *blocks* begin with."""
+    return sum(1 for _ in takewhile(lambda block: isinstance(block, ToolResultBlock), blocks))
 
 
 def _turns(messages: Iterable[Message]) -> Iterator[Turn]:
     for is_results, group in groupby(messages, lambda message: isinstance(message, ToolResultMessage)):
         if is_results:
-            yield ToolTurn(
-                tuple(_result_block(item) for item in group if isinstance(item, ToolResultMessage))
-            )
+            yield _tool_turn([item for item in group if isinstance(item, ToolResultMessage)])
         else:
             yield from map(_turn, group)
 
@@ -248,7 +256,7 @@ def _turn(message: Message) -> Turn:
         case AssistantMessage(content=content, error_message=error):
             return AssistantTurn((*content, TextBlock(f"[error] {error}")) if error else content)
         case ToolResultMessage():
-            return ToolTurn((_result_block(message),))
+            return _tool_turn((message,))
         case BashExecutionMessage(command=command, output=output, exit_code=code):
             exit_code = "n/a" if code is None else code
             return UserTurn((TextBlock(f"$ {command}\n{output}\n[exit {exit_code}]"),))
@@ -263,11 +271,17 @@ def _turn(message: Message) -> Turn:
             assert_never(message)
 
 
-def _result_block(message: ToolResultMessage) -> ToolResultBlock:
-    content = message.content
-    if len(content) == 1 and isinstance(content[0], ToolResultBlock):
-        return content[0]
-    return ToolResultBlock(message.tool_call_id, text_of(content), message.is_error)
+def _tool_turn(messages: Sequence[ToolResultMessage]) -> ToolTurn:
+    """Return the turn of the results *messages*, with their images behind them."""
+    results, images = list[Block](), list[Block]()
+    for message in messages:
+        others = tuple(block for block in message.content if not isinstance(block, ImageBlock))
+        images += (block for block in message.content if isinstance(block, ImageBlock))
+        if len(others) == 1 and isinstance(others[0], ToolResultBlock):
+            results.append(others[0])
+        else:
+            results.append(ToolResultBlock(message.tool_call_id, text_of(others), message.is_error))
+    return ToolTurn((*results, *images))
 
 
 _EFFECTS: Final[dict[EffectKind, CallEffect]] = {

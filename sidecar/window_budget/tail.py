@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sidecar.llmgateway.contract import TextBlock
+from sidecar.llmgateway.contract import ImageBlock, TextBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.message import (
@@ -80,7 +80,10 @@ def fit_tail(
 
     def may_blank(result: ToolResultMessage) -> bool:
         # An error is kept, it is short and it is evidence; a body shorter than the placeholder frees nothing.
-        return not result.is_error and len(text_of(result.content)) > len(CLEARED_TOOL_RESULT)
+        is_large = len(text_of(result.content)) > len(CLEARED_TOOL_RESULT)
+        return not result.is_error and (
+            is_large or any(isinstance(each, ImageBlock) for each in result.content)
+        )
 
     lighter = blank_results(messages, DEFAULT_KEEP_RECENT, may_blank=may_blank, tools=tools)
     lighter = lighter or tuple(messages)

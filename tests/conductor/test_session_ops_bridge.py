@@ -113,6 +113,18 @@ def test_content_to_blocks() -> None:
     assert content_to_blocks((ImageBlock("image/png", "A"),)) == (ImageBlock("image/png", "A"),)
 
 
+def test_an_image_goes_with_the_last_result_of_its_turn() -> None:
+    """So the results count as results: they pair with their calls, and go stale with their images."""
+    image = ImageBlock("image/png", "A")
+    results = ToolTurn((ToolResultBlock("1", "one"), ToolResultBlock("2", "two"), image))
+    messages = turns_to_messages([CALLS, results])
+    _, first, last = messages
+    assert isinstance(first, ToolResultMessage)
+    assert isinstance(last, ToolResultMessage)
+    assert (first.content, last.content) == ((TextBlock("one"),), (TextBlock("two"), image))
+    assert messages_to_turns(messages) == (CALLS, results)
+
+
 texts = st.sampled_from(
     [
         "",

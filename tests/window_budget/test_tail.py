@@ -109,3 +109,17 @@ def test_blanking_frees_something_or_is_left() -> None:
     ]
     assert changed == [2]
     assert (tail.blanked_count, tail.blanked_tokens) == (1, estimate_tokens(group) - tail.tokens)
+
+
+def test_an_image_of_a_stale_result_goes_with_it() -> None:
+    """However short its text is; the newest results keep theirs."""
+    image = ImageBlock("image/png", "A" * 4_000)
+    calls = [AssistantMessage((ToolCallBlock(str(n), "read", {"path": f"{n}.png"}),)) for n in range(12)]
+    shown = [ToolResultMessage(str(n), "read", (TextBlock("an image"), image)) for n in range(12)]
+    messages: list[Message] = [each for pair in zip(calls, shown, strict=True) for each in pair]
+    tail = fit_tail(messages, None, room=None, reserve=0)
+    assert tail.blanked_count > 0
+    oldest = tail.messages[1]
+    assert isinstance(oldest, ToolResultMessage)
+    assert image not in oldest.content
+    assert tail.messages[-1] == messages[-1]
