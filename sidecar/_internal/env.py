@@ -58,3 +58,16 @@ def user_home_folder() -> Path | None:
         return Path.home().resolve()
     except (OSError, RuntimeError):
         return None
+
+
+def find_proxy(scheme: str, host: str) -> str | None:
+    """Return the proxy of the environment for *host*: ``HTTPS_PROXY`` and so on, but for ``NO_PROXY``.
+
+    Where the environment names none, the settings of the system count on macOS and Windows.
+    """
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    if proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(scheme) or proxies.get("all") or None

@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.env import find_proxy
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.effects import FETCHES_PAGE
@@ -72,7 +73,8 @@ async def send_request(
     url: SplitResult, timeout_s: float, context: ToolContext, cancel: CancelToken
 ) -> WebPage:
     """Return the answer to one request. Raises FetchError."""
-    request = WebRequest(url, context.may_fetch_private, timeout_s, _MOST_BYTES, resolve_host)
+    may_be_private = context.may_fetch_private
+    request = WebRequest(url, may_be_private, timeout_s, _MOST_BYTES, resolve_host, find_proxy)
     work = asyncio.ensure_future(asyncio.to_thread(request.run))
     try:
         with cancel_future(cancel) as cancelled:

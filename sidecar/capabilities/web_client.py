@@ -5,11 +5,16 @@ every client. A check of the host's name is not enough, since a name may stand f
 it is used (DNS rebinding). So a name is resolved once, all of its addresses must be public ones, and the
 connection is made to one of these. Redirects are not followed here; each is a request of its own.
 
-Works in worker threads. No proxy is used: it would resolve the name again. Nothing is sent but the request.
+A proxy of the environment is asked for a tunnel to the checked address, never to the name, which it would
+resolve again. Addresses that are not public are reached without it. Only where these are allowed may the
+proxy be given a name that this machine does not know.
+
+Works in worker threads. Nothing is sent but the request.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
 import ipaddress
 import socket
@@ -20,7 +25,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 
@@ -64,6 +69,7 @@ class WebRequest:
     timeout_s: float
     max_bytes: int
     resolve: Callable[[str, int], list[str]]
+    find_proxy: Callable[[str, str], str | None] = lambda scheme, host: None
     _socket: socket.socket | None = None
     _is_stopped: bool = False
 
@@ -78,10 +84,14 @@ class WebRequest:
         """Send the request and return the answer. Raises FetchError."""
         host, port = self.url.hostname or "", self.url.port or (443 if self.url.scheme == "https" else 80)
         ends_at = time.monotonic() + self.timeout_s
-        address = self.choose_address(host, port)
+        proxy = self.find_proxy(self.url.scheme, host)
+        address = self.choose_address(host, port, has_proxy=proxy is not None)
         connection = http.client.HTTPConnection(host, port)
         try:
-            plain = socket.create_connection((address, port), timeout=min(_STEP_S, self.timeout_s))
+            if proxy is None or is_near(address):
+                plain = socket.create_connection((address, port), timeout=min(_STEP_S, self.timeout_s))
+            else:
+                plain = open_tunnel(proxy, address, port, min(_STEP_S, self.timeout_s))
             self._socket = plain
             connection.sock = plain
             if self.url.scheme == "https":
@@ -104,11 +114,16 @@ class WebRequest:
             if self._socket is not None:
                 self._socket.close()
 
-    def choose_address(self, host: str, port: int) -> str:
-        """Return an address of *host*, of which all must be allowed. Raises FetchError."""
+    def choose_address(self, host: str, port: int, *, has_proxy: bool) -> str:
+        """Return an address of *host*, of which all must be allowed, or *host* for a proxy that knows it.
+
+        Raises FetchError.
+        """
         try:
             addresses = self.resolve(host, port)
         except (OSError, UnicodeError) as error:
+            if has_proxy and self.may_be_private:
+                return host
             raise FetchError(f"there is no host {host!r}", hint="check the spelling") from error
         for address in addresses:
             if not self.may_be_private and not is_public(address):
@@ -116,7 +131,8 @@ class WebRequest:
                     f"{host} is at {address}, which is not an address of the public internet",
                     hint="ask the user; fetch_private = true in config.toml of the state directory allows it",
                 )
-        return addresses[0]
+        # A proxy may well have no way to the newer addresses.
+        return min(addresses, key=lambda address: ":" in address) if has_proxy else addresses[0]
 
     def read_answer(self, response: http.client.HTTPResponse, ends_at: float) -> WebPage:
         """Return the answer, as much of it as is allowed."""
@@ -144,10 +160,49 @@ class WebRequest:
         )
 
 
+def open_tunnel(proxy: str, address: str, port: int, timeout_s: float) -> socket.socket:
+    """Return a connection to *address* through the *proxy*, which is an http URL.
+
+    Raises OSError, also for a proxy that refuses; no message holds its password.
+    """
+    try:
+        url = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        host, proxy_port = url.hostname, url.port or 80
+    except ValueError:
+        raise OSError(0, "the proxy of the environment has no valid address") from None
+    if url.scheme != "http" or not host:
+        raise OSError(0, f"a proxy of the kind {url.scheme!r:.20} is not known here; use an http one")
+    headers = {}
+    if url.username is not None:
+        words = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
+        headers["Proxy-Authorization"] = f"Basic {base64.b64encode(words).decode()}"
+    tunnel = http.client.HTTPConnection(host, proxy_port, timeout=timeout_s)
+    tunnel.set_tunnel(address, port, headers)
+    try:
+        tunnel.connect()
+    except OSError as error:
+        tunnel.close()
+        raise OSError(0, f"the proxy {host}:{proxy_port}: {error.strerror or error}") from None
+    opened: socket.socket = tunnel.sock
+    return opened
+
+
 def resolve_host(host: str, port: int) -> list[str]:
     """Return the addresses of *host*. Raises OSError for none."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(each[4][0]) for each in found))
+
+
+def is_near(address: str) -> bool:
+    """Whether *address* is one of this machine or its network; a name is none.
+
+    >>> is_near("127.0.0.1"), is_near("wiki.corp")
+    (True, False)
+    """
+    try:
+        return not is_public(address)
+    except ValueError:
+        return False
 
 
 def is_public(address: str) -> bool:

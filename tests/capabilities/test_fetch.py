@@ -33,10 +33,18 @@ class Site:
     def __init__(self) -> None:
         self.pages: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.seen: list[tuple[str, str]] = []
+        self.tunnels: list[tuple[str, str | None]] = []
+        self.refuses_tunnels = False
         self.hangs, self.is_hanging = threading.Event(), threading.Event()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_CONNECT(self) -> None:
+                site.tunnels.append((self.path, self.headers["Proxy-Authorization"]))
+                self.send_response(403 if site.refuses_tunnels else 200)
+                self.end_headers()
+                self.close_connection = site.refuses_tunnels  # else the tunnel leads back here
+
             def do_GET(self) -> None:
                 site.seen.append((self.path, self.headers["Host"]))
                 if self.path == "/hang":
@@ -183,6 +191,67 @@ async def test_one_private_address_among_public_ones_is_refused(
     monkeypatch.setattr(fetch, "resolve_host", lambda host, port: ["93.184.215.14", "127.0.0.1"])
     failure = await desk.failure(FETCH, url="http://docs.example/")
     assert "fetch_private = true in config.toml" in failure
+
+
+class TestProxies:
+    """The proxy of the environment is asked for a tunnel to an address that was checked."""
+
+    @pytest.fixture
+    def proxy(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+        address = site.url("").removeprefix("http://")
+        monkeypatch.setenv("http_proxy", f"http://me:pass%20word@{address}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.setattr(fetch, "resolve_host", lambda host, port: ["2606:4700::1", "93.184.215.14"])
+        site.pages["/a"] = (200, {"Content-Type": "text/plain"}, b"hello")
+        return site
+
+    async def test_it_gets_the_checked_address_and_not_the_name(self, desk: Desk, proxy: Site) -> None:
+        desk.may_fetch_private = False
+        assert (await desk.output(FETCH, url="http://docs.example/a")).endswith("hello")
+        assert proxy.tunnels == [("93.184.215.14:80", "Basic bWU6cGFzcyB3b3Jk")]
+        assert proxy.seen == [("/a", "docs.example")]
+
+    async def test_an_address_that_is_not_public_is_refused_all_the_same(
+        self, desk: Desk, proxy: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        desk.may_fetch_private = False
+        monkeypatch.setattr(fetch, "resolve_host", lambda host, port: ["10.0.0.1"])
+        failure = await desk.failure(FETCH, url="http://docs.example/a")
+        assert "docs.example is at 10.0.0.1, which is not" in failure
+        assert proxy.tunnels == []
+
+    async def test_hosts_of_no_proxy_and_of_this_machine_are_reached_directly(
+        self, desk: Desk, proxy: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(fetch, "resolve_host", lambda host, port: ["127.0.0.1"])
+        assert (await desk.output(FETCH, url=proxy.url("/a"))).endswith("hello")
+        monkeypatch.setenv("no_proxy", ".example")
+        assert (await desk.output(FETCH, url=proxy.url("/a", host="docs.example"))).endswith("hello")
+        assert proxy.tunnels == []
+
+    async def test_only_with_leave_it_resolves_names_that_are_unknown_here(
+        self, desk: Desk, proxy: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def resolve(host: str, port: int) -> list[str]:
+            raise OSError
+
+        monkeypatch.setattr(fetch, "resolve_host", resolve)
+        assert (await desk.output(FETCH, url="http://wiki.corp/a")).endswith("hello")
+        assert proxy.tunnels[0][0] == "wiki.corp:80"
+        desk.may_fetch_private = False
+        assert "there is no host 'wiki.corp'" in await desk.failure(FETCH, url="http://wiki.corp/a")
+
+    async def test_its_failures_are_named_without_its_password(
+        self, desk: Desk, proxy: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        proxy.refuses_tunnels = True
+        refused = await desk.failure(FETCH, url="http://docs.example/a")
+        assert "403 Forbidden" in refused
+        monkeypatch.setenv("http_proxy", "socks5://me:password@127.0.0.1:9")
+        odd = await desk.failure(FETCH, url="http://docs.example/a")
+        assert "a proxy of the kind 'socks5' is not known here" in odd
+        assert "pass" not in refused + odd
 
 
 async def test_a_no_sends_nothing(desk: Desk, site: Site) -> None:
