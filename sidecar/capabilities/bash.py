@@ -80,6 +80,8 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
     if arguments.background:
         spec = ChildSpec(argv, cwd, environment, DAY_S)
         command = commands_of(context).start(spec, arguments.command, context)
+        if context.checkpoints is not None:
+            context.checkpoints.leave_uncovered(f"the background command {command.id}")
         return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
     keep_changed = None if context.checkpoints is None else await context.checkpoints.watch_command()
     try:

@@ -183,6 +183,10 @@ class CheckpointPort(Protocol):
         """Keep the files that the model has read, and return the function to call after the command."""
         ...
 
+    def leave_uncovered(self, name: str) -> None:
+        """Note that the changes of files by *name* are not kept, so that the user can be told."""
+        ...
+
     async def correct(self, view: FileView) -> None:
         """Record that the newest change of a file has led to *view* and not to the planned text."""
         ...

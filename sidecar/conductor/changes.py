@@ -150,6 +150,22 @@ class Changes:
         removed = [entry for entry in self._history.current if entry.node_id not in kept]
         return self._checkpoints.of_entries(removed, kept, to_node)
 
+    def changes_since_compaction(self, compaction_id: str | None) -> frozenset[str]:
+        """Return the ids of the changes of files that the undo of a compaction can take back.
+
+        Args:
+            compaction_id: the compaction, or None for the newest that can be undone.
+
+        Raises:
+            CompactionNotFound: there is no such compaction, or it cannot be undone.
+        """
+        target = self._compactor.find_undoable(compaction_id)
+        kept = frozenset(self._history_at(target.before_head).node_ids)
+        newest = reversed(self._history.current)
+        ends = (target.after_head, target.before_head)
+        later = [*takewhile(lambda entry: entry.node_id not in ends, newest)]
+        return self._checkpoints.of_entries(later, kept, target.before_head)
+
     def _history_at(self, to_node: str | None) -> History:
         try:
             return self._history.history_at(to_node)

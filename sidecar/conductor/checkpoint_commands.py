@@ -18,7 +18,8 @@ _MOST_DIFF_CHARS: Final = 20_000
 async def show_changes(checkpoints: Checkpoints) -> str:
     """Return the answer of ``/diff``: the changes of files by this session."""
     diffs = await checkpoints.diff(checkpoints.since(None))
-    return describe_diffs(diffs) or "This session has changed no files with its tools."
+    shown = describe_diffs(diffs) or "This session has changed no files with its tools."
+    return "\n".join((shown, *describe_uncovered(checkpoints.uncovered)))
 
 
 async def run_checkpoint(checkpoints: Checkpoints, rest: str) -> str:
@@ -40,7 +41,18 @@ async def offer_restore(checkpoints: Checkpoints, changes: Collection[str]) -> s
     if not diffs:
         return ""
     command = f"/checkpoint restore {checkpoints.first_of(changes)}"
-    return f"\n{command} takes these changes back:\n{describe_diffs(diffs)}"
+    lines = (f"\n{command} takes these changes back:", describe_diffs(diffs))
+    return "\n".join((*lines, *describe_uncovered(checkpoints.uncovered)))
+
+
+def describe_uncovered(names: Sequence[str]) -> Sequence[str]:
+    """Return a line about changes that no checkpoint covers; none for no *names*.
+
+    >>> describe_uncovered(["the background command bg1"])
+    ['- not covered: changes of files by the background command bg1']
+    """
+    more = f", and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return [f"- not covered: changes of files by {', '.join(names[:_MOST_LISTED])}{more}"] if names else []
 
 
 def describe_diffs(diffs: Sequence[FileDiff]) -> str:

@@ -5,8 +5,9 @@ is a record of a change that was never made, and the hashes tell. Records are pa
 of its forks. A restore goes the way of every edit, through the editor where the file is open; it keeps the
 present content first, so that it can be taken back as well.
 
-Of the files that a command changes those are covered that the model has read (``command_watch``). Background
-commands and ephemeral sessions are not covered.
+Of the files that a command or a tool of a server changes those are covered that the model has read
+(``command_watch``). Background commands are not covered, for the user's changes while they run must not
+count as theirs; the answers about changes name them. Neither are ephemeral sessions.
 """
 
 from __future__ import annotations
@@ -75,13 +76,22 @@ class CallCheckpoints:
         """Keep the files that the model has read, and return the function to call after the command."""
         return await self.checkpoints.watch_command(self.call_id)
 
+    def leave_uncovered(self, name: str) -> None:
+        """Note that the changes of files by *name* are not kept."""
+        self.checkpoints.uncovered = (*self.checkpoints.uncovered, name)
+
     async def correct(self, view: FileView) -> None:
         """Record that the newest change of a file has led to *view* and not to the planned text."""
         await self.checkpoints.correct(view)
 
 
 class Checkpoints:
-    """The checkpoints of one session."""
+    """The checkpoints of one session.
+
+    Attributes:
+        uncovered: names for people of all that may have changed files without a checkpoint, since the session
+            was loaded.
+    """
 
     def __init__(
         self,
@@ -119,6 +129,7 @@ class Checkpoints:
         self._clock_ms = clock_ms
         self._changes: dict[str, KeptChange] = {}
         self._left_out: set[str] = set()
+        self.uncovered: tuple[str, ...] = ()
         self._watch: CommandWatch | None = None
         if contents is not None:
             self._watch = CommandWatch(

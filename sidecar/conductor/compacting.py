@@ -165,6 +165,13 @@ class Compactor:
         self._count_strike(outcome)
         return outcome
 
+    def find_undoable(self, compaction_id: str | None) -> Compaction:
+        """Return a compaction that can be undone, the newest for None. Raises CompactionNotFound."""
+        target = self._log.find(compaction_id)
+        if not target.undoable or target.before_head is None:
+            raise CompactionNotFound(self._sid, compaction_id)
+        return target
+
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
         """Go back to the conversation before a compaction, with all turns since.
 
@@ -173,9 +180,7 @@ class Compactor:
             NotUndoableError: it is not the newest of its branch.
             WouldExceedWindowError: the conversation would not fit the window, and *force* was not given.
         """
-        target = self._log.find(compaction_id)
-        if not target.undoable or target.before_head is None:
-            raise CompactionNotFound(self._sid, compaction_id)
+        target = self.find_undoable(compaction_id)
         if changed_only_the_view(target):
             return await self._undo_in_view(target, force=force)
         ids = self._history.current.node_ids

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:f04a3626c0afd069d332d62beb62a93ea15e566764d93f0eea39d26acb094a04"
+SCHEMA_HASH: Final = "sha256:8b0a16a3c895a6a78089cc7cb71104b8ccc713d0d736ac244edf4c32973b2673"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -256,7 +256,7 @@ _CHECKPOINT: Final = (
         m.CheckpointDiffResult,
         "session",
         "Show the changes of files by the session, which a restore would take back.",
-        errors=("nodeNotFound",),
+        errors=("nodeNotFound", "compactionNotFound"),
     ),
     Method(
         "sidecar/checkpoint/restore",

@@ -96,6 +96,26 @@ async def test_the_commands_on_offer_come_after_the_answer(stage: Stage) -> None
     assert (await stage.panel.update("usage_update"))["size"] > 0
 
 
+async def test_commands_of_a_folder_are_on_offer_and_ask_once(stage: Stage) -> None:
+    """A new file is offered after ``/help``; the question shows its text."""
+    commands = stage.folder / ".sidecar" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "fix.md").write_text("---\ndescription: Fix it\nargument-hint: FILE\n---\nFix $1.\n")
+    sid = await stage.session(DONE)
+    found = (await stage.panel.update("available_commands_update"))["availableCommands"]
+    assert {"name": "fix", "description": "Fix it", "input": {"hint": "FILE"}} in found
+    (commands / "new.md").write_text("Something new.")
+    await stage.run(1, sid, "/help")
+    found = (await stage.panel.update("available_commands_update", 2))["availableCommands"]
+    assert "new" in [command["name"] for command in found]
+    stage.prompt(2, sid, "/fix a.py")
+    question = await stage.panel.call("session/request_permission")
+    assert "Fix $1." in str(question["params"])
+    allow = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+    stage.panel.send({"jsonrpc": "2.0", "id": question["id"], "result": allow})
+    assert (await stage.panel.answer(2))["result"]["stopReason"] == "end_turn"
+
+
 async def test_a_slash_command_is_answered(stage: Stage) -> None:
     """It makes a turn without a model; its answer comes without deltas."""
     sid = await stage.session()

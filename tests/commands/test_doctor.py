@@ -56,6 +56,26 @@ def test_all_is_well(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     check(capsys, f"state\t{home}, can be written", "model\toffline-1", "shared\tnone is running")
 
 
+def test_the_extensions_are_listed_and_why_others_are_not(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(home / "user"))
+    monkeypatch.setenv("USERPROFILE", str(home / "user"))
+    check(capsys, "extensions\tnone; README's")
+    (home / "commands").mkdir()
+    (home / "commands" / "fix.md").write_text("Fix it.")
+    (home / "config.toml").write_text('[[hooks]]\non = "stop"\ncommand = "x"\n')
+    (project / ".mcp.json").write_text("{}")
+    check(
+        capsys,
+        "extensions\tcommands: /fix; hooks: stop",
+        ".mcp.json is not used, because this folder is not trusted",
+    )
+
+
 def test_a_bad_finding_about_models_fails_the_report(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +191,37 @@ async def test_an_undone_compaction_takes_the_later_changes_back_when_asked(
     undone = await session.client.compact_undo(session.sid, files="restore")
     assert [file.outcome for file in undone.restored_files] == ["restored"]
     assert (project / "a.txt").read_text() == "two\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
+async def test_changes_in_the_background_are_told_and_left(project: Path, open_session: Any) -> None:
+    (project / "a.txt").write_text("one\n")
+    start = call("bash", command="true", background=True)
+    session = await open_session(call("read", path="a.txt"), start, DONE)
+    await session.run("start it")
+    shown = (await session.run("/diff")).text
+    assert shown.endswith("- not covered: changes of files by the background command bg1")
+    assert (await session.client.checkpoint_diff(session.sid)).uncovered == ("the background command bg1",)
+
+
+async def test_a_file_that_a_tool_of_a_server_changed_goes_back(project: Path, open_session: Any) -> None:
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    server = project / "server.py"
+    server.write_text(
+        "from mcp.server.mcpserver import MCPServer\n"
+        "server = MCPServer('files')\n"
+        "@server.tool()\n"
+        "def change() -> str:\n"
+        "    open('a.txt', 'w').write('two\\n')\n"
+        "    return 'changed'\n"
+        "server.run()\n"
+    )
+    (project / "a.txt").write_text("one\n")
+    session = await open_session(call("read", path="a.txt"), call("mcp__files__change"), DONE)
+    servers = [{"name": "files", "command": sys.executable, "args": [str(server)], "env": []}]
+    params = {"sid": session.sid, "mcpServers": servers}
+    await session.client.request("sidecar/session/load", params)
+    await session.run("change it")
+    assert (project / "a.txt").read_text() == "two\n"
+    assert await outcomes(session, "c1") == {"a.txt": "restored"}
+    assert (project / "a.txt").read_text() == "one\n"

@@ -27,17 +27,19 @@ export interface CancelResult {
   accepted: boolean;
 }
 
-/** The changes of files to compare: those since a checkpoint began, or all that the session has made. `toNode` asks for the changes that a rewind to this node takes back, of all files. */
+/** The changes of files to compare: those since a checkpoint began, or all that the session has made. `toNode` asks for the changes that a rewind to this node takes back, of all files, and `compactionId` for the changes that the undo of this compaction takes back. */
 export interface CheckpointDiffParams {
   sid: string;
   checkpointId?: string;
   toNode?: string;
   uris?: string[];
+  compactionId?: string;
 }
 
-/** The files, 200 at most, each from its content before the changes to the present one. */
+/** The files, 200 at most, each from its content before the changes to the present one. `uncovered` names others that may have changed files, such as a command in the background. */
 export interface CheckpointDiffResult {
   files: FileDiff[];
+  uncovered: string[];
 }
 
 /** A file of a checkpoint; `created` when it did not exist before, `problem` says why it was not kept. */

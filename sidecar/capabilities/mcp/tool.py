@@ -86,7 +86,14 @@ class McpTool:
         )
         try:
             await require_permission(context, question)
-            result = await self.call(self.listed.name, arguments, _Progress(context), cancel)
+            keep_changed = None
+            if context.checkpoints is not None and not self.listed.is_read_only:
+                keep_changed = await context.checkpoints.watch_command()
+            try:
+                result = await self.call(self.listed.name, arguments, _Progress(context), cancel)
+            finally:
+                if keep_changed is not None:
+                    await keep_changed()
         except SidecarError as error:
             return error_reply(f"{self.name}: {error.message}", error.hint)
         output = HeadTail(context.max_output_chars)

@@ -18,20 +18,26 @@ class CheckpointListResult:
 class CheckpointDiffParams:
     """The changes of files to compare: those since a checkpoint began, or all that the session has made.
 
-    *to_node* asks for the changes that a rewind to this node takes back, of all files.
+    *to_node* asks for the changes that a rewind to this node takes back, of all files, and *compaction_id*
+    for the changes that the undo of this compaction takes back.
     """
 
     sid: str
     checkpoint_id: str | None = None
     to_node: str | None = None
     uris: tuple[str, ...] | None = None
+    compaction_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDiffResult:
-    """The files, 200 at most, each from its content before the changes to the present one."""
+    """The files, 200 at most, each from its content before the changes to the present one.
+
+    *uncovered* names others that may have changed files, such as a command in the background.
+    """
 
     files: tuple[FileDiff, ...]
+    uncovered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,11 @@ async def diff(connection: Connection, params: m.CheckpointDiffParams) -> m.Chec
     session = connection.hub.session(params.sid)
     if params.to_node is not None:
         wanted = session.changes.changes_since(params.to_node)
+    elif params.compaction_id is not None:
+        wanted = session.changes.changes_since_compaction(params.compaction_id)
     else:
         wanted = session.checkpoints.since(params.checkpoint_id, params.uris)
-    return m.CheckpointDiffResult(await session.checkpoints.diff(wanted))
+    return m.CheckpointDiffResult(await session.checkpoints.diff(wanted), session.checkpoints.uncovered)
 
 
 def restore(
