@@ -60,6 +60,7 @@ TESTED_IN = {
     "extensions.settings": "extensions/test_finding.py",
     "importing.content": "importing/test_doctests.py",
     "importing.reading": "importing/test_finding.py",
+    "llmgateway.extension_entries": "extensions/test_finding.py",
     "llmgateway.contract.*": "llmgateway/test_channel.py",
     "llmgateway.offline.*": "llmgateway/test_offline_model.py",
     "llmgateway.providers.chat_messages": "llmgateway/providers/test_quirks.py",

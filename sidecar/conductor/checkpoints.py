@@ -86,12 +86,7 @@ class CallCheckpoints:
 
 
 class Checkpoints:
-    """The checkpoints of one session.
-
-    Attributes:
-        uncovered: names for people of all that may have changed files without a checkpoint, since the session
-            was loaded.
-    """
+    """The checkpoints of one session; *uncovered* has the names of others that may have changed files."""
 
     def __init__(
         self,

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias
 
 from sidecar.capabilities.mcp.contract import McpServer
+from sidecar.llmgateway.extension_entries import HookEvent
 
 ExtensionSource: TypeAlias = Literal["user", "folder"]
 """The author of an extension: the user, or the author of the session's folder."""
-
-HookEvent: TypeAlias = Literal["beforeTool", "afterTool", "prompt", "compaction", "stop"]
-HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

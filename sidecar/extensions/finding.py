@@ -36,7 +36,7 @@ from sidecar.extensions.contract import (
     Skill,
 )
 from sidecar.extensions.front_matter import parse_front_matter
-from sidecar.extensions.settings import ServerEntry, parse_mcp_json
+from sidecar.extensions.settings import make_hook, make_server, parse_mcp_json
 from sidecar.extensions.trust import TrustedContents
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
@@ -45,6 +45,7 @@ from sidecar.llmgateway.config import (
     how_to_trust,
     read_folder_settings,
 )
+from sidecar.llmgateway.extension_entries import ServerEntry
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
 from sidecar.workspace.paths import is_inside, read_project_text
@@ -227,7 +228,9 @@ class ExtensionFinder:
                 problems.append(
                     f"{path} is not used, because this folder is not trusted; {how_to_trust(folder)}"
                 )
-        return (*own.hooks, *theirs.hooks), tuple(servers.values())
+        hooks = (make_hook(each, "user") for each in own.hooks)
+        others = (make_hook(each, "folder") for each in theirs.hooks)
+        return (*hooks, *others), tuple(servers.values())
 
     def _fill_in(
         self,
@@ -242,7 +245,7 @@ class ExtensionFinder:
         for name, entry in entries.items():
             try:
                 if not entry.disabled:
-                    found[name] = ConfiguredServer(entry.as_server(name, variables), source)
+                    found[name] = ConfiguredServer(make_server(name, entry, variables), source)
             except ValueError as error:
                 problems.append(f"the tool server {name!r} of {path} is not used: {error}")
         return found

@@ -19,9 +19,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from sidecar._internal.env import read_env
-from sidecar.extensions.contract import ExtensionSource, Hook
-from sidecar.extensions.settings import HookEntry, ServerEntry
 from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
+from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
 from sidecar.llmgateway.names import Provider, Providers
 from sidecar.permissions.rules import Rules, parse_rules
 from sidecar.workspace.contract import FileAccessError
@@ -196,7 +195,7 @@ class ModelSettings:
     model_idle_timeout_s: float | None = None
     store: str | None = None
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HookEntry, ...] = ()
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
@@ -244,7 +243,7 @@ def read_settings(home: Path) -> ModelSettings:
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
     """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
     path = folder / FOLDER_FILE
-    read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES), "folder")
+    read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES))
     found = replace(read, trusted=())
     if found.rules != Rules():
         problem = (
@@ -286,7 +285,7 @@ def from_environment() -> ModelSettings:
     return ModelSettings(model=read_env("model") or None, summarizer=read_env("summarizer") or None)
 
 
-def _read(path: Path, read: Callable[[], DiskText], source: ExtensionSource = "user") -> ModelSettings:
+def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     text = ""
     try:
         text = read().text
@@ -310,7 +309,7 @@ def _read(path: Path, read: Callable[[], DiskText], source: ExtensionSource = "u
             model_idle_timeout_s=file.model_idle_timeout_s,
             store=file.store,
             compaction=file.compaction,
-            hooks=tuple(each.as_hook(source) for each in file.hooks),
+            hooks=tuple(file.hooks),
             servers=file.mcp_servers,
         )
     except FileAccessError as problem:
