@@ -43,6 +43,8 @@ from sidecar.runtime.contract import ModelInvoker
 
 CACHED_SHARE, OUTPUT_PRICE = 0.1, 5.0
 """The price of a token from the cache, and of one that a model writes, where another one costs 1."""
+WRITTEN_TOKENS = 2_800
+"""The length of a model's summary: the median of the recorded ones. The facts are added without a model."""
 HEAD_TOKENS = 1_500
 """The size of the system prompt and the tools, which every cache knows."""
 AUTO, FORCED = CompactionRequest(force=False), CompactionRequest(force=True)
@@ -234,7 +236,8 @@ async def cache_cost(seed: int, *, by_price: bool, n_rounds: int = 80, window: i
                     begun = begin(str(len(whole)), "windowBudget", "auto", given=session.given, pre_tokens=0)
                     done = await session.compact(request)
                     log.add(replace(begun, post_tokens=done.post_tokens))
-                    summaries += CACHED_SHARE * gate.tokens + OUTPUT_PRICE * len(done.summary) / 4
+                    written = min(WRITTEN_TOKENS, len(done.summary) / 4)
+                    summaries += CACHED_SHARE * gate.tokens + OUTPUT_PRICE * written
                     kept, n_facts = session.kept(told)["all"], len(told)
                 raw.send(whole)
                 ours.send(tuple(session.history))
