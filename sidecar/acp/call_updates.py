@@ -106,6 +106,7 @@ class CompactionUpdates:
     def __init__(self, *, takes_updates: bool) -> None:
         self._takes_updates = takes_updates
         self._running: set[str] = set()
+        self._ended: set[str] = set()
 
     def update(self, event: WireEvent) -> Update:
         """Return the state of a compaction."""
@@ -116,6 +117,10 @@ class CompactionUpdates:
             self._running.add(compaction_id)
         else:
             self._running.discard(compaction_id)
+        # The counts of a large conversation follow the outcome, for the same call.
+        if status == "completed":
+            was_running |= compaction_id in self._ended
+            self._ended.add(compaction_id)
         is_known = status not in ("noop", "undone") and data["trigger"] != "expand"
         if self._takes_updates and (was_running or is_known):
             return compaction_update(data)

@@ -108,9 +108,11 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
         case "compaction" if data["status"] == "in_progress":
             screen.wait("condensing the older part of the conversation")
         case "compaction" if data["status"] == "completed":
-            sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
-            how = "automatically, " if data["trigger"] != "manual" else ""
-            screen.note(f"· compacted {how}{sizes}; /undo restores it")
+            if data["compactionId"] not in streamed:
+                streamed.add(data["compactionId"])
+                sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
+                how = "automatically, " if data["trigger"] != "manual" else ""
+                screen.note(f"· compacted {how}{sizes}; /undo restores it")
             if (loss := data.get("loss")) and data["trigger"] != "manual":
                 counts = (loss["kept"], loss["shortened"], loss["letGo"], loss["mended"])
                 screen.note(f"· {describe_loss(*counts)}")

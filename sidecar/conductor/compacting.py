@@ -72,6 +72,13 @@ class Compactor:
         self._breaker = Breaker()
         self._vain_turn_id: str | None = None
         self._backstop: Compaction | None = None
+        self._counting = set[asyncio.Task[None]]()
+
+    async def aclose(self) -> None:
+        """End the counts that are still being made."""
+        for task in self._counting:
+            task.cancel()
+        await asyncio.gather(*self._counting, return_exceptions=True)
 
     def cancel(self, compaction_id: str | None = None) -> bool:
         """Stop the running compaction; False when it is another one, or none runs."""
@@ -161,7 +168,7 @@ class Compactor:
             self._events.set_phase(phase_before)
         if outcome.duration_ms is None:
             outcome = replace(outcome, duration_ms=max(0, self._deps.clock_ms() - started_ms))
-        self._events.emit(outcome)
+        self._emit_outcome(outcome)
         self._count_strike(outcome)
         return outcome
 
@@ -223,7 +230,23 @@ class Compactor:
             done = replace(self._backstop, after_head=self._history.head, post_count=n_entries)
             self._backstop = None
             await self.keep(done)
-            self._events.emit(done)
+            self._emit_outcome(done)
+
+    def _emit_outcome(self, done: Compaction) -> None:
+        """Publish *done*, and once more with the counts of its facts where it could not wait for them."""
+        self._events.emit(done)
+        if done.status == "completed" and done.loss is None:
+            task = asyncio.create_task(self._add_counts(done.compaction_id))
+            self._counting.add(task)
+            task.add_done_callback(self._counting.discard)
+
+    async def _add_counts(self, compaction_id: str) -> None:
+        loss = await self._deps.count_loss(self._log.find(compaction_id))
+        done = self._log.find(compaction_id)
+        if loss is not None and done.status == "completed":
+            counted = replace(done, loss=loss)
+            await self.keep(counted)
+            self._events.emit(counted)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger, given: EngineInput) -> Compaction:
         gate = self._deps.engine(engine).gate(given, CompactionRequest(force=False))

@@ -22,8 +22,10 @@ from sidecar.capabilities.contract import (
     ToolObserver,
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
+from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
 from sidecar.conductor.knowledge import Library, NoLibrary
+from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
@@ -126,7 +128,8 @@ class CompactorDeps:
         own_engine: the name of the session's engine.
         engine: the session's instance of a named engine.
         summarizer: the model that writes summaries and its card, None for none.
-        with_loss: returns a result with the facts counted that it folds away.
+        with_loss: returns a result with the facts counted that it folds away, if that takes a moment only.
+        count_loss: counts the facts that a compaction folded away, however long it takes; None on failure.
         cached: the conversation as the summarising model's provider has it in its cache, None for none.
         count: counts the usage of a call of that model.
         on_summary: called with a summary by that model, and the conversation that it was made of.
@@ -147,6 +150,7 @@ class CompactorDeps:
     count: Callable[[Usage], object]
     on_summary: Callable[[str, History], object]
     with_loss: Callable[[EngineInput, CompactionResult], Awaitable[CompactionResult]]
+    count_loss: Callable[[Compaction], Awaitable[Loss | None]]
     fresh: FreshFiles
     is_stale: Callable[[str], bool]
     new_id: Callable[[], str]

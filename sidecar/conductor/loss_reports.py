@@ -1,8 +1,9 @@
 """The loss reports of one session: counted when a compaction is made, listed when a client asks.
 
 The comparison is that of :mod:`sidecar.conductor.loss`. It runs in a thread, one at a time. A compaction
-waits for its counts for a moment at most, so that no turn becomes longer by them; the list is made anew from
-the two branches whenever it is asked for, also after a restart.
+waits for its counts for a moment at most, so that no turn becomes longer by them, and is published again
+with the counts that took longer. The list is made anew from the two branches whenever it is asked for, also
+after a restart.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 COUNT_WAIT_S: Final = 0.25
 MAX_COUNTED: Final = 100_000
-"""How long a compaction waits for its counts, and of how many entries it has any."""
+"""How long a compaction waits for its counts, and of how many entries it waits for any."""
 
 
 class LossReports:
@@ -85,6 +86,18 @@ class LossReports:
         if not done or counting.exception() is not None:
             return result
         return replace(result, loss=with_mended(counting.result(), result.info))
+
+    async def count(self, done: Compaction) -> Loss | None:
+        """Return the counts of *done*, however long they take; None where they fail or are cancelled."""
+        try:
+            before = self._history.history_at(done.before_head)
+            counts = await self._compare(before, self.view_after(done, before), count_facts)
+        except CancelledByToken:
+            return None
+        except Exception as error:
+            log_fault("the counts of a compaction", error)
+            return None
+        return with_mended(counts, done.info)
 
     async def read(self, done: Compaction) -> LossReport:
         """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""

@@ -137,6 +137,7 @@ class Session:
         finally:
             self._head.close()
             await self._preparer.aclose()
+            await self._compactor.aclose()
             await self._background.aclose()
             await self.servers.aclose()
         self._events.flush()

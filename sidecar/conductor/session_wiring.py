@@ -280,6 +280,7 @@ def wire_session(
         count=lambda usage: meter.add(usage, deps.models.card(deps.models.summarizer_id(meta.info.model))),
         on_summary=lambda summary, of: user_rules.propose(summary, of),
         with_loss=losses.with_counts,
+        count_loss=losses.count,
         fresh=files.look,
         is_stale=files.is_stale,
         new_id=deps.new_id,

@@ -713,3 +713,11 @@ def test_news_of_a_turn_are_thoughts() -> None:
         "agent_thought_chunk",
         "\n\nInfo: Model: offline-1\n\n",
     )
+
+
+def test_counts_that_follow_the_outcome_update_the_call_of_the_compaction() -> None:
+    mapper = UpdateMapperV1(notices=False, compactions=False)
+    without = {name: value for name, value in COUNTED.items() if name != "loss"}
+    found = [update for data in (without, COUNTED) for update in mapper.updates(event("compaction", **data))]
+    assert [update["sessionUpdate"] for update in found] == ["tool_call", "tool_call_update"]
+    assert len({update["toolCallId"] for update in found}) == 1

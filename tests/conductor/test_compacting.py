@@ -461,7 +461,10 @@ async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None
     assert made[-1].undoable
-    assert (await session.losses.read(made[0])).facts, "its report is there, though the event has no counts"
+    await asyncio.gather(*session._compactor._counting)
+    counted = session.compactions.find(made[0].compaction_id)
+    assert counted.loss is not None, "its counts follow the event"
+    assert counted.loss == (await session.losses.read(made[0])).loss
     kinds = [entry.kind for entry in session.history.current]
     assert (kinds[:2], kinds.count("user")) == (["summary", "user"], 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -75,13 +76,35 @@ async def test_nothing_is_lost_once_a_compaction_is_undone(make_stage: Any) -> N
     assert await facts_of(session, undone) == []
 
 
-async def test_counts_that_take_too_long_are_left_out_and_the_list_is_there(
+async def test_counts_that_take_too_long_follow_the_outcome(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same compaction is published and stored once more; the list is there at once."""
+    monkeypatch.setattr(loss_reports, "MAX_COUNTED", 1)
+    stage, session, done = await a_compaction(make_stage)
+    assert done.loss is None
+    assert await facts_of(session, done)
+    await asyncio.gather(*session._compactor._counting)
+    published = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Compaction)]
+    assert [each.status for each in published] == ["in_progress", "completed", "completed"]
+    counted = published[-1]
+    assert counted.loss is not None
+    assert counted.loss.let_go > 0
+    assert counted == replace(done, loss=counted.loss)
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert loaded.compactions.all == (counted,)
+
+
+async def test_a_session_closes_while_counts_are_made(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loss_reports, "MAX_COUNTED", 1)
-    _, session, done = await a_compaction(make_stage)
-    assert done.loss is None
-    assert await facts_of(session, done)
+    stage, session, done = await a_compaction(make_stage)
+    await stage.hub.close(session.sid)
+    assert not session._compactor._counting
+    loaded = (await stage.hub.load(session.sid)).session
+    assert [each.compaction_id for each in loaded.compactions.all] == [done.compaction_id]
 
 
 async def test_a_report_that_fails_fails_no_compaction(
