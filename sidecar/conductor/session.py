@@ -136,6 +136,7 @@ class Session:
             await self.prompts.stored.store()
         finally:
             self._head.close()
+            self._runner.close()
             await self._preparer.aclose()
             await self._compactor.aclose()
             await self._background.aclose()

@@ -24,6 +24,7 @@ from sidecar.conductor.session_rules import SessionRules
 from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
+    CallMemory,
     Channel,
     Conversation,
     Emission,
@@ -70,6 +71,7 @@ class SessionAgent:
         self._models = deps.models
         self._max_model_calls = deps.max_model_calls
         self._n_calls = 0
+        self._memory = CallMemory()
         self._asks_behind = deps.compaction.same_prefix
         self._history = history
         self._engines = engines
@@ -113,6 +115,7 @@ class SessionAgent:
         if config != self._config:
             if config.model != self._config.model:
                 self._offer_patches()
+                self._memory.clear()
             self._config = config
             self._agent.configure(config)
 
@@ -132,6 +135,10 @@ class SessionAgent:
     def abort(self) -> None:
         """Stop the prompt that is answered now."""
         self._agent.abort()
+
+    def close(self) -> None:
+        """Let the models forget the session's conversation."""
+        self._memory.clear()
 
     def _offer_patches(self) -> None:
         """Offer the tool for patches where the model of the session is trained on them."""
@@ -174,6 +181,7 @@ class SessionAgent:
                 on_retry=on_retry,
                 on_repair=self._notices.on_repair,
                 on_warning=self._notices.on_warning,
+                memory=self._memory,
             )
             return self._models.invoker(self._config.model)(prepared, notifying)
 

@@ -96,6 +96,10 @@ class PromptAnswerer:
         self._compactor.cancel()
         self._agent.abort()
 
+    def close(self) -> None:
+        """Let the models forget the conversation."""
+        self._agent.close()
+
     async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
         """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
         await self._head.refresh()
@@ -177,6 +181,10 @@ class TurnRunner:
         """Stop the running turn at once; it ends as cancelled."""
         self._stop.cancel("the turn was stopped")
         self._answerer.stop()
+
+    def close(self) -> None:
+        """Let the models forget the conversation of the session, which is over."""
+        self._answerer.close()
 
     async def run(self, job: PromptJob) -> None:
         """Run *job* from its first event to its last."""

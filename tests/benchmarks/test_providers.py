@@ -95,10 +95,10 @@ async def ask_us(api, url):
     return invoke(Conversation((UserTurn((TextBlock("hello"),)),)), StreamOptions())
 
 async def main(who, api, url):
-    began = time.perf_counter()
+    began = time.process_time()
     async for _ in await (ask_us if who == "us" else ask_sdk)(api, url):
         pass
-    print(time.perf_counter() - began)
+    print(time.process_time() - began)
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -143,7 +143,7 @@ def test_an_adapter_reads_faster_than_its_sdk(
 def test_the_first_request_takes_no_longer_than_with_the_sdk_alone(
     benchmark: BenchmarkFixture, api: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a process of its own, from the import of the SDK to the end of a short answer."""
+    """In the time of a process of its own, from the import of the SDK to the end of a short answer."""
 
     def ask(who: str, base: str) -> float:
         url = f"{base}/v1" if api.startswith("openai") else base

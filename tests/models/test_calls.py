@@ -156,6 +156,20 @@ async def test_the_prefix_that_stays_is_marked_for_the_cache(on_stage: Any) -> N
         assert len(prefix) - 1 in marked
 
 
+async def test_a_closed_session_leaves_no_conversation_with_its_model(on_stage: Any) -> None:
+    """What a model keeps for the next call is the session's, and goes with it."""
+    done = (Said(("done",)), Ended())
+    async with on_stage({"openai-chat": [done, done]}) as stage:
+        session = await stage.session()
+        memory = session._runner._answerer._agent._memory
+        await stage.ask(session, "a prompt")
+        assert [len(remembered) for remembered in memory.by_model.values()] == [1]
+        await stage.ask(session, "another one")
+        assert [len(remembered) for remembered in memory.by_model.values()] == [1]
+        await stage.daemon.service.hub.close(session.info.sid)
+        assert memory.by_model == {}
+
+
 def without_mark(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: without_mark(item) for name, item in value.items() if name != "cache_control"}

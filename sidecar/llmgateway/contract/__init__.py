@@ -30,6 +30,7 @@ from sidecar.llmgateway.contract.emissions import (
 )
 from sidecar.llmgateway.contract.model import (
     ApiKind,
+    CallMemory,
     Conversation,
     CostSheet,
     GatewayError,
@@ -53,6 +54,7 @@ __all__ = [
     "ApiKind",
     "AssistantTurn",
     "Block",
+    "CallMemory",
     "Channel",
     "CommandBlock",
     "Conversation",

@@ -151,12 +151,31 @@ WarningListener: TypeAlias = Callable[[str], None]
 its exceptions are logged and ignored."""
 
 
+class CallMemory:
+    """The work of models on the conversations of one caller, so that a call looks at new turns alone.
+
+    The caller owns it: once it is cleared or dropped, no model keeps anything of its conversations.
+
+    Attributes:
+        by_model: the remembered work, by the model that did it; the values are the model's own.
+    """
+
+    __slots__ = ("by_model",)
+
+    def __init__(self) -> None:
+        self.by_model: dict[object, Any] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.by_model.clear()
+
+
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
     """The options of one model call; None leaves an option to the provider.
 
-    A stream ends within one emission after *cancel*. *on_retry*, *on_repair* and *on_warning* are notified of
-    retries, repairs and warnings.
+    A stream ends within one emission after *cancel*. Without a *memory* nothing of a call is kept.
+    *on_retry*, *on_repair* and *on_warning* are notified of retries, repairs and warnings.
     """
 
     cancel: CancelToken | None = None
@@ -166,6 +185,7 @@ class StreamOptions:
     top_p: float | None = None
     tool_choice: ToolChoice | None = None
     api_key: str | None = field(default=None, repr=False)
+    memory: CallMemory | None = field(default=None, repr=False, compare=False)
     on_retry: RetryListener | None = field(default=None, repr=False, compare=False)
     on_repair: RepairListener | None = field(default=None, repr=False, compare=False)
     on_warning: WarningListener | None = field(default=None, repr=False, compare=False)

@@ -27,6 +27,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
+    CallMemory,
     Channel,
     Conversation,
     Emission,
@@ -56,8 +57,8 @@ ChunkT = TypeVar("ChunkT")
 P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
-_REMEMBERED: Final = 4
-"""Conversations with one model at a time; each is remembered, so that a call looks at what is new in it."""
+_REMEMBERED: Final = 2
+"""The conversations of one caller that a model remembers: the whole one, and a view of it."""
 
 _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", "requests"})
 """Packages below the SDKs, without the digits at the end of their names."""
@@ -203,7 +204,6 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         self._retries = retries or RetryDeps()
         self._refused_signatures: frozenset[str] = frozenset()
         self._logged_repairs: set[str] = set()
-        self._sanitizers: deque[Sanitizer] = deque(maxlen=_REMEMBERED)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the channel of one call; reading it again makes the call again."""
@@ -243,7 +243,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
         key, failed, sent = None, None, conversation
         try:
-            sanitizer = self.find_sanitizer(conversation)
+            sanitizer = self.find_sanitizer(conversation, options.memory)
             sane = sanitizer.sanitize(conversation, self._refused_signatures)
             sent = sane.conversation
             for repair in sane.repairs:
@@ -283,14 +283,16 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         for emission in (*last, done):
             yield emission
 
-    def find_sanitizer(self, conversation: Conversation) -> Sanitizer:
-        """Return the sanitizer that remembers *conversation*, a new one where none does."""
-        found = next((each for each in self._sanitizers if each.knows(conversation)), None)
-        if found is not None:
-            self._sanitizers.remove(found)
-        else:
-            found = Sanitizer(self._adapter.rules, sees_images="image" in self._card.modalities)
-        self._sanitizers.append(found)
+    def find_sanitizer(self, conversation: Conversation, memory: CallMemory | None) -> Sanitizer:
+        """Return the sanitizer in *memory* that remembers *conversation*, a new one where none does."""
+        new = Sanitizer(self._adapter.rules, sees_images="image" in self._card.modalities)
+        if memory is None:
+            return new
+        known: deque[Sanitizer] = memory.by_model.setdefault(self, deque(maxlen=_REMEMBERED))
+        found = next((each for each in known if each.knows(conversation)), new)
+        if found is not new:
+            known.remove(found)
+        known.append(found)
         return found
 
     def _gateway_error(self, error: Exception, key: Key | None) -> GatewayError:
