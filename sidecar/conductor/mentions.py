@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -148,13 +148,18 @@ class MentionReader:
         self._make_context = make_context
         self._window = window
 
-    async def read(self, texts: Iterable[str]) -> Brought:
-        """Return the content of the mentions in *texts*; at most a quarter of the window."""
+    async def read(self, texts: Iterable[str], attached: Collection[Path] = ()) -> Brought:
+        """Return the content of the mentions in *texts*, at most a quarter of the window.
+
+        The files *attached* to the prompt by its client are left out.
+        """
         brought, done, context = Brought(), set[str](), self._make_context("")
         room = min(_CHARS, self._window() or _CHARS)
         for readings in (each for text in texts for each in find_mentions(text)):
             mention = await choose_reading(readings, context)
             if mention is None or mention.typed in done:
+                continue
+            if attached and path_of(mention.name, context.cwd) in attached:
                 continue
             done.add(mention.typed)
             before = sum(map(n_chars, brought.files)) + sum(map(len, brought.notes))

@@ -5,15 +5,15 @@ Most prompts have none of them, so their readers are made for the first prompt t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sidecar.capabilities.contract import ToolContext
-from sidecar.conductor.content import ATTACHED
+from sidecar.conductor.content import ATTACHED, Content
 from sidecar.conductor.events import Notice
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.session_editor import SessionEditor
+from sidecar.conductor.session_editor import SessionEditor, real_path_of
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
@@ -52,8 +52,11 @@ class PromptContext:
         self._reader: MentionReader | None = None
         self._notes: EditorNotes | None = None
 
-    async def read_mentions(self, prompt: UserTurn) -> tuple[Entry, ...]:
-        """Return the entries of the mentions in a prompt, with a notice about mentions without an entry."""
+    async def read_mentions(self, prompt: UserTurn, content: Content) -> tuple[Entry, ...]:
+        """Return the entries of the mentions in a prompt, with a notice about mentions without an entry.
+
+        *content* is the prompt of the client: a file that it attached is not read again.
+        """
         found = [block.text for block in prompt.blocks if isinstance(block, TextBlock)]
         texts = [text for text in found if "@" in text and not text.startswith(ATTACHED)]
         if not texts:
@@ -62,7 +65,9 @@ class PromptContext:
             from sidecar.conductor.mentions import MentionReader
 
             self._reader = MentionReader(self._editor, self._make_context, self._window)
-        brought = await self._reader.read(texts)
+        parts = (part for item in content for part in (item, item.get("resource")))
+        uris = [str(part["uri"]) for part in parts if isinstance(part, Mapping) and "uri" in part]
+        brought = await self._reader.read(texts, {path for uri in uris if (path := real_path_of(uri))})
         if brought.problems:
             self._emit(
                 Notice(

@@ -254,7 +254,7 @@ class TurnRunner:
         """Return the end of the agent's run, None when it was stopped before it began."""
         context, in_front = self._context, tuple[Entry, ...]()
         if "@" in prompt_text(job.turn.blocks):
-            in_front = await context.read_mentions(job.turn)
+            in_front = await context.read_mentions(job.turn, job.content)
         entering = [block for entry in in_front for block in entry.turn.blocks] if in_front else []
         prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
         await self._answerer.make_room(prompt, lambda: resolve(job.entered, None))

@@ -14,7 +14,13 @@ import pytest
 import pytest_asyncio
 
 import sidecar_client
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import (
+    EditorFile,
+    EditorPosition,
+    EditorRange,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar_client import DAEMON, SidecarClient, SidecarRequestError, allow, reject
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
@@ -211,3 +217,19 @@ async def test_the_shell_script_takes_quotes_and_says_when_there_is_no_daemon(
     with pytest.raises(subprocess.CalledProcessError) as failed:
         await asyncio.to_thread(output_of, ["sh", script, "x"], folder, {**env, "SIDECAR": "no-such-daemon"})
     assert "there is no no-such-daemon" in failed.value.stdout
+
+
+async def test_the_editor_is_reported_and_prompts_are_completed(client: SidecarClient, folder: Path) -> None:
+    session = await client.start_session(folder)
+    uri = (folder / "README.md").as_uri()
+    start, end = EditorPosition(0, 0), EditorPosition(0, 5)
+    await client.report_editor(active=EditorFile(uri, selections=(EditorRange(start, end),)), diagnostics=[])
+    offered = [item.insert_text for item in (await client.complete("@", 1, sid=session.sid)).items]
+    assert offered == ["@selection ", "@diagnostics ", "@diff ", "@README.md "]
+    await client.report_editor(active="none")
+    offered = [item.insert_text for item in (await client.complete("@", 1, sid=session.sid)).items]
+    assert "@selection " not in offered
+    commands = (await client.complete("/comp", 5)).items
+    assert [(item.kind, item.insert_text, item.start, item.end) for item in commands] == [
+        ("command", "/compact ", 0, 5)
+    ]

@@ -67,14 +67,14 @@ def test_texts_that_are_too_long_to_compare_are_counted() -> None:
     assert list(diff_lines(old, new)) == [("@", 0, "3,000 lines become 3,000")]
 
 
-def test_files_named_in_a_prompt_go_with_it(tmp_path: Path) -> None:
+def test_images_named_in_a_prompt_go_with_it(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("a")
     (tmp_path / "shot.png").write_bytes(b"png")
     text = "look at @a.py, @shot.png and @missing.py, not at me@a.py"
-    prompt, link, image = read_prompt(text, tmp_path)
+    prompt, image = read_prompt(text, tmp_path)
     assert prompt == {"type": "text", "text": text}
-    assert link == {"type": "resource_link", "uri": (tmp_path / "a.py").resolve().as_uri(), "name": "a.py"}
-    assert image == {"type": "image", "mimeType": "image/png", "data": "cG5n"}
+    uri = (tmp_path / "shot.png").resolve().as_uri()
+    assert image == {"type": "image", "mimeType": "image/png", "data": "cG5n", "uri": uri}
 
 
 def test_a_long_history_loses_its_older_half(tmp_path: Path) -> None:

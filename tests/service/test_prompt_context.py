@@ -249,6 +249,18 @@ async def test_the_changes_since_the_last_commit_are_brought(talk: Talk) -> None
     assert "new file, not tracked: new.py" in note
 
 
+async def test_a_file_that_the_client_attached_is_not_brought_again(talk: Talk) -> None:
+    path = talk.write("a.py", "x = 1\n")
+    resource = {"type": "resource", "resource": {"uri": path.as_uri(), "text": "x = 1\n"}}
+    blocks = [{"type": "text", "text": "see @a.py"}, resource]
+    link = {"type": "resource_link", "uri": path.as_uri(), "name": "a.py"}
+    for content in (blocks, [blocks[0], link]):
+        method, sid = ("session/prompt", "sessionId") if talk.client.face == "acp" else ("", "sid")
+        name = "prompt" if method else "input"
+        await talk.client.request(method or "sidecar/turn/run", {sid: talk.sid, name: content})
+    assert all(entry.kind in ("user", "assistant") for entry in talk.session.history.current)
+
+
 async def test_a_prompt_brings_a_bounded_amount(talk: Talk) -> None:
     for n in range(30):
         talk.write(f"f{n}.txt", "word " * 20_000)

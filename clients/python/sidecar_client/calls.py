@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar, overload
 
 from sidecar.protocol import messages as m
+from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import ContextUsage, Plan
 from sidecar.protocol.methods import METHODS
 
@@ -114,6 +115,7 @@ class _Calls:
         "sidecar/checkpoint/restore", m.CheckpointRestoreParams, m.CheckpointRestoreResult
     )
     extension_list = _Method("sidecar/extension/list", m.SidParams, m.ExtensionListResult)
+    complete = _Method("sidecar/complete", m.CompleteParams, m.CompleteResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 
 
@@ -188,6 +190,32 @@ class DocumentSync:
         uri = uri_of(file)
         self._versions.pop(uri, None)
         await self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+    async def report_editor(
+        self,
+        *,
+        active: m.EditorFile | Literal["none"] | None = None,
+        tabs: Sequence[m.EditorTab] | None = None,
+        diagnostics: Sequence[m.FileDiagnostics] | None = None,
+        replaces_diagnostics: bool = False,
+    ) -> None:
+        """Report the state of the editor. A member that is not given stays as it was reported before.
+
+        Args:
+            active: the file that the user looks at; "none" for no file.
+            tabs: all open files.
+            diagnostics: the problems of some files. From the first report on, even an empty one, the model
+                has a tool for them.
+            replaces_diagnostics: whether the files that *diagnostics* does not name have none.
+        """
+        report = m.EditorContextParams(
+            active=None if active == "none" else active,
+            tabs=None if tabs is None else tuple(tabs),
+            diagnostics=None if diagnostics is None else tuple(diagnostics),
+            replaces_diagnostics=replaces_diagnostics,
+        )
+        cleared = {"active": None} if active == "none" else {}
+        await self.notify("sidecar/editor/context", {**to_wire(report), **cleared})
 
     async def did_change_watched_files(self, changes: Iterable[tuple[str | Path, FileChange]]) -> None:
         """Report changes of files on disk."""

@@ -143,6 +143,7 @@ class SidecarClient(_Blocking[aio.SidecarClient], BlockingCalls):
     did_save = _block_on(aio.SidecarClient.did_save)
     did_close = _block_on(aio.SidecarClient.did_close)
     did_change_watched_files = _block_on(aio.SidecarClient.did_change_watched_files)
+    report_editor = _block_on(aio.SidecarClient.report_editor)
     request = _block_on(aio.SidecarClient.request)
     notify = _block_on(aio.SidecarClient.notify)
     shutdown = _block_on(aio.SidecarClient.shutdown)

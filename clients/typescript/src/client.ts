@@ -23,7 +23,14 @@ import { EventLog, EventStream, gapEvent, type SidecarEvent } from "./events.js"
 import { introduction, serverOf, type ClientOptions, type Handler, type ServerInfo } from "./handshake.js";
 import { ProcessLink, SocketLink, within, type Link } from "./link.js";
 import { reject } from "./permissions.js";
-import type { ClientRequests, GapNotification, Methods, Notifications } from "./protocol.js";
+import type {
+  ClientRequests,
+  EditorContextParams,
+  EditorFile,
+  GapNotification,
+  Methods,
+  Notifications,
+} from "./protocol.js";
 import { Session } from "./session.js";
 
 const START_MS = 30_000;
@@ -35,6 +42,8 @@ const NOT_ANSWERED = { first: -32099, last: -32096 };
 export type MethodName = keyof Methods;
 export type Params<M extends MethodName> = Methods[M]["params"];
 export type Result<M extends MethodName> = Methods[M]["result"];
+/** A report of the editor; `active: null` says that there is no file. */
+export type EditorReport = Omit<EditorContextParams, "active"> & { readonly active?: EditorFile | null };
 type OtherNotification = Exclude<keyof Notifications, "sidecar/event" | "sidecar/gap">;
 
 export interface SpawnOptions extends ClientOptions {
@@ -118,6 +127,19 @@ export class SidecarClient {
     } finally {
       signal?.removeEventListener("abort", cancel);
     }
+  }
+
+  /**
+   * Report the state of the editor. An absent member stays as it was reported before, and `active: null` says that
+   * there is no file. Positions are in UTF-16 units.
+   */
+  async reportEditor(context: EditorReport): Promise<void> {
+    await this.#notify("sidecar/editor/context", { positionEncoding: "utf-16", ...context });
+  }
+
+  /** Complete the prompt `text` at `offset`, in UTF-16 units: commands, their arguments, and `@` mentions. */
+  async complete(params: Params<"sidecar/complete">, signal?: AbortSignal): Promise<Result<"sidecar/complete">> {
+    return this.request("sidecar/complete", params, signal);
   }
 
   /** Start a session in `cwd`, by default the folder the daemon was started in. */

@@ -97,6 +97,19 @@ test("an unsaved buffer is read before the disk", async () => {
   await client.documents.closed(uri);
 });
 
+test("the editor is reported, and prompts are completed", async () => {
+  const cwd = folder();
+  const session = await client.startSession({ cwd });
+  const range = { start: { line: 0, character: 0 }, end: { line: 0, character: 5 } };
+  const uri = pathToFileURL(join(cwd, "README.md")).href;
+  await client.reportEditor({ active: { uri, selections: [range] }, diagnostics: [] });
+  const offered = async () =>
+    (await client.complete({ sid: session.sid, text: "@", offset: 1 })).items.map((item) => item.insertText);
+  assert.deepEqual(await offered(), ["@selection ", "@diagnostics ", "@diff ", "@README.md "]);
+  await client.reportEditor({ active: null });
+  assert.ok(!(await offered()).includes("@selection "));
+});
+
 test("a compaction is previewed, run and taken back", async () => {
   const session = await client.startSession({ cwd: folder() });
   for (let turn = 0; turn < 3; turn += 1) await session.run(QUESTION);

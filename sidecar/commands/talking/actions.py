@@ -23,7 +23,7 @@ from sidecar_client import Session, SidecarClient
 _WIDE: Final = 100
 """In fewer columns the list of commands leaves out their arguments."""
 
-_OWN: Final = {
+OWN_COMMANDS: Final = {
     "undo": "undo the newest compaction",
     "resume": "go on with another session of this folder",
     "clear": "begin a new session",
@@ -72,7 +72,7 @@ class Actions:
     def descriptions(self) -> dict[str, str]:
         """Return the commands with their arguments, and a description of each."""
         found = {f"/{each['name']} {each.get('hint') or ''}": each["description"] for each in self.offered}
-        return found | {f"/{name} ": text for name, text in _OWN.items()}
+        return found | {f"/{name} ": text for name, text in OWN_COMMANDS.items()}
 
     def is_command(self, name: str) -> bool:
         """Whether *name*, with its slash, is carried out here or by the daemon."""

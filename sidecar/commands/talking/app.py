@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.layout import HSplit, Layout, Window
@@ -133,7 +132,7 @@ class ChatApp:
         self._typed_at = 0.0
         self._is_leaving = False
         self.buffer = Buffer(
-            completer=ThreadedCompleter(completer),
+            completer=completer,
             complete_while_typing=True,
             history=open_history(home, folder),
             multiline=True,

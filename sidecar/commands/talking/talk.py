@@ -52,7 +52,7 @@ class Talk:
         self.app = ChatApp(
             self.display,
             above,
-            ChatCompleter(self.actions, self.display.known),
+            ChatCompleter(self.actions),
             send=lambda text, steer: self._start(self.send(text, steer=steer)),
             stop=lambda: self._start(self.stop()),
             home=indusagi_home(),
