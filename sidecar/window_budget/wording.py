@@ -63,7 +63,7 @@ _ENGLISH_RULES = (
     r"|i(?:'d| would)?(?: really| rather| much)? prefer|i (?:don't|do not) want (?:you|any|to be|it)"
     r"|want to avoid|i want you to (?:always|never|only)|forbidden|off[- ]limits|not allowed"
     r"|under no circumstances"
-    r"|without (?:touching|changing|adding|breaking|asking)|unless i |use .{1,60}, not"
+    r"|without (?:touching|changing|adding|breaking|asking)|unless i |use .{1,60}, (?:not|no [a-z]+)"
     r"|all .{1,60} (?:stay|remain|are (?:always|never))|every .{1,60} (?:(?:stay|remain|require)s"
     r"|is (?:always|never))|each .{1,60} (?:stay|remain"
     r"|require)s"
