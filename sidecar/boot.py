@@ -24,6 +24,7 @@ from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.content import COMMANDS
+from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.deps import CompactionSettings, SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
@@ -36,6 +37,7 @@ from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.knowledge import StoredSessions
 from sidecar.conductor.ports import OpenedSession, StoreReport
+from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
@@ -50,6 +52,7 @@ from sidecar.runtime.store import (
     SessionJournal,
     SessionPlace,
     SessionStore,
+    StoredSummary,
     StoreUnavailable,
     journal_in_memory,
     wall_clock_ms,
@@ -234,6 +237,7 @@ class SessionShelf:
     def __init__(self, store: SessionPlace, home: Path) -> None:
         self._store = store
         self._home = home
+        self._listed: dict[str, tuple[StoredSummary, SessionSummary]] = {}
         self.on_open: Callable[[], None] = lambda: None
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
@@ -301,11 +305,18 @@ class SessionShelf:
         """Settle, and let go of the place."""
         await self._store.aclose()
 
-    async def metas(self) -> Sequence[Mapping[str, Any]]:
-        """Return the newest ``meta`` record of every session."""
-        stored = await self._store.summaries()
-        known = [found for found in stored if found.meta is not None]
-        return [{**(found.meta or {}), "sid": found.session_id, "writer": found.writer} for found in known]
+    async def list(self) -> Sequence[SessionSummary]:
+        """Return a line for every session, the same object while the session does not change."""
+        known, self._listed = self._listed, {}
+        for stored in await self._store.summaries():
+            listed = known.get(stored.session_id)
+            if listed is None or listed[0] != stored:
+                info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
+                if info is None:
+                    continue
+                listed = stored, info.summary("idle", info.messages, stored.writer)
+            self._listed[stored.session_id] = listed
+        return [summary for _, summary in self._listed.values()]
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

@@ -246,13 +246,10 @@ class Hub:
 
     async def list(self) -> tuple[SessionSummary, ...]:
         """Return every session, in memory and stored, the newest first."""
-        metas = await self._store.metas()
-        stored = [(from_record(SessionInfo, meta), meta["writer"]) for meta in metas]
-        found = [(info, writer) for info, writer in stored if info and info.sid not in self._sessions]
-        summaries = [info.summary("idle", info.messages, writer) for info, writer in found]
-        summaries += [
-            each.info.summary(each.snapshot().phase, len(each.history.turns)) for each in self.sessions
-        ]
+        stored = await self._store.list()
+        loaded = [(each.info, each.snapshot().phase, len(each.history.turns)) for each in self.sessions]
+        summaries = [info.summary(phase, n_turns) for info, phase, n_turns in loaded]
+        summaries += [summary for summary in stored if summary.sid not in self._sessions]
         return tuple(sorted(summaries, key=lambda each: (each.updated_at, each.sid), reverse=True))
 
     async def info(self, sid: str) -> SessionInfo:

@@ -20,7 +20,6 @@ from sidecar.conductor.content import prompt_text
 from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.ports import StorePort
-from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
@@ -309,8 +308,8 @@ class StoredSessions:
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:
         """Return the time of the last change of each session of *folder*, in epoch milliseconds, by id."""
-        infos = [from_record(SessionInfo, meta) for meta in await self._store.metas()]
-        return {info.sid: info.updated_at for info in infos if info is not None and info.cwd == str(folder)}
+        stored = await self._store.list()
+        return {each.sid: each.updated_at for each in stored if each.cwd == str(folder)}
 
     async def events(self, session_id: str) -> Sequence[RoomEvent]:
         """Return the searchable events of a session on all its branches, the compacted turns included."""

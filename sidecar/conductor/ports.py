@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
 from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.history import GraphPort, JournalPort
 from sidecar.llmgateway.contract import ModelCard
@@ -214,6 +214,6 @@ class StorePort(Protocol):
         """Settle, and let go of the place where sessions are kept."""
         ...
 
-    async def metas(self) -> Sequence[Mapping[str, Any]]:
-        """Return the newest ``meta`` record of every stored session."""
+    async def list(self) -> Sequence[SessionSummary]:
+        """Return a line for every stored session, as if none was in memory."""
         ...

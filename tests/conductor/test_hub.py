@@ -67,8 +67,8 @@ async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
     forked = await stage.hub.fork(ForkOf(session.sid, title="Other way"))
     stored = await stage.shelf.graph(forked.sid)
     assert [node.turn for node in stored.node_path(stored.leaf)] == list(session.history.turns)
-    metas = {meta["sid"]: meta["title"] for meta in await stage.shelf.metas()}
-    assert metas[forked.sid] == "Other way"
+    titles = {each.sid: each.title for each in await stage.shelf.list()}
+    assert titles[forked.sid] == "Other way"
 
 
 async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_stage: Any) -> None:
@@ -103,7 +103,7 @@ async def test_a_fork_of_an_ephemeral_session_is_ephemeral(make_stage: Any) -> N
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert forked.info.ephemeral
     assert list(forked.history.turns) == list(session.history.turns)
-    assert await stage.shelf.metas() == []
+    assert await stage.shelf.list() == []
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ async def test_title_and_archive_change_whether_a_session_is_loaded_or_not(
     await stage.hub.amend(session.sid, lambda info: replace(info, title="Parser", archived=True))
     found = await summary(stage, session.sid)
     assert (found.title, found.archived, found.updated_at) == ("Parser", True, updated_at)
-    (meta,) = await stage.shelf.metas()
-    assert (meta["title"], meta["archived"]) == ("Parser", True)
+    (listed,) = await stage.shelf.list()
+    assert (listed.title, listed.archived) == ("Parser", True)
     if loaded:
         told = [event.data for event in session.log.after(0) if isinstance(event.data, InfoChanged)]
         assert told[-1] == InfoChanged("Parser", updated_at, True)

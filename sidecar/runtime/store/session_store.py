@@ -61,6 +61,7 @@ class SessionStore:
         self._clock = clock
         self._recognise = recognise
         self._writers = SessionWriters(lambda session_id: append_to(self._path(session_id)), self.hold)
+        self._summaries: dict[str, tuple[tuple[int, int], StoredSummary]] = {}
         self.on_lost: LostHandler | None = None
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
@@ -78,7 +79,10 @@ class SessionStore:
 
     async def list_sessions(self) -> list[str]:
         """Return the ids of the stored sessions, sorted; none when there is no folder yet."""
-        return sorted(session_id for session_id, _ in await asyncio.to_thread(lambda: list(self._files())))
+        with suppress(FileNotFoundError, NotADirectoryError):
+            paths = await asyncio.to_thread(lambda: [*self._root.iterdir()])
+            return sorted(sid for path in paths if (sid := self._id_of(path)) is not None)
+        return []
 
     async def open(self, session_id: str) -> StoredSession:
         """Return the graph of *session_id*, its other records, and the report on the file.
@@ -149,13 +153,12 @@ class SessionStore:
         return await asyncio.to_thread(read_summary, self._path(session_id), session_id)
 
     async def summaries(self) -> list[StoredSummary]:
-        """Return the summaries of all sessions, the newest first; unreadable files are left out."""
+        """Return the summaries of all sessions, the newest first; unreadable files are left out.
 
-        def read() -> list[StoredSummary]:
-            found = (read_summary(path, session_id) for session_id, path in self._files())
-            return [summary for summary in found if summary is not None]
-
-        return sorted(await asyncio.to_thread(read), key=lambda each: each.modified_ms, reverse=True)
+        A file is read again only when its size or its time has changed; else its summary is the same object.
+        """
+        found = await asyncio.to_thread(self._read_summaries)
+        return sorted(found, key=lambda each: each.modified_ms, reverse=True)
 
     def _path(self, session_id: str) -> Path:
         return self._root / f"{stem_of(session_id)}{_SUFFIX}"
@@ -187,12 +190,24 @@ class SessionStore:
         except OSError as error:
             raise StoreUnavailable(session_id, error) from error
 
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        with suppress(FileNotFoundError, NotADirectoryError):
-            for path in self._root.iterdir():
-                session_id = session_id_of(path.stem) if path.suffix == _SUFFIX else None
-                if session_id is not None:
-                    yield session_id, path
+    def _read_summaries(self) -> list[StoredSummary]:
+        known, self._summaries = self._summaries, {}
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._root) as files:
+            for file in files:
+                with suppress(OSError):
+                    stat = file.stat()
+                    state = (stat.st_mtime_ns, stat.st_size)
+                    before = known.get(file.name)
+                    if before is not None and before[0] == state:
+                        self._summaries[file.name] = before
+                    elif (session_id := self._id_of(Path(file.path))) is not None:
+                        summary = read_summary(Path(file.path), session_id)
+                        if summary is not None:
+                            self._summaries[file.name] = (state, summary)
+        return [summary for _, summary in self._summaries.values()]
+
+    def _id_of(self, path: Path) -> str | None:
+        return session_id_of(path.stem) if path.suffix == _SUFFIX else None
 
     def _remove(self, session_id: str) -> bool:
         path = self._path(session_id)
