@@ -1294,16 +1294,22 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar-rewind ()
   "Go back to before a prompt, and take files back too if you like."
   (interactive)
-  (let* ((talk (sidecar--here)) (sid (sidecar--talk-sid talk)) before prompts)
+  (let* ((talk (sidecar--here)) (sid (sidecar--talk-sid talk)) (kinds (make-hash-table :test #'equal))
+         before prompts)
+    (dolist (node (plist-get (sidecar--wait talk "sidecar/session/tree" (list :sid sid)) :nodes))
+      (puthash (plist-get node :id) (plist-get node :kind) kinds))
     (dolist (node (plist-get (sidecar--wait talk "sidecar/session/read" (list :sid sid :limit 1000)) :nodes))
-      (let ((block (car (plist-get node :blocks))))
-        (when (and (equal (plist-get node :role) "user") (equal (plist-get block :kind) "text"))
+      (let ((kind (gethash (plist-get node :id) kinds)))
+        (when (equal kind "user")
           (push (cons (format "%d %s" (1+ (length prompts))
                               (truncate-string-to-width
-                               (replace-regexp-in-string "[ \n\t]+" " " (plist-get block :text)) 70))
+                               (replace-regexp-in-string
+                                "[ \n\t]+" " "
+                                (or (plist-get (car (plist-get node :blocks)) :text) "an image"))
+                               70))
                       (or before :null))
-                prompts)))
-      (setq before (plist-get node :id)))
+                prompts))
+        (unless (member kind '("note" "branch")) (setq before (plist-get node :id)))))
     (let ((to (sidecar--choose "Go back to before: " prompts)))
       (sidecar--request
        talk "sidecar/session/rewind"

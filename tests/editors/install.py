@@ -18,12 +18,11 @@ SUITE: Final = "trixie"
 """The oldest Debian whose editors are new enough."""
 
 _NVIM: Final = """#!/bin/sh
-export VIMRUNTIME={root}/usr/share/nvim/runtime
-exec {loader} --library-path {libraries} --argv0 nvim {root}/usr/bin/nvim "$@"
+exec {root}/usr/bin/nvim "$@"
 """
 _EMACS: Final = """#!/bin/sh
 export EMACSLOADPATH={data}/lisp EMACSDATA={data}/etc EMACSDOC={data}/etc EMACSPATH={exec}
-exec {loader} --library-path {libraries} {root}/usr/bin/emacs-nox --dump-file={dump} "$@"
+exec {root}/usr/bin/emacs-nox --dump-file={dump} "$@"
 """
 
 
@@ -46,26 +45,33 @@ def write_script(name: str, text: str) -> None:
     path.chmod(0o755)
 
 
+def give_libraries(root: Path, *programs: str) -> None:
+    """Let *programs* of the system at *root* load its libraries and not those of the system around it."""
+    loader = next((root / "usr").glob("lib*/ld-linux*.so.*"))
+    libraries = root / "usr" / "lib" / f"{os.uname().machine}-linux-gnu"
+    patch = [str(loader), "--library-path", str(libraries), str(root / "usr/bin/patchelf")]
+    for name in programs:
+        wanted = ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath", str(libraries)]
+        subprocess.run([*patch, *wanted, str(root / "usr/bin" / name)], check=True)
+
+
 def install() -> None:
     """Make a small Debian in the folder, and the two programs that start its editors."""
     root = FOLDER / SUITE
     FOLDER.mkdir(exist_ok=True)
-    packages = "--include=neovim,emacs-nox,ca-certificates"
+    packages = "--include=neovim,emacs-nox,patchelf,ca-certificates"
     say(f"installing Neovim and Emacs of Debian {SUITE} into {root}: 150 MB to load, about a minute")
     subprocess.run(
         ["debootstrap", "--variant=minbase", packages, SUITE, str(root)], check=True, stdout=sys.stderr
     )
-    machine = os.uname().machine
-    loader = next((root / "usr").glob("lib*/ld-linux*.so.*"))
-    libraries = root / "usr" / "lib" / f"{machine}-linux-gnu"
-    write_script("nvim", _NVIM.format(root=root, loader=loader, libraries=libraries))
+    give_libraries(root, "nvim", "emacs-nox")
+    write_script("nvim", _NVIM.format(root=root))
     data = next((root / "usr/share/emacs").glob("[0-9]*"))
     executables = next((root / "usr/libexec/emacs").glob("*/*-linux-gnu"))
     dump = next(executables.glob("*.pdmp"))
-    # Emacs looks for its compiled Lisp beside the folder of its program, which is the loader here.
+    # Emacs looks for its compiled Lisp beside the folder of its program.
     (root / "usr/native-lisp").symlink_to(root / "usr/lib/emacs" / data.name / "native-lisp")
-    names = {"root": root, "loader": loader, "libraries": libraries}
-    write_script("emacs", _EMACS.format(data=data, exec=executables, dump=dump, **names))
+    write_script("emacs", _EMACS.format(root=root, data=data, exec=executables, dump=dump))
 
 
 def main() -> None:

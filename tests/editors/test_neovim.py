@@ -193,6 +193,35 @@ def test_checkhealth_names_what_is_missing(
     assert 'require("sidecar").setup({ cmd' in found
 
 
+def test_what_the_user_sees_reaches_the_model(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.lua"
+    script.write_text(
+        """
+        vim.cmd.edit("a.py")
+        vim.api.nvim_buf_set_lines(0, 1, 2, false, { "b = 'typed'" })
+        local problem = { lnum = 1, col = 0, severity = 1, message = "an odd name", source = "lint" }
+        vim.diagnostic.set(vim.api.nvim_create_namespace("lint"), 0, { problem })
+        vim.cmd("2Sidecar what about this?")
+        local function is_answered() return pcall(chat) and chat():find("reason 39") end
+        vim.wait(20000, is_answered)
+        local daemon, read = require("sidecar.daemon"), nil
+        local project = daemon.project()
+        local function keep(found) read = found end
+        daemon.request(project, "sidecar/session/read", { sid = project.sid }, keep)
+        vim.wait(20000, function() return read end)
+        print(vim.json.encode(read.nodes))
+        """
+    )
+    (nodes,) = headless(neovim, settings, project, environment, f"luafile {script}").splitlines()[-1:]
+    note, prompt = (node["blocks"][0]["text"] for node in json.loads(nodes)[:2])
+    assert "- active file: a.py" in note
+    assert "- selection: a.py line 2\n  b = 'typed'" in note
+    assert "a.py:2: error: an odd name (lint)" in note
+    assert prompt.startswith("what about this?\n\na.py, lines 2 to 2:\n```\nb = 'typed'\n```")
+
+
 def test_the_command_completes_its_words(
     neovim: str, settings: Path, project: Path, environment: dict[str, str]
 ) -> None:

@@ -172,6 +172,7 @@ local function take_snapshot(project, result)
   project.sid, project.title, project.phase = snapshot.sid, snapshot.title, snapshot.phase
   project.options, project.usage = result.configOptions, result.usage
   project.queued = #(snapshot.queue or {})
+  M.on_event(project, "started", {})
   local waiting = project.waiting
   project.waiting = {}
   for _, run in ipairs(waiting) do
@@ -295,7 +296,6 @@ end
 function M.open_session(project)
   local function opened(result)
     take_snapshot(project, result)
-    M.on_event(project, "started", {})
   end
   if project.sid then
     M.request(project, "sidecar/session/load", { sid = project.sid }, opened, function(problem)

@@ -207,44 +207,63 @@ local function resume()
   end)
 end
 
+--- Return the prompts of a conversation, the newest first, each with the node before it and what came with it.
+local function prompts_of(nodes, kinds)
+  local before, prompts = nil, {}
+  for _, node in ipairs(nodes) do
+    local kind = kinds[node.id]
+    if kind == "user" then
+      table.insert(prompts, 1, { text = node.blocks[1].text or "an image", before = before })
+    end
+    if kind ~= "note" and kind ~= "branch" then
+      before = node.id
+    end
+  end
+  return prompts
+end
+
+local function restore(project, node, files)
+  local params = { sid = project.sid, toNode = node or vim.NIL, expectHead = vim.NIL, files = files }
+  daemon.request(project, "sidecar/session/rewind", params, function(done)
+    for _, file in ipairs(done.restoredFiles or {}) do
+      local name = vim.fn.fnamemodify(vim.uri_to_fname(file.uri), ":.")
+      chat.say(project, ("· %s: %s"):format(name, file.reason or file.outcome))
+    end
+    vim.cmd.checktime()
+  end)
+end
+
+local function choose_prompt(project, prompts)
+  local settings = {
+    prompt = "Go back to before",
+    format_item = function(item)
+      return (item.text:gsub("%s+", " "):sub(1, 70))
+    end,
+  }
+  vim.ui.select(prompts, settings, function(chosen)
+    if not chosen then
+      return
+    end
+    local ways = { "take the changes of files back too", "leave the files as they are" }
+    vim.ui.select(ways, { prompt = "And the files?" }, function(way, at)
+      if way then
+        restore(project, chosen.before, at == 1 and "restore" or "keep")
+      end
+    end)
+  end)
+end
+
 --- Go back to before one of the prompts; the files that later turns changed come back too, if the user wants that.
 local function rewind()
   local project = daemon.project()
   with_session(project, function()
-    daemon.request(project, "sidecar/session/read", { sid = project.sid, limit = 1000 }, function(read)
-      local before, prompts = nil, {}
-      for _, node in ipairs(read.nodes) do
-        local first = node.blocks[1]
-        if node.role == "user" and first and first.kind == "text" then
-          table.insert(prompts, 1, { text = first.text, before = before })
-        end
-        before = node.id
+    daemon.request(project, "sidecar/session/tree", { sid = project.sid }, function(tree)
+      local kinds = {}
+      for _, node in ipairs(tree.nodes) do
+        kinds[node.id] = node.kind
       end
-      local settings = {
-        prompt = "Go back to before",
-        format_item = function(item)
-          return (item.text:gsub("%s+", " "):sub(1, 70))
-        end,
-      }
-      vim.ui.select(prompts, settings, function(chosen)
-        if not chosen then
-          return
-        end
-        local ways = { "take the changes of files back too", "leave the files as they are" }
-        vim.ui.select(ways, { prompt = "And the files?" }, function(way, at)
-          if not way then
-            return
-          end
-          local params = { sid = project.sid, toNode = chosen.before or vim.NIL, expectHead = vim.NIL }
-          params.files = at == 1 and "restore" or "keep"
-          daemon.request(project, "sidecar/session/rewind", params, function(done)
-            for _, file in ipairs(done.restoredFiles or {}) do
-              local name = vim.fn.fnamemodify(vim.uri_to_fname(file.uri), ":.")
-              chat.say(project, ("· %s: %s"):format(name, file.reason or file.outcome))
-            end
-            vim.cmd.checktime()
-          end)
-        end)
+      daemon.request(project, "sidecar/session/read", { sid = project.sid, limit = 1000 }, function(read)
+        choose_prompt(project, prompts_of(read.nodes, kinds))
       end)
     end)
   end)
