@@ -44,7 +44,7 @@ from sidecar.conductor.room import Participants
 from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
-from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.session_events import OneTimeNotices, SessionEvents, with_notices
 from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.session_rules import SessionRules
@@ -275,7 +275,7 @@ def wire_session(
         engine_input=inputs.make,
         own_engine=lambda: meta.info.engine,
         engine=engines.get,
-        summarizer=lambda: deps.models.summarizer(meta.info.model),
+        summarizer=lambda: with_notices(*deps.models.summarizer(meta.info.model), notices),
         cached=lambda: agent.cached_request(),
         count=lambda usage: meter.add(usage, deps.models.card(deps.models.summarizer_id(meta.info.model))),
         on_summary=lambda summary, of: user_rules.propose(summary, of),

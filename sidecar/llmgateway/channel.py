@@ -188,24 +188,28 @@ def contain_cancellation(invoke: Invoke) -> Invoke:
 
 
 def with_fallback(first: Invoke, second: Invoke) -> Invoke:
-    """Return an invoker that calls *second* when *first* fails, unless the call was cancelled.
+    """Return an invoker that calls *second* when *first* fails, and warns, unless the call was cancelled.
 
     The emissions of *first* are held back until it is done, so it is for answers that nobody watches.
     """
 
     async def emissions(conversation: Conversation, options: StreamOptions) -> AsyncIterator[Emission]:
         held: list[Emission] = []
+        reason = "it gave no answer"
         try:
             held = [emission async for emission in contain_cancellation(first)(conversation, options)]
-        except Exception:
+        except Exception as error:
             # A stream that breaks is a failure like any other.
-            held = []
+            held, reason = [], str(error) or reason
         last = held[-1] if held else None
         was_aborted = isinstance(last, ErrorEmission) and last.error.kind == "aborted"
         if isinstance(last, DoneEmission) or was_aborted:
             for emission in held:
                 yield emission
             return
+        if options.on_warning is not None:
+            reason = last.error.message if isinstance(last, ErrorEmission) else reason
+            options.on_warning(f"the summarizer failed, and the session's own model is asked: {reason}")
         async for emission in second(conversation, options):
             yield emission
 

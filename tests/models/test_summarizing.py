@@ -69,23 +69,34 @@ async def test_the_summariser_of_the_settings_condenses(on_stage: Any, engine: s
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_the_sessions_own_model_condenses_where_it_fails(on_stage: Any, engine: str) -> None:
+async def test_the_sessions_own_model_condenses_where_it_fails(on_stage: Any, told: Any, engine: str) -> None:
     scenes = {
         "openai-chat": [*map(answer, range(6)), DIGEST],
         "anthropic-messages": [[Refused(401, "who are you")]],
     }
     async with on_stage(scenes, config=CONFIG.format(window=200_000)) as stage:
-        done = await compacted(await a_long_talk(stage, engine=engine))
+        session = await a_long_talk(stage, engine=engine)
+        done = await compacted(session)
     assert (done.status, done.summary_source) == ("completed", "model")
     assert "Fix the parser." in done.summary
+    (notice,) = told(session, "notice")
+    assert notice["data"]["description"].startswith(
+        "the summarizer failed, and the session's own model is asked"
+    )
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
-async def test_local_rules_condense_where_both_fail(on_stage: Any, engine: str) -> None:
+async def test_local_rules_condense_where_both_fail(on_stage: Any, told: Any, engine: str) -> None:
     gone = [Refused(401, "who are you")]
     scenes = {"openai-chat": [*map(answer, range(6)), gone], "anthropic-messages": [gone]}
     async with on_stage(scenes, config=CONFIG.format(window=200_000)) as stage:
-        done = await compacted(await a_long_talk(stage, engine=engine))
+        session = await a_long_talk(stage, engine=engine)
+        done = await compacted(session)
+    notices = [event["data"]["description"] for event in told(session, "notice")]
+    assert [text.partition(":")[0] for text in notices] == [
+        "the summarizer failed, and the session's own model is asked",
+        "no model wrote the summary",
+    ]
     assert (done.status, done.summary_source) == ("completed", "localFallback")
     assert done.post_tokens < done.pre_tokens
 
