@@ -43,7 +43,7 @@ from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
 from sidecar.llmgateway.names import OLLAMA, Provider, sdk_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
-from sidecar.llmgateway.providers.windows import fetch_window, is_local
+from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
 from sidecar.llmgateway.scripted import ScriptedModel, script_from_json
 from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
@@ -59,8 +59,8 @@ _LEAST_CUT = 1_024
 class ModelSetup:
     """The keys, connections and settings that the registries of all folders share.
 
-    The settings of a folder override *base*, and *upper* overrides them. *windows* were published by servers;
-    *confirmed* holds the routes that were asked again after a call.
+    The settings of a folder override *base*, and *upper* overrides them. Servers published *windows* and
+    *capabilities*; *confirmed* holds the routes that were asked again after a call.
     """
 
     credentials: Credentials
@@ -68,6 +68,7 @@ class ModelSetup:
     base: ModelSettings = field(default_factory=ModelSettings)
     upper: ModelSettings = field(default_factory=ModelSettings)
     windows: dict[Route, int] = field(default_factory=dict)
+    capabilities: dict[Route, frozenset[str]] = field(default_factory=dict)
     confirmed: set[Route] = field(default_factory=set)
 
     @classmethod
@@ -105,7 +106,7 @@ class ModelRegistry:
         self._setup = setup or ModelSetup.bare()
         self._last_resort = default
         self.settings = self._setup.base.under(folder or ModelSettings()).under(self._setup.upper)
-        self._routes = Routes(self.settings, self._setup.windows)
+        self._routes = Routes(self.settings, self._setup.windows, self._setup.capabilities)
         self.survey = Survey()
         self._on_offer: tuple[str, ...] = ()
 
@@ -228,13 +229,16 @@ class ModelRegistry:
         address = address_of(route.provider)
         if address.base_url is None:
             return None
+        key = await self._find_key(route)
+        return await fetch_window(address.base_url, route.model, key, is_settable=is_settable)
+
+    async def _find_key(self, route: Route) -> str | None:
         try:
             found = await asyncio.to_thread(self._setup.credentials.find, route.provider)
         except GatewayError:
-            # The call itself reports a broken key; the window is fetched without one.
+            # The call itself reports a broken key; a server is asked without one.
             found = None
-        key = found.value if found is not None else None
-        return await fetch_window(address.base_url, route.model, key, is_settable=is_settable)
+        return found.value if found is not None else None
 
     def summarizer(self, model_id: str) -> tuple[Invoke, ModelCard | None]:
         """Return the invoker that condenses conversations of *model_id*, and the card that prompts must fit.
@@ -280,6 +284,10 @@ class ModelRegistry:
                 window = await self._fetch_window(route, is_settable=address.api == OLLAMA)
                 if window is not None:
                     setup.windows[route] = window
+            if address.api == OLLAMA and address.base_url is not None:
+                able = await fetch_capabilities(address.base_url, route.model, await self._find_key(route))
+                if able is not None:
+                    setup.capabilities[route] = able
 
         await asyncio.gather(*map(learn, used))
 

@@ -49,13 +49,21 @@ class Route:
 
 
 class Routes:
-    """The names that can be served. *windows*, published by servers, are in tokens by route; it may grow."""
+    """The names that can be served.
+
+    *windows* are in tokens by route, *capabilities* are words of Ollama's by route; servers publish both, so
+    that they may grow.
+    """
 
     def __init__(
-        self, settings: ModelSettings | None = None, windows: Mapping[Route, int] | None = None
+        self,
+        settings: ModelSettings | None = None,
+        windows: Mapping[Route, int] | None = None,
+        capabilities: Mapping[Route, frozenset[str]] | None = None,
     ) -> None:
         self._settings = settings or ModelSettings()
         self._windows = windows if windows is not None else {}
+        self._capabilities = capabilities if capabilities is not None else {}
         self.providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
         # A session looks up its card at every turn; a price list is searched once for each name.
         self._found: dict[str, Route | None] = {}
@@ -99,6 +107,9 @@ class Routes:
             guess = output_limit(window)
             limit = min(card.max_output_tokens, guess) if card is not None else guess
             card = replace(known, context_window=window, max_output_tokens=limit)
+        if (able := self._capabilities.get(route)) is not None:
+            seen: tuple[Modality, ...] = ("text", "image") if "vision" in able else ("text",)
+            card = replace(card, reasoning="thinking" in able, modalities=seen)
         modalities: tuple[Modality, ...] = ("text", "image") if entry.images else ("text",)
         cost = entry.cost
         return replace(

@@ -276,3 +276,29 @@ async def test_the_window_of_a_local_model_is_checked_after_the_first_call(
     assert card.context_window == window
     assert len(set(warnings)) == (0 if warning is None else 1)
     assert (warning or "") in "".join(warnings)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("able", "modalities", "reasoning"),
+    [
+        (["completion", "tools", "thinking"], ("text",), True),
+        (["completion", "vision"], ("text", "image"), False),
+    ],
+)
+async def test_ollama_publishes_what_a_model_can_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    able: list[str],
+    modalities: tuple[str, ...],
+    *,
+    reasoning: bool,
+) -> None:
+    shown = {"capabilities": able, "model_info": {"q.context_length": 40_960}}
+    async with fake_provider("ollama-chat", [(Said(("hi",)), Ended())], {"/api/show": shown}) as served:
+        monkeypatch.setenv("OLLAMA_BASE_URL", f"{served.http.url}/v1")
+        models = registry(tmp_path)
+        await models.ready("ollama:some-model")
+    card = models.card("ollama:some-model")
+    assert card is not None
+    assert (card.context_window, card.modalities, card.reasoning) == (32_768, modalities, reasoning)

@@ -83,6 +83,17 @@ async def fetch_window(
         return None
 
 
+async def fetch_capabilities(base_url: str, model: str, key: str | None = None) -> frozenset[str] | None:
+    """Return the capabilities of *model* at the Ollama server *base_url*: ``thinking``, ``vision``, ...
+
+    None without an answer. Never raises.
+    """
+    root = base_url.rstrip("/").removesuffix("/v1")
+    shown = await asyncio.to_thread(_get_json, f"{root}/api/show", key, {"model": model})
+    found = shown.get("capabilities") if isinstance(shown, dict) else None
+    return frozenset(map(str, found)) if isinstance(found, list) else None
+
+
 async def list_models(base_url: str, key: str | None = None) -> tuple[str, ...] | None:
     """Return the names of the models at *base_url*, newest first, None without an answer. Never raises."""
     listed = await asyncio.to_thread(_get_json, f"{base_url.rstrip('/')}/models", key)
