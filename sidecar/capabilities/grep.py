@@ -65,7 +65,7 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
     ignore_case: Annotated[bool, msgspec.Meta(description="Take capital and small letters for the same.")] = (
         False
     )
-    context: Annotated[int, msgspec.Meta(ge=0, le=20, description="Lines to show around each match.")] = 0
+    context: Annotated[int, msgspec.Meta(ge=0, le=200, description="Lines to show around each match.")] = 0
     max_results: Annotated[int, msgspec.Meta(ge=1, le=2000, description="Matching lines to show.")] = 200
 
 

@@ -25,6 +25,7 @@ from sidecar.capabilities.file_formats import (
     read_notebook,
     read_pdf,
 )
+from sidecar.capabilities.listing import LsArguments, list_tree
 from sidecar.capabilities.output import NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable, view_file
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -68,6 +69,8 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
     try:
         view = await view_file(context, path)
     except FileAccessError as error:
+        if error.problem == "isDirectory":
+            return await list_tree(LsArguments(path=arguments.path), context, cancel)
         if error.problem not in ("binary", "tooLarge"):
             raise
         other = await asyncio.to_thread(read_other, arguments, path, name, context, cancel)

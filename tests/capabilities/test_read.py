@@ -127,10 +127,8 @@ async def test_what_is_no_text(desk: Desk, raw: bytes, expected: str) -> None:
     assert expected in await desk.failure(READ, path="i")
 
 
-async def test_missing_and_folder(desk: Desk) -> None:
-    desk.put("d/x")
+async def test_missing(desk: Desk) -> None:
     assert "no such file" in await desk.failure(READ, path="none")
-    assert "list it instead" in await desk.failure(READ, path="d")
 
 
 def sparse(path: Path) -> None:
@@ -181,3 +179,8 @@ def test_titles_forgive_bad_arguments() -> None:
         "Read a.py",
         "Read",
     ]
+
+
+async def test_a_folder_is_listed(desk: Desk) -> None:
+    desk.put("src/a.py", "x\n")
+    assert await desk.output(READ, path="src") == "src/\n  a.py (2 bytes)"
