@@ -79,9 +79,10 @@ commands, Ctrl-O shows what is folded, Up the prompts before. Ctrl-D leaves.
 An image comes with a prompt when its file is dropped or pasted, or with Ctrl-V.
 Edits, shell commands and files outside of the folder need your permission.
 
-It joins the shared daemon when one is running. In a pipe and on a dumb terminal
-it works line by line; with --plain or INDUSAGI_PLAIN=1 also without colours and
-drawings, for screen readers.
+It joins the shared daemon when one is running, and with --resume the daemon of
+an editor that has the session open. In a pipe and on a dumb terminal it works
+line by line; with --plain or INDUSAGI_PLAIN=1 without colours and drawings too,
+for screen readers.
 
 exit codes: 0 ended, 1 the daemon failed, 2 wrong arguments or no such session,
 130 ended with Ctrl-C."""

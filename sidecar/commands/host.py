@@ -6,20 +6,14 @@ Apart from the command that starts it, which loads this only when no other daemo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.attach.broker import Broker
 from sidecar.attach.paths import DaemonPaths
-from sidecar.attach.streams import SocketStream
 from sidecar.boot import build
-from sidecar.commands.launch import agent_info, server_info
-from sidecar.protocol.framing import is_line_framed
-from sidecar.server import LspConnection, LspOptions
+from sidecar.commands.frontends import open_frontend
 from sidecar.service.contract import Backend
-from sidecar.transport.lifetime import SupervisedConnection
 
 _MAX_IDLE_S: Final = 7 * 24 * 3600
 _FIRST_S: Final = 5.0
@@ -29,22 +23,10 @@ class Host:
     """The daemon of *paths* and its clients; it leaves after *idle_s* seconds without clients and work."""
 
     def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
-        async def open_frontend(stream: SocketStream) -> SupervisedConnection:
-            """Return the front end for the protocol of the client's first byte, started."""
-            connection: AcpConnection | LspConnection
-            if is_line_framed(await stream.peek()):
-                connection = AcpConnection(stream, acp)
-            else:
-                connection = LspConnection(stream, replace(lsp, watch_process=stream.close_after_process))
-            connection.start()
-            return connection
-
         socket = str(paths.socket)
-        lsp = LspOptions(info=server_info(socket), open_backend=self._open_backend)
-        acp = AcpOptions(agent_info(socket), self._open_backend)
         self.daemon = build(paths.home, lifetime="shared")
         self.broker = Broker(
-            open_frontend,
+            lambda stream: open_frontend(stream, self._open_backend, socket),
             lambda: any(session.is_busy for session in self.daemon.service.hub.sessions),
             idle_s,
             first_s=_FIRST_S,

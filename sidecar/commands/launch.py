@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,8 +70,10 @@ def agent_info(socket: str | None = None) -> AgentInfo:
 class LazyDaemon:
     """The daemon of a process with one client, loaded after the handshake."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_load: Callable[[], None] = lambda: None) -> None:
+        """*on_load* is called once the daemon is loaded."""
         self._daemon: Daemon | None = None
+        self._on_load = on_load
 
     def open(self, options: Mapping[str, Any]) -> Backend:
         """Return the client's backend; the first call that gets so far loads the daemon.
@@ -96,5 +98,6 @@ class LazyDaemon:
                 problem = f"the daemon cannot be loaded: {type(error).__name__}, see its log"
                 hint = '"sidecar doctor" shows what is wrong on this machine'
                 raise SidecarError(problem, hint=hint) from None
+            self._on_load()
         self._daemon.configure(options)
         return Backend(self._daemon.service, self._daemon.workspace)

@@ -7,6 +7,9 @@ never loaded.
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sidecar._internal.loading import fast_imports
@@ -16,7 +19,10 @@ from sidecar.transport.stdio import take_stdio
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from sidecar.transport.lifetime import Lifetime
+    from sidecar.attach.listener import Listener
+    from sidecar.attach.streams import SocketStream
+    from sidecar.commands.launch import LazyDaemon
+    from sidecar.transport.lifetime import Lifetime, SupervisedConnection
     from sidecar.transport.streams import ByteStream
 
 
@@ -50,11 +56,12 @@ def run(options: Namespace) -> int:
         if is_line_framed(peeking.result()):  # no byte when the client has ended
             return await _serve_agent_panel(stream, lifetime)
         with fast_imports():
-            from sidecar.commands.launch import LazyDaemon, server_info
+            from sidecar.commands.launch import server_info
             from sidecar.server import LspOptions, serve_lsp
 
-        lsp = LspOptions(info=server_info(), open_backend=LazyDaemon().open)
-        return await serve_lsp(stream, lsp, lifetime)
+        with _daemon_with_guests() as daemon:
+            lsp = LspOptions(info=server_info(), open_backend=daemon.open)
+            return await serve_lsp(stream, lsp, lifetime)
 
     log_to_stderr(options.log)
     return run_to_end(serve)
@@ -63,6 +70,35 @@ def run(options: Namespace) -> int:
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
     with fast_imports():
         from sidecar.acp import AcpOptions, serve_acp
-        from sidecar.commands.launch import LazyDaemon, agent_info
+        from sidecar.commands.launch import agent_info
 
-    return await serve_acp(stream, AcpOptions(agent_info(), LazyDaemon().open), lifetime)
+    with _daemon_with_guests() as daemon:
+        return await serve_acp(stream, AcpOptions(agent_info(), daemon.open), lifetime)
+
+
+@contextmanager
+def _daemon_with_guests() -> Iterator[LazyDaemon]:
+    """Give the daemon of the client; other clients of its user can join it once it is loaded."""
+    from sidecar.commands.launch import LazyDaemon
+
+    listeners: list[Listener] = []
+
+    def admit() -> None:
+        if sys.platform != "win32":
+            from sidecar._internal.env import indusagi_home
+            from sidecar.attach.guests import admit_guests
+
+            if (listener := admit_guests(indusagi_home(), open_frontend)) is not None:
+                listeners.append(listener)
+
+    async def open_frontend(stream: SocketStream) -> SupervisedConnection:
+        from sidecar.commands.frontends import open_frontend  # with both faces: only a guest needs it
+
+        return await open_frontend(stream, daemon.open)
+
+    daemon = LazyDaemon(admit)
+    try:
+        yield daemon
+    finally:
+        for listener in listeners:
+            listener.close()

@@ -215,3 +215,37 @@ def test_the_pictures_of_the_readme_can_be_made_anew() -> None:
         assert "refuse ports that cannot be" in chat_picture(folder).replace("&#160;", " ")
     with project_to_show() as folder:
         assert "files read again" in compaction_picture(folder).replace("&#160;", " ")
+
+
+def test_a_session_that_another_daemon_has_open_is_joined_there(
+    project: Path, env: Mapping[str, str]
+) -> None:
+    """As it is when an editor has it open: each sees the prompts of the other, until one leaves."""
+    first = Screened(project, env, "chat", "--model", "offline-1")
+    first.wait_for("of 32k")
+    first.type("what is in a.py?\r")
+    first.wait_for("built-in model")
+    second = Screened(project, env, "chat", "--resume")
+    second.wait_for("this is the same conversation")
+    second.wait_for("built-in model")
+    second.type("what is in notes.md?\r")
+    first.wait_for("» what is in notes.md?")
+    first.wait_for("• notes.md:1")
+    second.wait_for("• notes.md:1")
+    second.type("/clear\r")
+    second.wait_for("a new session")
+    first.type("what is in gone.md?\r")
+    first.wait_for("» what is in gone.md?")
+    second.type("/resume\r")
+    second.wait_for("go on with")
+    second.type("\r")
+    second.wait_for("» what is in gone.md?")
+    first.type("\x04")
+    assert first.end() == 0
+    second.wait_for("another daemon goes on with the conversation")
+    second.type("what is in a.py again?\r")
+    second.wait_for("» what is in a.py again?")
+    second.wait_for(lambda: second.text.count("• a.py:1 answer") >= 2)
+    second.type("\x04")
+    assert second.end() == 0
+    assert not list((Path(env["INDUSAGI_HOME"]) / "run").glob("*.sock")), "no socket is left"

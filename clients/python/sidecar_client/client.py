@@ -153,6 +153,11 @@ class SidecarClient(AsyncCalls, DocumentSync):
             await self._rpc.close(grace_s)
 
     @property
+    def owns_daemon(self) -> bool:
+        """Whether this client started the daemon, which then ends with it."""
+        return self._root is not None
+
+    @property
     def exit_code(self) -> int | None:
         """The daemon's exit code; None while it runs, and for a daemon that this client did not start."""
         return self._rpc.link.exit_code if self._rpc.link is not None else None

@@ -122,8 +122,15 @@ class Actions:
             return
         forked = await self.client.session_fork(before)
         self.session = Session(self.client, forked.sid, forked.seq)
-        await self.client.session_close(before)
+        await self.leave(before)
         self.screen.note(f"· session {forked.sid[:8]} goes on from here; {before[:8]} stays as it is")
+
+    async def leave(self, sid: str) -> None:
+        """Leave the session *sid*; in a daemon of others it stays open for them."""
+        if self.client.owns_daemon:
+            await self.client.session_close(sid)
+        else:
+            await self.client.detach(sid)
 
     async def clear(self, _rest: str) -> None:
         """Begin a new session with the same settings."""
@@ -133,7 +140,7 @@ class Actions:
             self.folder, model=chosen["model"], engine=chosen["engine"]
         )
         await self.client.session_set_config_option(self.session.sid, "permissions", chosen["permissions"])
-        await self.client.session_close(left)
+        await self.leave(left)
         self.screen.note(f"a new session; /resume goes back to {left[:8]}")
 
     async def resume(self, _rest: str) -> None:

@@ -73,7 +73,7 @@ class PastedImages:
             [_WINDOWS] if sys.platform == "win32" else [each for each in _PROGRAMS if shutil.which(each[0])]
         )
         for program in programs:
-            found = await _output_of(program)
+            found = await output_of(program)
             if found.startswith(b"\x89PNG"):
                 path = self.next_path(".png")
                 await asyncio.to_thread(path.write_bytes, found)
@@ -93,7 +93,7 @@ class PastedImages:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-async def _output_of(program: tuple[str, ...]) -> bytes:
+async def output_of(program: tuple[str, ...]) -> bytes:
     """Return the output of *program*, empty when it fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(

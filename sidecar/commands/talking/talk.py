@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.env import indusagi_home
+from sidecar.attach.guests import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
 from sidecar.commands.talking.app import Above, ChatApp
@@ -23,7 +24,13 @@ from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import format_error, make_client
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
-from sidecar_client import ConnectionLost, Session, SidecarClient, SidecarClientError
+from sidecar_client import (
+    ConnectionLost,
+    Session,
+    SidecarClient,
+    SidecarClientError,
+    SidecarRequestError,
+)
 
 _MOST_DAEMONS: Final = 3
 _SHOWN_TURNS: Final = 2
@@ -87,11 +94,28 @@ class Talk:
         self._n_daemons += 1
         try:
             await self._starting
-            session = await open_session(self.client, self._options, self.actions.folder, self.screen)
+            session = await self.open_or_join()
             await self._go_to(session, shows_past=self._n_daemons == 1)
             self._ready.set()
         except (SidecarClientError, SessionLookupError) as error:
             self.app.fail(error)
+
+    async def open_or_join(self) -> Session:
+        """Return the session to talk to; one that another daemon has open is joined there."""
+        folder = self.actions.folder
+        try:
+            return await open_session(self.client, self._options, folder, self.screen)
+        except SidecarRequestError as error:
+            pid, sid = error.data.get("details", {}).get("pid"), error.data.get("sid")
+            socket = guest_socket(indusagi_home(), pid) if error.kind == "busy" and pid else None
+            if socket is None or not socket.exists():
+                raise
+            await self.client.close()
+            self.client = self.actions.client = SidecarClient.connect(socket, permission=self.ask)
+            await self.client.start()
+            self._options.resume = sid
+            self.screen.note(f"the session is open in process {pid}; this is the same conversation")
+            return await open_session(self.client, self._options, folder, self.screen)
 
     async def reopen(self, error: ConnectionLost) -> None:
         """Go on with another daemon after the death of one, unless they die as soon as they start."""

@@ -1,0 +1,37 @@
+"""The sockets of guests; ``sidecar chat`` as a guest is tested in ``tests/e2e``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from sidecar.attach.guests import guest_socket, remove_stale_sockets
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="guests come by a unix socket")
+
+NO_PROCESS = 2**22 + 1
+"""More than any process id of Linux."""
+
+
+def test_sockets_of_daemons_that_were_killed_are_removed(tmp_path: Path) -> None:
+    own, dead = guest_socket(tmp_path, os.getpid()), guest_socket(tmp_path, NO_PROCESS)
+    shared = own.with_name("daemon.sock")
+    own.parent.mkdir(parents=True, exist_ok=True)
+    for path in (own, dead, shared):
+        path.touch()
+    remove_stale_sockets(own.parent)
+    assert [path.exists() for path in (own, dead, shared)] == [True, False, True]
+
+
+async def test_a_folder_that_others_can_enter_gets_no_socket(tmp_path: Path) -> None:
+    if sys.platform != "win32":
+        from sidecar.attach.guests import admit_guests
+
+        folder = guest_socket(tmp_path, os.getpid()).parent
+        folder.mkdir(parents=True)
+        folder.chmod(0o777)
+        assert admit_guests(tmp_path, lambda stream: pytest.fail("nobody comes")) is None
+        assert list(folder.iterdir()) == []
