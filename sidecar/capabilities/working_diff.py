@@ -16,6 +16,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.permissions.repository import find_repository, names_programs
 
 _TIMEOUT_S: Final = 10.0
+_MOST_NEW: Final = 30
 _GIT: Final = ("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "color.ui=never")
 _DIFF: Final = ("diff", "--no-ext-diff", "--no-textconv")
 
@@ -35,8 +36,11 @@ def working_diff(cwd: Path, cap_chars: int) -> str:
     head = [git, *_GIT, *_DIFF, "HEAD", "--", "."]
     text = run_bounded(head, cwd, cap_chars) or run_bounded([git, *_GIT, *_DIFF, "--", "."], cwd, cap_chars)
     new = run_bounded([git, *_GIT, "ls-files", "--others", "--exclude-standard"], cwd, cap_chars // 10)
-    names = "".join(f"new file, not tracked: {name}\n" for name in new.splitlines())
-    return f"{text}{names}".rstrip("\n")
+    names = new.splitlines()
+    lines = [f"new file, not tracked: {name}" for name in names[:_MOST_NEW]]
+    if len(names) > _MOST_NEW:
+        lines.append(f"[{len(names) - _MOST_NEW} or more further files are not tracked]")
+    return "\n".join(filter(None, (text.rstrip("\n"), *lines)))
 
 
 def run_bounded(command: Sequence[str], cwd: Path, cap_chars: int) -> str:

@@ -11,7 +11,7 @@ Nothing here touches the disk; a URI is judged by the session that shows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
@@ -23,6 +23,7 @@ DELAY_S: Final = 0.05
 """How long reports are gathered before they are taken in."""
 
 MAX_TABS: Final = 200
+MAX_PULLED: Final = 20
 MAX_FILES: Final = 500
 MAX_IN_FILE: Final = 100
 MAX_DIAGNOSTICS: Final = 1_000
@@ -85,6 +86,7 @@ class EditorContext:
     """The state of one client's editor.
 
     Attributes:
+        pull: asks the client for the diagnostics of a URI and returns their report, None where it cannot.
         report_number: the number of the newest report, 0 before the first one.
         n_taken_in: how often gathered reports were taken in.
     """
@@ -92,6 +94,7 @@ class EditorContext:
     def __init__(self, numbers: Iterator[int]) -> None:
         """*numbers* counts the reports of all editors, so that the newest one is known."""
         self._numbers = numbers
+        self.pull: Callable[[str], Awaitable[EditorReport | None]] | None = None
         self._state = EditorState()
         self._waiting: EditorReport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -111,6 +114,19 @@ class EditorContext:
         self._waiting = report if self._waiting is None else merge_reports(self._waiting, report)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY_S, self.take_in)
+
+    async def pull_diagnostics(self, uris: Sequence[str]) -> None:
+        """Ask the client for the diagnostics of *uris* at once, and take in each answer as it comes."""
+
+        async def ask(pull: Callable[[str], Awaitable[EditorReport | None]], uri: str) -> None:
+            if (report := await pull(uri)) is not None:
+                self.report(report)
+                self.take_in()
+
+        if self.pull is not None and uris:
+            async with asyncio.TaskGroup() as group:
+                for uri in uris[:MAX_PULLED]:
+                    group.create_task(ask(self.pull, uri))
 
     def on_diagnostics(self, listener: Callable[[Mapping[str, FileDiagnostics]], None]) -> Dispose:
         """Call *listener* with the diagnostics that were reported, until the returned function is called."""
@@ -150,11 +166,12 @@ class Editors:
         self._numbers = count(1)
         self.reported: dict[str, EditorContext] = {}
 
-    def report(self, client_id: str, report: EditorReport) -> None:
-        """Take in a report of a client."""
+    def report(self, client_id: str, report: EditorReport) -> EditorContext:
+        """Take in a report of a client, and return its editor."""
         if client_id not in self.reported:
             self.reported[client_id] = EditorContext(self._numbers)
         self.reported[client_id].report(report)
+        return self.reported[client_id]
 
     def state_of(self, client_id: str) -> EditorState:
         """Return the state of a client's editor, an empty one before its first report."""

@@ -65,6 +65,9 @@ class SessionEditor:
         provider = self.provider
         if provider is None:
             return ProblemList(())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S):
+                await provider.pull_diagnostics([tab.uri for tab in provider.state.tabs])
         return await asyncio.to_thread(list_problems, provider.state, self.roots)
 
     def watch(self) -> NewProblems | None:
@@ -78,6 +81,7 @@ class NewProblems:
 
     def __init__(self, editor: SessionEditor, provider: EditorContext) -> None:
         self._editor = editor
+        self._provider = provider
         self._before = provider.state
         self._reported: dict[str, FileDiagnostics] = {}
         self._changed = asyncio.Event()
@@ -96,6 +100,7 @@ class NewProblems:
             return None
         with suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
+                await self._provider.pull_diagnostics([path.as_uri() for path in paths])
                 while len(set(match_uris(self._reported, paths).values())) < len(set(paths)):
                     self._changed.clear()
                     await self._changed.wait()

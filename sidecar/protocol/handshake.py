@@ -111,6 +111,7 @@ class ClientFeatures:
     opt_out: frozenset[str] = frozenset()
     asks_permission: bool = False
     applies_edits: bool = False
+    answers_diagnostics: bool = False
 
     def wants_kind(self, kind: str) -> bool:
         """Whether events of *kind* are to be sent."""
@@ -161,6 +162,7 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
         opt_out=frozenset(_names(events.get("optOut"))),
         asks_permission=_is_declared(declared.get("permission")),
         applies_edits=_is_declared(declared.get("edits")),
+        answers_diagnostics=_is_declared(declared.get("diagnostics")),
     )
 
 

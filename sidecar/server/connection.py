@@ -121,6 +121,8 @@ class LspConnection(FrontendConnection["LspClient"]):
         match method:
             case "shutdown":
                 return self._shut_down()
+            case "workspace/diagnostic/refresh":
+                return Answer(None)  # diagnostics are pulled anew each time
             case "workspace/executeCommand":
                 return self.open_client().call(*resolve_command(params))
         outcome = self._server.call(method, params)

@@ -178,6 +178,8 @@ class LspClient:
         profile, encoding = handshake.profile, handshake.encoding
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
         self._encoding = encoding
+        self._peer = peer
+        self._answers_diagnostics = profile.features is not None and profile.features.answers_diagnostics
         self.documents = OpenDocuments(backend.workspace, editor, encoding, peer)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
@@ -203,7 +205,17 @@ class LspClient:
         """
         if self._port is None:
             self._port = self._service.connect(self._sink)
+            if self._answers_diagnostics:
+                self._port.lend_diagnostics(self.pull_diagnostics)
         return self._port
+
+    async def pull_diagnostics(self, uri: str) -> Any:
+        """Return the diagnostics of a file as the client knows them, None where it does not answer."""
+        try:
+            answer = await self._peer.request("textDocument/diagnostic", {"textDocument": {"uri": uri}})
+        except (PeerRefused, PeerGoneError):
+            return None
+        return answer.get("items") if isinstance(answer, Mapping) else None
 
     def call(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         """Answer one request to the service. Raises SidecarError, now or when awaited."""

@@ -123,6 +123,10 @@ class ConnectionPort(Protocol):
         """
         ...
 
+    def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
+        """Let sessions ask the client for diagnostics: *pull* takes a URI and returns JSON, None for none."""
+        ...
+
     def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:
         """Let session *sid* run its commands in the client's terminal; call the result to end that."""
         ...

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
-from sidecar.conductor.editor_context import EditorState
+from sidecar.conductor.editor_context import EditorReport, EditorState
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
@@ -167,6 +167,20 @@ class Connection:
     def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
         """Take in a report of the client's editor. Raises InvalidInput."""
         self.hub.editors.report(self.client_id, read_report(params, encoding))
+
+    def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
+        """Let sessions ask the client for the diagnostics of a file; see ``ConnectionPort``."""
+
+        async def report(uri: str) -> EditorReport | None:
+            items = await pull(uri)
+            if items is None:
+                return None
+            try:
+                return read_report({"diagnostics": [{"uri": uri, "diagnostics": items}]}, "utf-16")
+            except InvalidInput:
+                return None
+
+        self.hub.editors.report(self.client_id, EditorReport(diagnostics={})).pull = report
 
     def close(self) -> None:
         """Remove the client, which is gone."""

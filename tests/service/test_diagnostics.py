@@ -32,8 +32,8 @@ class Bench:
         self.folder: Path = desk.folder
         self.sid = ""
 
-    async def open(self) -> Bench:
-        self.sid = await self.client.open(self.folder, "scripted-1")
+    async def open(self, **features: Any) -> Bench:
+        self.sid = await self.client.open(self.folder, "scripted-1", **features)
         option = {"sid": self.sid, "configId": "permissions", "value": "allowEdits"}
         await self.client.call("sidecar/session/setConfigOption", option)
         return self
@@ -151,3 +151,32 @@ async def test_a_push_of_the_language_server_protocol_counts_as_a_report(face: s
     await bench.client.call("sidecar/status", {})
     (connection,) = bench.desk.daemon.service.connections
     assert connection.editor.has_diagnostics == (face == "lsp")
+
+
+async def test_a_client_that_answers_for_diagnostics_is_asked_after_an_edit(
+    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if face == "acp":
+        pytest.skip("the request is one of the Language Server Protocol")
+    monkeypatch.setattr(session_editor, "WAIT_S", 60.0)
+    desk = make_desk([WRITE, [Call("diagnostics", {"path": "a.py"})], [Say("done")]])
+    bench = await Bench(face, desk).open(diagnostics={})
+    await bench.client.call("workspace/diagnostic/refresh", None)
+    asked: list[str] = []
+
+    async def answer(items: list[dict[str, Any]]) -> None:
+        client, n_before = bench.client.client, len(asked)
+        wanted = [m for m in client.messages if m.get("method") == "textDocument/diagnostic"]
+        while len(wanted) == n_before:
+            await client.stream.wait_until(lambda: "textDocument/diagnostic" in str(client.messages))
+            wanted = [m for m in client.messages if m.get("method") == "textDocument/diagnostic"]
+        asked.append(wanted[n_before]["params"]["textDocument"]["uri"])
+        client.reply(wanted[n_before]["id"], {"kind": "full", "items": items})
+
+    answering = asyncio.ensure_future(answer([problem(0, "y is not defined")]))
+    await bench.client.prompt(bench.sid, "write it")
+    await answering
+    assert asked == [(bench.folder / "a.py").as_uri()]
+    edit, listed = bench.results()
+    assert edit.endswith("a.py:1: error: y is not defined (mypy attr-defined)")
+    assert listed == "a.py:1: error: y is not defined (mypy attr-defined)"

@@ -52,15 +52,15 @@ class FaceClient:
         """Send one of our own notifications."""
         self.client.notify(f"_{method}" if self.face == "acp" else method, params)
 
-    async def open(self, folder: Path, model: str, *, encoding: str = "utf-16") -> str:
-        """Shake hands, start a session in *folder* and return its id."""
+    async def open(self, folder: Path, model: str, *, encoding: str = "utf-16", **features: Any) -> str:
+        """Shake hands, start a session in *folder* and return its id; *features* are declared as ours."""
         if self.face == "acp":
             await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
             given = {"cwd": str(folder), "mcpServers": [], "_meta": {"sidecar": {"model": model}}}
             return str((await self.request("session/new", given))["sessionId"])
         capabilities = {
             "general": {"positionEncodings": [encoding]},
-            "experimental": {"sidecar": {"protocol": [1]}},
+            "experimental": {"sidecar": {"protocol": [1], **features}},
         }
         await self.request("initialize", {"processId": None, "rootUri": None, "capabilities": capabilities})
         return str((await self.request("sidecar/session/new", {"cwd": str(folder), "model": model}))["sid"])

@@ -86,6 +86,10 @@ class FakeConnection:
 
         return take_back
 
+    def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
+        """Record that the client answers for diagnostics."""
+        self.service.calls.append(("lend_diagnostics", None))
+
     def report_editor(self, params: Any, encoding: str) -> None:
         """Record a report of the editor."""
         self.service.calls.append(("sidecar/editor/context", params))

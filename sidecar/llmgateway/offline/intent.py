@@ -157,12 +157,14 @@ def read_intent(prompt: str) -> Intent:
 
 
 def strip_punctuation(token: str) -> str:
-    """Return *token* without the punctuation around it; the parentheses of ``call()`` stay.
+    """Return *token* without the punctuation around it, the sign of a mention too; ``call()`` stays.
 
     >>> strip_punctuation("(see"), strip_punctuation("below)."), strip_punctuation("call(),")
     ('see', 'below', 'call()')
+    >>> strip_punctuation("@src/a.py:3,")
+    'src/a.py:3'
     """
-    stripped = token.lstrip(",;:!?[]{}<>\"'`*(").rstrip(".,;:!?[]{}<>\"'`*")
+    stripped = token.lstrip("@,;:!?[]{}<>\"'`*(").rstrip(".,;:!?[]{}<>\"'`*")
     while stripped.endswith(")") and not stripped.endswith("()"):
         stripped = stripped[:-1].rstrip(".,;:!?")
     return stripped
