@@ -35,6 +35,7 @@ quick: $(READY)
 editors: export SIDECAR_SCREENS ?= $(CURDIR)/.editors/screens
 editors: $(READY)
 	$(BIN)/python tests/editors/install.py
+	$(BIN)/python tests/editors/install_browser.py
 	$(BIN)/python -m pytest -q -rs tests/editors
 
 # Apart from the suite, which fetches nothing from npm.

@@ -91,8 +91,11 @@ class Browser {
       rest = /** @type {string} */ (lines.pop());
       for (const line of lines) {
         const message = JSON.parse(line);
-        if (message.panel === undefined) this.#rpc.receive(message);
-        else if (message.panel.over !== undefined) return message.panel.over;
+        if (message.panel === undefined) {
+          this.#rpc.receive(message);
+          // Whoever waits for an answer goes on before the events that follow it are told.
+          if (message.method === undefined) await new Promise((resolve) => setTimeout(resolve));
+        } else if (message.panel.over !== undefined) return message.panel.over;
         else void this.#begin(message.panel);
       }
     }

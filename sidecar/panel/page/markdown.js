@@ -12,6 +12,8 @@
 import { h } from "./dom.js";
 
 const MOST_DEPTH = 12;
+/** Blocks of a long text are laid out by so many; those out of view are not laid out at all. */
+const BUNDLE = 32;
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
 const RULE = /^ {0,3}([-*_])\s*(?:\1\s*){2,}$/;
@@ -39,6 +41,8 @@ export class MarkdownView {
   #from = 0;
   /** @type {Element | null} */
   #open = null;
+  /** Where the next block goes. @type {Element} */
+  #tail = this.element;
 
   /** @param {Links} links */
   constructor(links) {
@@ -53,6 +57,7 @@ export class MarkdownView {
   update(text, isWhole) {
     if (!text.startsWith(this.#text)) {
       this.element.replaceChildren();
+      this.#tail = this.element;
       this.#from = 0;
       this.#open = null;
     }
@@ -65,7 +70,11 @@ export class MarkdownView {
       const old = index === 0 ? this.#open : null;
       if (old !== null && isOpen && block.type === "code" && old.matches(".code-block") && growCode(old, block)) return;
       const made = drawBlock(block, { links: this.links, isOpen, depth: 0 });
-      if (old === null) this.element.append(made);
+      if (old === null && this.#tail.childElementCount >= BUNDLE) {
+        this.#tail = h("div", { class: "bundle" });
+        this.element.append(this.#tail);
+      }
+      if (old === null) this.#tail.append(made);
       else old.replaceWith(made);
       this.#open = made;
     });

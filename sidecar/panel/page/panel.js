@@ -14,9 +14,9 @@ import { Gauge, openContext } from "./gauge.js";
 import { Permissions } from "./permission.js";
 import { RequestError, explain } from "./rpc.js";
 import { RowPainter, duration } from "./rows.js";
-import { Sessions, listSessions, startScreen } from "./sessions.js";
+import { LENGTHS, Sessions, listSessions, startScreen } from "./sessions.js";
 import { Timeline } from "./timeline.js";
-import { Transcript } from "./transcript.js";
+import { Transcript, eventsOf } from "./transcript.js";
 import { VirtualList } from "./virtual.js";
 
 /** @typedef {import("./home.js").Home} Home */
@@ -26,6 +26,9 @@ import { VirtualList } from "./virtual.js";
 const PHASES = /** @type {Record<string, string>} */ ({ invoking: "Waiting for the model", streaming: "Answering", dispatching: "Working", compacting: "Compacting" });
 
 const OUTCOMES = /** @type {Record<string, string>} */ ({ restored: "is taken back", removed: "is removed", unchanged: "is as it was", changedSince: "others have changed it: stays", notKept: "was not kept: stays", outside: "is outside: stays" });
+
+/** How many nodes of a stored conversation are shown before it is loaded. */
+const PEEKED = 60;
 
 export class Panel {
   folder = "";
@@ -47,6 +50,7 @@ export class Panel {
   #busySince = 0;
   #usageTimer = 0;
   #marksKey = "";
+  #isRewinding = false;
 
   /** @param {HTMLElement} root @param {Home} home */
   constructor(root, home) {
@@ -176,16 +180,27 @@ export class Panel {
     if (this.sid === "") fill(this.start, startScreen(recent.filter(({ messages }) => messages > 0), this.folder, (sid) => void this.open(sid).catch((error) => this.fail(error))));
   }
 
-  /** Load a conversation and show all of it. @param {string} sid */
-  async open(sid) {
+  /** Load a conversation and show all of it. @param {string} sid @returns {Promise<void>} */
+  open(sid) {
+    this.#opening = this.#open(sid);
+    return this.#opening;
+  }
+
+  /** @type {Promise<void>} */
+  #opening = Promise.resolve();
+
+  /** @param {string} sid */
+  async #open(sid) {
     await this.#leave(sid);
     const number = ++this.#loading;
     const transcript = new Transcript();
     const early = this.transcript;
     this.sid = sid;
+    this.list.goToEnd();
     // What comes before the answer belongs to the state that the answer brings.
     this.transcript = new Transcript();
     try {
+      if (early.sid !== sid) await this.#peek(sid, number).catch(() => {});
       const loaded = await this.home.request("sidecar/session/load", { sid, replay: "full" });
       if (number !== this.#loading) return;
       transcript.enter(loaded.snapshot);
@@ -198,7 +213,34 @@ export class Panel {
       if (number === this.#loading) this.sid = "";
       throw error;
     }
-    this.#entered();
+    if (this.list.isAtEnd) this.#entered();
+    else this.list.keepFromEnd(() => this.#entered());
+  }
+
+  /**
+   * Show the end of a stored conversation at once: to load a long one takes the daemon a while.
+   * @param {string} sid @param {number} number
+   */
+  async #peek(sid, number) {
+    /** @type {import("../../../clients/typescript/src/protocol").NodeView[]} */
+    let nodes = [];
+    // Pages count from the beginning, and each costs the daemon a look at the whole file.
+    const start = (LENGTHS.get(sid) ?? 0) - PEEKED;
+    /** @type {string | undefined} */
+    let cursor = start > 0 ? String(start) : undefined;
+    do {
+      /** @type {import("../../../clients/typescript/src/protocol").SessionReadResult} */
+      const page = await this.home.request("sidecar/session/read", { sid, limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+      nodes = [...nodes, ...page.nodes].slice(-PEEKED);
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    if (number !== this.#loading || nodes.length === 0) return;
+    this.transcript = new Transcript();
+    for (const event of eventsOf(sid, nodes)) this.transcript.take(event);
+    this.list.goToEnd();
+    this.#drawNow();
+    // Painted before the load is asked for, as its answer may keep the page busy.
+    await new Promise((resolve) => setTimeout(resolve));
   }
 
   #entered() {
@@ -206,8 +248,7 @@ export class Panel {
     this.home.follow(this.sid);
     this.#nodes.clear();
     this.#setOptions(this.transcript.options);
-    this.list.goToEnd();
-    this.#draw();
+    this.#drawNow();
     void this.#readTimes().catch((error) => this.fail(error));
     this.#measure();
   }
@@ -230,6 +271,7 @@ export class Panel {
 
   /** The conversation, begun where there is none. @returns {Promise<string>} */
   async #started() {
+    await this.#opening.catch(() => {});
     if (this.sid !== "") return this.sid;
     this.#beginning ??= (async () => {
       const made = await this.home.request("sidecar/session/new", { cwd: this.folder, ...(this.#model === "" ? {} : { model: this.#model }) });
@@ -296,7 +338,8 @@ export class Panel {
     const { files } = this.#methods.has("sidecar/checkpoint/diff") ? await this.home.request("sidecar/checkpoint/diff", { sid, toNode: /** @type {string} */ (row.nodeId) }).catch(() => ({ files: [] })) : { files: [] };
     const go = async (/** @type {"keep" | "restore"} */ how) => {
       dialog.close();
-      const done = await this.home.request("sidecar/session/rewind", { sid, toNode, expectHead: null, files: how });
+      this.#isRewinding = true;
+      const done = await this.home.request("sidecar/session/rewind", { sid, toNode, expectHead: null, files: how }).finally(() => (this.#isRewinding = false));
       await this.open(sid);
       this.composer.setText(row.text);
       this.#reportFiles(done.restoredFiles);
@@ -399,7 +442,7 @@ export class Panel {
         if (event.seq > 0) this.#measure();
         break;
       case "headMoved":
-        void this.open(this.sid).catch((error) => this.fail(error));
+        if (!this.#isRewinding) void this.open(this.sid).catch((error) => this.fail(error));
         return;
       case "compaction":
         // An undo brings turns back that this transcript may not show where they were.

@@ -114,6 +114,9 @@ export class Sessions {
   }
 }
 
+/** How many nodes a listed conversation has, by its id. @type {Map<string, number>} */
+export const LENGTHS = new Map();
+
 /** @param {import("./home.js").Home} home @param {string | undefined} cwd @param {string} query @returns {Promise<SessionSummary[]>} */
 export async function listSessions(home, cwd, query = "") {
   const found = [];
@@ -122,6 +125,7 @@ export async function listSessions(home, cwd, query = "") {
     /** @type {import("../../../clients/typescript/src/protocol").SessionListResult} */
     const page = await home.request("sidecar/session/list", { ...(cwd === undefined ? {} : { cwd }), ...(query === "" ? {} : { query }), ...(cursor === undefined ? {} : { cursor }), limit: 200 });
     found.push(...page.sessions);
+    for (const { sid, messages } of page.sessions) LENGTHS.set(sid, messages);
     cursor = page.nextCursor;
   } while (cursor !== undefined && found.length < 1000);
   return found;

@@ -10,7 +10,7 @@ import { fill, h } from "./dom.js";
  * @property {() => void} [act] what Enter does besides going there
  */
 
-const MOST_MARKS = 240;
+const MOST_MARKS = 80;
 const NAMES = { turn: "Prompt", compaction: "Compaction", checkpoint: "Checkpoint of files", error: "Failure" };
 
 export class Timeline {

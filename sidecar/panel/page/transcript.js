@@ -34,6 +34,7 @@ const BUSY = new Set(["invoking", "streaming", "dispatching", "compacting"]);
 export class Transcript {
   /** @type {Row[]} */
   rows = [];
+  sid = "";
   phase = "idle";
   turnId = "";
   title = "";
@@ -62,6 +63,7 @@ export class Transcript {
 
   /** @param {SessionSnapshot} snapshot */
   enter(snapshot) {
+    this.sid = snapshot.sid;
     this.phase = snapshot.phase;
     this.turnId = snapshot.turnId ?? "";
     this.compactionId = snapshot.compactionId ?? "";
@@ -278,12 +280,35 @@ export class Transcript {
   }
 }
 
+/**
+ * Return the stored nodes of a conversation as events of its past, for a view of it before it is loaded.
+ * @param {string} sid
+ * @param {import("../../../clients/typescript/src/protocol").NodeView[]} nodes
+ * @returns {SidecarEvent[]}
+ */
+export function eventsOf(sid, nodes) {
+  return nodes.flatMap(({ id, role, blocks }) => {
+    const event = (/** @type {string} */ kind, /** @type {object} */ data) => /** @type {SidecarEvent} */ ({ sid, seq: 0, at: 0, kind, data });
+    const said = blocks.filter(({ kind }) => kind === "text" || kind === "thinking").map(({ kind, text }) => ({ type: kind, text }));
+    const first = role === "user" ? [event("userMessage", { nodeId: id, content: said })] : role === "assistant" && said.length > 0 ? [event("message", { messageId: id, content: said })] : [];
+    const tools = blocks.flatMap((block) => {
+      const common = { toolCallId: block.id ?? block.callId, locations: [] };
+      if (block.kind === "tool_call") return [event("toolStarted", { ...common, name: block.name, title: String(block.name), kind: "other", input: block.input })];
+      return block.kind === "tool_result" ? [event("toolFinished", { ...common, content: block.output ?? "", isError: Boolean(block.isError ?? block.is_error), diffs: [] })] : [];
+    });
+    return [...first, ...tools];
+  });
+}
+
 /** The change that a call of the past asked for; its result has it no more. @param {ToolRow} tool @returns {DiffContent[]} */
 function changeOf({ input, kind, locations }) {
   if (kind !== "edit" || typeof input !== "object" || input === null) return [];
   const path = locations[0]?.path ?? String(input.path ?? "");
-  if (typeof input.oldText === "string" && typeof input.newText === "string") {
-    return [{ path, oldText: input.oldText, newText: input.newText }];
+  /** @type {any[]} */
+  const asked = Array.isArray(input.edits) ? input.edits : [input];
+  const edits = asked.map((edit) => [edit?.oldText ?? edit?.old_text, edit?.newText ?? edit?.new_text]);
+  if (edits.every(([before, after]) => typeof before === "string" && typeof after === "string")) {
+    return edits.map(([oldText, newText]) => ({ path, oldText, newText }));
   }
   return typeof input.content === "string" ? [{ path, oldText: null, newText: input.content }] : [];
 }

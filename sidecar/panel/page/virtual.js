@@ -70,6 +70,15 @@ export class VirtualList {
     this.refresh();
   }
 
+  /** Let the same rows stay in view, counted from the end, while `change` puts others before them. @param {() => void} change */
+  keepFromEnd(change) {
+    const left = this.element.scrollHeight - this.element.scrollTop;
+    change();
+    this.drawNow();
+    this.element.scrollTop = this.element.scrollHeight - left;
+    this.drawNow();
+  }
+
   /** The share of the list, from 0 to 1, at which a row begins. @param {number} index */
   shareOf(index) {
     this.#measure();

@@ -105,8 +105,8 @@ test("while it works Enter queues, Ctrl-Enter steers, and Escape stops", async (
   press("Enter", { ctrlKey: true });
   press("Escape");
   await vi.waitFor(() => expect(asked("sidecar/turn/interrupt")).toHaveLength(1));
-  expect(asked("sidecar/turn/start")).toEqual([{ sid: "s1", input: [{ type: "text", text: "later" }] }]);
-  expect(asked("sidecar/turn/steer")).toEqual([{ sid: "s1", input: [{ type: "text", text: "now" }] }]);
+  await vi.waitFor(() => expect(asked("sidecar/turn/start")).toEqual([{ sid: "s1", input: [{ type: "text", text: "later" }] }]));
+  await vi.waitFor(() => expect(asked("sidecar/turn/steer")).toEqual([{ sid: "s1", input: [{ type: "text", text: "now" }] }]));
 });
 
 test("Shift-Enter makes a line, and so does a backslash at the end", async () => {

@@ -1,0 +1,98 @@
+"""Install a browser and VS Code's server for the tests, where they are missing and that can be.
+
+The browser is Debian's Chromium (root only; 110 MB to load). The server is code-server from npm, built for
+Node 20 with a compiler, into ``.editors`` (90 MB to load, 600 MB on the disk, two minutes). Elsewhere it says
+what is missing, and the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / ".editors" / "code-server"
+VERSION: Final = "4.96.4"
+"""The last one for Node 20."""
+
+NATIVE: Final = ("node-pty", "@vscode/spdlog", "@parcel/watcher", "native-watchdog", "kerberos")
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def npm(*arguments: str, folder: Path) -> None:
+    """Run npm in *folder*; its output is an error's explanation. Raises CalledProcessError."""
+    quiet = ("--no-audit", "--no-fund", "--loglevel=error")
+    subprocess.run(["npm", *arguments, *quiet], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def install_chromium() -> None:
+    """Install Debian's Chromium."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "chromium", "libkrb5-dev"],
+    ):
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
+def install_code_server() -> None:
+    """Build code-server from its package, without the downloads of its scripts."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "package.json").write_text("{}")
+    npm("install", "--no-package-lock", "--ignore-scripts", f"code-server@{VERSION}", folder=FOLDER)
+    npm("rebuild", "argon2", folder=FOLDER)
+    server = FOLDER / "node_modules" / "code-server" / "lib" / "vscode"
+    # One dependency is pinned to an address of git, which may be out of reach; npm has the same version.
+    pinned = server / "npm-shrinkwrap.json"
+    versions = json.loads(pinned.read_text(encoding="utf-8"))
+    for package in versions["packages"].values():
+        if str(package.get("resolved", "")).startswith("git+"):
+            package.pop("resolved")
+            package.pop("integrity", None)
+    pinned.write_text(json.dumps(versions))
+    npm("install", "--ignore-scripts", "--omit=dev", folder=server)
+    for name in NATIVE:
+        if (server / "node_modules" / name).is_dir():
+            npm("rebuild", name, folder=server)
+    (server / "node_modules.asar").symlink_to("node_modules")
+    (FOLDER / "installed").write_text(VERSION)
+
+
+def main() -> None:
+    """Install what is missing, or say how."""
+    node = shutil.which("node")
+    if node is None:
+        say("install Node 20; the tests of the panel and of VS Code are skipped")
+        return
+    is_debian_root = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("apt-get")
+    try:
+        npm("install", "--no-package-lock", folder=ROOT / "editors" / "vscode")
+        if not (os.environ.get("SIDECAR_CHROMIUM") or shutil.which("chromium")):
+            if not is_debian_root:
+                say("install chromium, or name it in SIDECAR_CHROMIUM; the tests of the panel are skipped")
+                return
+            say("installing Chromium: 110 MB to load")
+            install_chromium()
+        if not (FOLDER / "installed").exists():
+            found = subprocess.check_output([node, "--version"], text=True)
+            if not found.startswith("v20."):
+                say(f"code-server {VERSION} needs Node 20, found {found.strip()}; its test is skipped")
+                return
+            say(f"building code-server {VERSION} in {FOLDER}: 90 MB to load, two minutes")
+            install_code_server()
+    except (OSError, subprocess.CalledProcessError) as error:
+        say(f"not everything could be installed, the tests without it are skipped: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""The panel in a real browser, on a real daemon: a day with it, and how fast it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidecar._internal.file_lock import FileLock
+from sidecar.attach.paths import DaemonPaths
+from sidecar_client import SidecarClient
+from tests.editors.conftest import ROOT
+from tests.editors.scenes import MODELS
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="kills daemons by a POSIX signal"),
+]
+
+HERE = Path(__file__).parent
+SIDECAR = (sys.executable, "-P", "-m", "sidecar")
+FIRST_PAINT_MS = 1000
+FRAME_MS = 100
+
+
+def chromium() -> str:
+    """Return the browser; skip the test without one, or without the library that drives it."""
+    names = (os.environ.get("SIDECAR_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if name and (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no chromium here; make editors installs one on Debian, SIDECAR_CHROMIUM names one")
+    if shutil.which("node") is None:
+        pytest.skip("no node here")
+    if not (ROOT / "editors" / "vscode" / "node_modules" / "playwright-core").is_dir():
+        pytest.skip("needs npm install in editors/vscode; make editors does it")
+    return found
+
+
+def screens(name: str, tmp_path: Path) -> str:
+    return str(Path(os.environ.get("SIDECAR_SCREENS") or tmp_path / "screens") / name)
+
+
+def drive(script: str, *arguments: str, **environment: str) -> dict[str, Any]:
+    """Run a script of this folder, and return the JSON that it prints at the end."""
+    ran = subprocess.run(
+        ["node", str(HERE / script), *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def write_foreign_session(home: Path, project: Path) -> None:
+    """Write a conversation of another agent."""
+    folder = home / ".claude" / "projects" / re.sub(r"\W", "-", str(project))
+    folder.mkdir(parents=True)
+    common = {"sessionId": "s", "cwd": str(project), "timestamp": "2026-01-01T00:00:00Z", "version": "2.0.0"}
+    user = {"role": "user", "content": "a question of before"}
+    answer = {
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "an answer of before"}],
+    }
+    lines = (
+        {**common, "type": "user", "uuid": "u1", "parentUuid": None, "message": user},
+        {**common, "type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": answer},
+    )
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(
+        "".join(f"{json.dumps(each)}\n" for each in lines)
+    )
+
+
+def write_long_talk(path: Path) -> None:
+    """Write 5,000 messages."""
+    turns = [
+        {"role": role, "content": text}
+        for number in range(2500)
+        for role, text in (
+            ("user", f"the question {number}"),
+            ("assistant", f"the answer {number}\n\n" + "It has **some** length, and `code`.\n" * 12),
+        )
+    ]
+    path.write_text(json.dumps(turns))
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A state directory with a path that is short enough for a socket; its daemon ends with the test."""
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
+        home = Path(folder).resolve()
+        yield home
+        lock = FileLock(DaemonPaths(home).lock)
+        if not lock.try_take() and (pid := lock.read_holder()) is not None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            lock.take()
+        lock.release()
+
+
+@contextmanager
+def serving(project: Path, own: dict[str, str]) -> Iterator[str]:
+    """The address of the panel, served as long as this is entered."""
+    command = [*SIDECAR, "panel", "--no-open", "--cwd", str(project)]
+    with subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True) as panel:
+        assert panel.stdout is not None
+        yield panel.stdout.readline().strip()
+        panel.terminate()
+
+
+async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
+    browser = chromium()
+    write_foreign_session(home, project)
+    write_long_talk(talk := tmp_path / "talk.json")
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": MODELS}) as client:
+        pid = (await client.status()).pid
+        await client.session_import(path=str(talk), title="five thousand", cwd=str(project))
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("panel", tmp_path)}
+            found = drive("panel.mjs", url, str(project), str(pid), **kept)
+    sys.stdout.write(f"{found}\n")
+    assert found["firstPaintMs"] < FIRST_PAINT_MS
+    assert found["frames"]["p95"] < FRAME_MS

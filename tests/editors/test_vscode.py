@@ -1,0 +1,83 @@
+"""The packed extension in a real VS Code, served by code-server to a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.editors.conftest import INSTALLED, ROOT
+from tests.editors.scenes import MODELS
+from tests.editors.test_panel import chromium, drive, screens
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="kills daemons by a POSIX signal"),
+]
+
+VSCODE = ROOT / "editors" / "vscode"
+
+
+@pytest.fixture(scope="module")
+def code_server() -> str:
+    """The program of VS Code's server."""
+    named = os.environ.get("SIDECAR_CODE_SERVER")
+    entry = INSTALLED / "code-server/node_modules/code-server/out/node/entry.js"
+    if named is None and not (INSTALLED / "code-server" / "installed").exists():
+        pytest.skip("no code-server here; make editors builds one, SIDECAR_CODE_SERVER names its entry.js")
+    return named or str(entry)
+
+
+@pytest.fixture(scope="module")
+def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The extension as users install it."""
+    path = tmp_path_factory.mktemp("vsix") / "sidecar.vsix"
+    packing = ["npx", "vsce", "package", "--no-dependencies", "--allow-missing-repository", "--skip-license"]
+    environment = {**os.environ, "PYTHON": sys.executable}
+    command = [*packing, "--out", str(path)]
+    ran = subprocess.run(command, cwd=VSCODE, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return path
+
+
+def test_it_is_small(vsix: Path) -> None:
+    assert vsix.stat().st_size < 3_000_000
+
+
+def test_a_day_in_vs_code(
+    code_server: str, vsix: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "own-sidecar"
+    pid_file = tmp_path / "daemon.pid"
+    program.write_text(f'#!/bin/sh\necho $$ >"{pid_file}"\nexec "{sys.executable}" -P -m sidecar "$@"\n')
+    program.chmod(0o755)
+    settings = {
+        "sidecar.command": str(program),
+        "sidecar.models": MODELS,
+        "sidecar.model": "fake-1",
+        "workbench.startupEditor": "none",
+        "security.workspace.trust.enabled": False,
+        "telemetry.telemetryLevel": "off",
+        "files.autoSave": "off",
+        "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+        "editor.wordBasedSuggestions": "off",
+    }
+    (folder := tmp_path / "code").mkdir()
+    found = drive(
+        "vscode.mjs",
+        str(folder),
+        str(project),
+        json.dumps(settings),
+        CODE_SERVER=code_server,
+        VSIX=str(vsix),
+        PID_FILE=str(pid_file),
+        SIDECAR_CHROMIUM=chromium(),
+        SCREENS=screens("vscode", tmp_path),
+        **environment,
+    )
+    sys.stdout.write(f"{found}\n")

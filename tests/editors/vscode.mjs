@@ -1,0 +1,118 @@
+// A day with the packed extension in a real VS Code: node vscode.mjs FOLDER PROJECT SETTINGS. Prints what it measured.
+// FOLDER is empty; SETTINGS is the JSON of the editor's settings.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { picture, prompt, until, withPage } from "./browser.mjs";
+
+const [folder, project, settings] = process.argv.slice(2);
+const { CODE_SERVER, VSIX, PID_FILE } = process.env;
+const file = join(project, "a.py");
+const data = join(folder, "data");
+for (const kind of ["User", "Machine"]) {
+  mkdirSync(join(data, kind), { recursive: true });
+  writeFileSync(join(data, kind, "settings.json"), settings);
+}
+writeFileSync(join(folder, "config.yaml"), "auth: none\n");
+const common = [CODE_SERVER, "--user-data-dir", data, "--extensions-dir", join(folder, "extensions"), "--config", join(folder, "config.yaml")];
+execFileSync("node", [...common, "--install-extension", VSIX], { stdio: "ignore" });
+const server = spawn("node", [...common, "--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust", project], { stdio: ["ignore", "pipe", "ignore"] });
+const address = await new Promise((resolve) => {
+  let text = "";
+  server.stdout.on("data", (part) => {
+    text += part;
+    const found = /listening on (http:\/\/[\d.:]+)/i.exec(text);
+    if (found) resolve(found[1]);
+  });
+});
+
+const begun = Date.now();
+const measured = {};
+
+/** The frame of the panel, once it is drawn. */
+const findPanel = (page) =>
+  until(async () => {
+    for (const frame of page.frames()) if ((await frame.locator("#panel textarea.input-text").count().catch(() => 0)) > 0) return frame;
+    return undefined;
+  }, "the panel");
+
+try {
+  await withPage({ viewport: { width: 1300, height: 850 } }, async (page) => {
+    await page.goto(`${address}/?folder=${project}`);
+    await page.locator('.activitybar [aria-label*="Sidecar"]').first().click();
+    const panel = await findPanel(page);
+    await panel.waitForSelector(".start h1");
+    measured.startMs = Date.now() - begun;
+    await picture(page, "1-start");
+
+    // A file with an edit that is not saved, which the model sees; and the selection as a chip.
+    await page.keyboard.press("Control+p");
+    await page.keyboard.type("a.py");
+    await page.locator(".quick-input-list .monaco-list-row", { hasText: "a.py" }).first().click();
+    await page.locator(".monaco-editor .view-line").first().click();
+    await page.keyboard.press("Control+Home");
+    await page.keyboard.type("unsaved = 1\n");
+    await page.keyboard.press("Control+Home");
+    await page.keyboard.press("Shift+ArrowDown");
+    await panel.waitForSelector(".chip >> text=a.py:1-2");
+
+    await prompt(panel, "what is in @a.py?");
+    await panel.waitForSelector(".row.answer li >> text=reason 39");
+    const read = panel.locator(".row.tool", { hasText: "Read a.py" }).first();
+    await read.evaluate((row) => row.closest("details").setAttribute("open", ""));
+    await read.locator("pre", { hasText: "unsaved = 1" }).waitFor();
+    measured.firstAnswerMs = Date.now() - begun;
+    await picture(page, "2-answer");
+
+    // A change of the file that is open and not saved: a diff in the panel and in the editor, the status bar, the consent.
+    await prompt(panel, "make it 43");
+    await panel.waitForSelector(".permission .diff-line.added >> text=answer = 43");
+    await page.waitForSelector(".statusbar-item >> text=Edit a.py");
+    await picture(page, "3-question");
+    await panel.click(".permission .button.primary");
+    await panel.waitForSelector(".row.answer >> text=It is 43 now.");
+    await page.locator(".view-line", { hasText: "answer = 43" }).first().waitFor();
+    await until(async () => (await page.locator(".statusbar-item", { hasText: "Edit a.py" }).count()) === 0, "the status bar without the question");
+    await picture(page, "4-changed");
+
+    await prompt(panel, "make a file");
+    await panel.waitForSelector(".permission >> text=touch made-by-the-model");
+    await panel.click(".permission .button.danger");
+    await panel.waitForSelector(".row.answer >> text=I was quick.");
+
+    // A compaction with its preview; the file comes back with the unsaved text; the comparison; undo.
+    await panel.click("[aria-label='Preview a compaction']");
+    await panel.waitForSelector(".plan .chip >> text=a.py");
+    await picture(page, "5-preview");
+    await panel.click(".plan .button.primary");
+    await panel.waitForSelector(".compaction.completed .chip >> text=a.py");
+    await picture(page, "6-compacted");
+    await panel.click(".compaction .button:has-text('Compare')");
+    await page.waitForSelector(".monaco-diff-editor");
+    await page.waitForSelector(".view-line >> text=unsaved = 1");
+    await picture(page, "7-compared");
+    await panel.click(".compaction .button:has-text('Undo')");
+    await panel.waitForSelector(".compaction.undone");
+
+    // The daemon dies. Another one goes on with the conversation, and the panel says why.
+    process.kill(Number(readFileSync(PID_FILE, "utf8")), "SIGKILL");
+    await panel.waitForSelector(".banner >> text=SIGKILL");
+    await panel.waitForSelector(".banner >> text=goes on");
+    await panel.waitForSelector(".row.user >> text=make it 43");
+    await picture(page, "8-again");
+    await prompt(panel, "and now?");
+    await panel.waitForSelector(".row.user >> text=and now?");
+
+    // The restart of the editor's window: the conversation is there again.
+    await page.reload();
+    const again = await findPanel(page);
+    await again.waitForSelector(".title >> text=what is in @a.py?");
+    await again.waitForSelector(".row.answer li >> text=reason 39");
+    await picture(page, "9-reloaded");
+  });
+} finally {
+  server.kill();
+}
+assert.match(readFileSync(file, "utf8"), /^(unsaved = 1\n)?answer = 4[23]/);
+console.log(JSON.stringify(measured));
