@@ -148,7 +148,7 @@ class Hub:
             cwd=source.cwd if wanted.cwd is None else existing_folder(wanted.cwd),
             roots=source.roots if wanted.roots is None else existing_folders(wanted.roots),
             title=wanted.title or source.title,
-            left_branch=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
+            fork_digest=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
         )
         info.check_folder()
         opened = await self._adopt(info, (), nodes, graph.entries, leaf)

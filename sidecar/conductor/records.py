@@ -91,7 +91,8 @@ class SessionInfo:
         pins: the passages that the model always sees, as ``Pin`` values.
         mcp_servers: the tool servers that clients named, without their secrets.
         left_branch: the digest of a branch that was left, to enter with the next prompt; empty for none.
-        left_head: the head of that branch, None where it is in another session.
+        left_head: the head of that branch, None for none.
+        fork_digest: the digest of the later part of the session that was forked; empty for none.
         rules: the changes of rules by hand, each a ``RuleChange``.
         rule_notes: the notes about them below prompts, each a ``RuleNote``.
         imported_at: the time at which it was imported from another agent, 0 for never.
@@ -123,6 +124,7 @@ class SessionInfo:
     mcp_servers: tuple[Mapping[str, Any], ...] = ()
     left_branch: str = ""
     left_head: str | None = None
+    fork_digest: str = ""
     rules: tuple[Mapping[str, Any], ...] = ()
     rule_notes: tuple[Mapping[str, Any], ...] = ()
     imported_at: int = 0
@@ -167,6 +169,7 @@ class SessionInfo:
             updated_at=now_ms,
             parent=self.sid,
             archived=False,
+            left_branch="",
             left_head=None,
             seq=0,
             seq_is_last=False,

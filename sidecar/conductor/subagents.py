@@ -81,7 +81,7 @@ class Subagents:
             plan=(),
             pins=(),
             mcp_servers=(),
-            left_branch="",
+            fork_digest="",
         )
         opened = await self._store.open_in_memory(info.sid)
         own_deps = replace(

@@ -292,12 +292,12 @@ class TurnRunner:
         turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
         prompt, left = (
             Entry(turn, "user", author=None if job.author is None else job.author.client_id),
-            self._meta.info.left_branch,
+            "\n\n".join(filter(None, (self._meta.info.fork_digest, self._meta.info.left_branch))),
         )
         if len(self._history.current) and not left:
             return await self._history.append(*in_front, prompt)
         title = self._meta.info.title or prompt_title(job.turn.blocks)
-        self._meta.amend(partial(replace, title=title, left_branch="", left_head=None))
+        self._meta.amend(partial(replace, title=title, left_branch="", left_head=None, fork_digest=""))
         async with self._history.transaction():
             await self._meta.store()
             return await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)

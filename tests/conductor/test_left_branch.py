@@ -133,6 +133,20 @@ async def test_a_fork_tells_what_the_other_session_did_later(make_stage: Any, at
     assert ("Now rewrite the lexer." in sent(stage)[-2]) == (not at_head)
 
 
+async def test_a_fork_that_goes_further_back_tells_all_that_it_leaves(make_stage: Any) -> None:
+    """What the other session did later, and what the fork took over and left."""
+    stage, session = await a_talk(make_stage)
+    await stage.ask(session, "Then write the manual.")
+    fork = await stage.hub.fork(ForkOf(session.sid, at_node=session.history.current.node_ids[-3]))
+    for node in (fork.history.current.node_ids[1], fork.history.current.node_ids[0]):
+        await fork.rewind(node, expect_head=None)
+    await stage.ask(fork, "Try it another way.")
+    told = sent(stage)[-2]
+    assert told.count("Then write the manual.") == told.count("Now rewrite the lexer.") == 1
+    await stage.ask(fork, "Go on.")
+    assert sent(stage)[-2:] != [told, "Go on."]
+
+
 async def test_the_digest_can_be_switched_off(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, is_on=False)
     await session.rewind(session.history.current.node_ids[1], expect_head=None)
