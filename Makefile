@@ -13,6 +13,8 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/sidecar demo
 
+# The test modules as pytest has rewritten them are kept, also where the environment asks for no bytecode.
+test slow quick: export PYTHONDONTWRITEBYTECODE =
 test: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow and not postgres"
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
-from uuid import uuid4
 
 from sidecar._internal.allocator import limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
@@ -55,6 +54,7 @@ from sidecar.runtime.store import (
     StoredSummary,
     StoreUnavailable,
     journal_in_memory,
+    new_id,
     wall_clock_ms,
 )
 from sidecar.service.service import Service
@@ -139,7 +139,7 @@ def build(
         resolve=lambda path, cwd: resolve_path(path, cwd, ()).path,
         child_started=stats.children.add,
         clock_ms=wall_clock_ms,
-        new_id=_new_id,
+        new_id=new_id,
         permission_rules=models.settings.rules,
         may_fetch_private=models.settings.fetch_private,
         max_model_calls=models.settings.max_model_calls or 0,
@@ -166,7 +166,7 @@ def build(
     tracer = Tracer(home / "traces", wall_clock_ms)
     hub = Hub(shelf, parts, DEFAULT_ENGINE)
     place.on_lost = Takeovers(hub).lose
-    service = Service(hub, stats, tracer, _new_id)
+    service = Service(hub, stats, tracer, new_id)
     if not isinstance(place, SessionStore):
         shelf.on_open = link_to_others(service, place)
     return Daemon(service, workspace, models, lifetime)
@@ -326,7 +326,3 @@ async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]])
     records = journal.take_records()
     journal.amend(entries_with_earlier_reads(journal.graph.entries.values(), records))
     return OpenedSession(journal, records, report, release)
-
-
-def _new_id() -> str:
-    return uuid4().hex

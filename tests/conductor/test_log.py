@@ -26,11 +26,18 @@ from sidecar.conductor.events import (
     ToolStarted,
     UserMessage,
 )
-from sidecar.conductor.log import KEEP_EVENTS, EventLog, delta_of
+from sidecar.conductor.log import EventLog, delta_of
 
 USAGE = ContextUsage(0, 0, 0, 0.0, "estimate", None, {})
 NOTICE = Notice("info", "n")
-FRESH, KEEP_DELTAS = 1_000, 10_000
+FRESH, KEEP_DELTAS, KEEP_EVENTS = 1_000, 2_000, 5_000
+
+
+@pytest.fixture
+def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs forget sooner than they do in a daemon, so that a test need not fill them for seconds."""
+    monkeypatch.setattr("sidecar.conductor.log.KEEP_EVENTS", KEEP_EVENTS)
+    monkeypatch.setattr("sidecar.conductor.log._KEEP_DELTAS", KEEP_DELTAS)
 
 
 def make_log(start: int = 0) -> EventLog:
@@ -138,6 +145,7 @@ def test_a_reader_that_keeps_up_misses_no_delta() -> None:
     assert n_seen == cursor
 
 
+@pytest.mark.usefixtures("short_logs")
 def test_old_deltas_are_forgotten_although_no_event_supersedes_them() -> None:
     """A command that tells its progress for hours costs no more than one of minutes."""
     log = make_log()
@@ -146,6 +154,7 @@ def test_old_deltas_are_forgotten_although_no_event_supersedes_them() -> None:
     assert kept(log)[-1] == log.seq
 
 
+@pytest.mark.usefixtures("short_logs")
 def test_other_events_are_forgotten_only_when_very_old() -> None:
     log = make_log()
     fill(log, 3 * KEEP_EVENTS)
@@ -153,6 +162,7 @@ def test_other_events_are_forgotten_only_when_very_old() -> None:
     assert list(kept(log)) == list(range(kept(log)[0], log.seq + 1))
 
 
+@pytest.mark.usefixtures("short_logs")
 @pytest.mark.parametrize(
     ("ends", "stays"),
     [

@@ -4,7 +4,7 @@
 """
 
 from sidecar.runtime.store.codec import canonical_json, hash_node, turn_from_record, turn_to_record
-from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
+from sidecar.runtime.store.dag import Clock, SessionGraph, new_id, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
 from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
 from sidecar.runtime.store.lock import SessionLock
@@ -31,6 +31,7 @@ __all__ = [
     "hash_node",
     "heal",
     "journal_in_memory",
+    "new_id",
     "turn_from_record",
     "turn_to_record",
     "wall_clock_ms",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
+from uuid import uuid4
 
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import Turn
@@ -24,6 +25,11 @@ Clock: TypeAlias = Callable[[], int]
 def wall_clock_ms() -> int:
     """Return the time of day in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+def new_id() -> str:
+    """Return an id of its own: 32 hex digits, of a session, a turn or a client."""
+    return uuid4().hex
 
 
 class SessionGraph:
