@@ -171,8 +171,9 @@ def _chunk(update: str, block: Mapping[str, Any], message_id: str | None) -> Upd
 def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
     """Return a notice, or a chunk of the conversation for a client without notices.
 
-    A problem is written into the conversation, where its user looks. Another try of the model and news of a
-    turn are thoughts; other news and changed files are ``_meta`` alone.
+    A problem is written into the conversation, where its user looks, and so is the end of a message that does
+    not count. Another try of the model and news of a turn are thoughts; other news and changed files are
+    ``_meta`` alone.
     """
     notice = notice_of(event)
     if mapper.takes_notices:
@@ -180,7 +181,8 @@ def _notice(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
     is_news = notice["severity"] == "info"
     if event["kind"] == "fileStale" or (is_news and event.get("turnId") is None):
         return (as_meta(event),)
-    is_thought = event["kind"] == "retry" or is_news
+    is_withdrawal = event["kind"] == "retry" and event["data"].get("withdrawn") is not None
+    is_thought = (event["kind"] == "retry" and not is_withdrawal) or is_news
     update = "agent_thought_chunk" if is_thought else "agent_message_chunk"
     text = ": ".join(
         filter(None, (notice["severity"].capitalize(), notice["title"], notice.get("description")))

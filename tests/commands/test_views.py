@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
+from sidecar.commands.talking.display import Display
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import show_event
 from sidecar_client import ClientEvent
@@ -33,3 +35,23 @@ def test_a_failed_tool_shows_the_first_line_of_its_output() -> None:
     )
     assert shown(("toolFinished", {"isError": True, "content": ""})) == "  failed: no output\n"
     assert shown(("toolFinished", {"isError": False, "content": "fine"})) == ""
+
+
+def test_a_pipe_gets_no_part_of_an_answer_that_broke_off() -> None:
+    half = ("textDelta", {"messageId": "t.0", "delta": "hal"})
+    retry = {"attempt": 1, "max": 3, "delayMs": 500, "error": "x", "withdrawn": "t.0"}
+    whole = {"messageId": "t.1", "content": [{"type": "text", "text": "whole"}]}
+    assert shown(half, ("retry", retry), ("message", whole)) == (
+        "· the answer broke off, and what was shown of it does not count; trying again in 0.5 s (1 of 3): x\n"
+        "whole\n"
+    )
+
+
+def test_a_terminal_takes_the_live_part_of_a_broken_answer_back(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    display = Display(Screen(stream), tmp_path)
+    half = {"messageId": "t.0", "delta": "hal"}
+    retry = {"attempt": 1, "max": 3, "delayMs": 500, "error": "x", "withdrawn": "t.0"}
+    display.show(ClientEvent(sid="s", seq=1, at=0, kind="textDelta", data=half))
+    display.show(ClientEvent(sid="s", seq=2, at=0, kind="retry", data=retry))
+    assert "hal" not in stream.getvalue() + display.live_answer()

@@ -12,6 +12,7 @@ import pytest
 
 from provider_fakes import (
     Called,
+    Cut,
     Ended,
     Refused,
     Said,
@@ -74,6 +75,14 @@ async def sidecar(*arguments: str, cwd: Path, **environment: str) -> tuple[int, 
     return process.returncode or 0, out.decode(), err.decode()
 
 
+async def test_a_pipe_gets_the_whole_answer_alone_when_one_broke_off(home: Path, project: Path) -> None:
+    async with fake_provider("openai-chat", [[Said(("Half of ", "it")), Cut()], SAYS]) as fake:
+        where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{fake.http.url}/v1"}
+        code, out, err = await sidecar("run", "--model", "openai:some-model", "hi", cwd=project, **where)
+    assert (code, out) == (0, "It says hi.\n"), err
+    assert "what was shown of it does not count; trying again in" in err
+
+
 @pytest.mark.parametrize(
     ("api", "model", "name", "path"),
     [
@@ -91,7 +100,7 @@ async def test_a_key_and_an_address_are_all_it_needs(
         code, out, err = await sidecar("run", "--model", model, "what is in a.txt?", cwd=project, **where)
     assert (code, out) == (0, "It says hi.\n"), err
     assert "· Read a.txt" in err
-    assert "· trying again in" in err
+    assert "; trying again in" in err
     assert KEY in str(fake.calls[0].headers)
     assert KEY not in out + err
 

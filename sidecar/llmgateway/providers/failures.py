@@ -17,6 +17,7 @@ from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
 from sidecar.llmgateway.providers.overflow import is_overflow, window_tokens_in
 
 _MESSAGE_CHARS: Final = 500
+_LEAST_KEY_CHARS: Final = 8
 _ABOUT_KEY: Final = re.compile(
     r"\b(?:api|access)?[ _-]?key\b|token|credential|authenticat|authoriz|permission", re.IGNORECASE
 )
@@ -159,8 +160,12 @@ def is_refused_limit(error: GatewayError) -> bool:
 
 
 def mask_reason(message: str, key: str | None) -> str:
-    """Return *message* as one line of bounded length without secrets."""
-    reason = message if not key else message.replace(key, MASK)
+    """Return *message* as one line of bounded length without secrets.
+
+    A short *key* is none but a word, such as ``ollama`` for a server that wants any.
+    """
+    is_secret = key is not None and len(key) >= _LEAST_KEY_CHARS
+    reason = message.replace(str(key), MASK) if is_secret else message
     reason = mask_secrets(" ".join(reason.split()))
     return reason if len(reason) <= _MESSAGE_CHARS else reason[: _MESSAGE_CHARS - 1] + "…"
 

@@ -52,3 +52,8 @@ def test_a_message_is_one_line_of_bounded_length_without_secrets() -> None:
 )
 def test_which_refusals_are_about_reasoning(status: int, message: str, *, stale: bool) -> None:
     assert is_stale_thinking(gateway_error("http", message, status=status)) is stale
+
+
+def test_a_word_in_the_place_of_a_key_is_not_taken_out_of_messages() -> None:
+    error = to_gateway_error(ProviderFailure("ollama has no such model", 404), "ollama", key="ollama")
+    assert "ollama has no such model" in error.message
