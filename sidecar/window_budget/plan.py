@@ -45,7 +45,7 @@ FILES_SHARE = 0.15
 
 WINDOW_SHARE = 0.1
 LEAST_DIGEST_TOKENS = 2_000
-MOST_DIGEST_TOKENS = 11_000
+MOST_DIGEST_TOKENS = 11_600
 """A digest may take that share of the window, between these bounds, where its share of the room allows it."""
 
 FORCED_TURN_FACTOR = 4
