@@ -1,0 +1,195 @@
+"""Sessions in PostgreSQL: the cost of a write, a lease, a list and a follower."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from postgres_fixtures import database, server
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.runtime.store import SessionPlace, SessionStore
+from tests.benchmarks import scale
+
+if TYPE_CHECKING:
+    from postgres_server import PostgresServer
+    from sidecar.runtime.store.postgres.store import PostgresStore
+    from sidecar.transport.streams import ByteStream
+
+__all__ = ["database", "server"]
+
+pytestmark = [pytest.mark.postgres, pytest.mark.processes]
+N_APPENDS = 100
+N_SESSIONS = 1_000
+N_DAEMONS = 4
+
+
+@pytest.fixture
+async def make_store(server: PostgresServer, database: str) -> AsyncIterator[Callable[[], PostgresStore]]:
+    """Returns stores of one database, as other daemons would have."""
+    from sidecar.runtime.store.postgres.store import PostgresStore
+
+    made: list[PostgresStore] = []
+
+    def make() -> PostgresStore:
+        made.append(PostgresStore(server.conninfo("ann", database)))
+        return made[-1]
+
+    yield make
+    for store in made:
+        await store.aclose()
+
+
+def entry(n: int) -> Entry:
+    return Entry(UserTurn((TextBlock(f"turn {n} " + "some words of a conversation " * 60),)), "user")
+
+
+async def append_to(place: SessionPlace, sid: str, n_appends: int) -> float:
+    """Return the seconds of one append."""
+    held = await place.hold(sid)
+    journal = place.journal(sid)
+    await journal.load()
+    await journal.append([entry(0)])
+    started = time.perf_counter()
+    for n in range(1, n_appends):
+        await journal.append([entry(n)])
+    taken_s = (time.perf_counter() - started) / n_appends
+    place.close(sid)
+    held.release()
+    await place.wait_free(sid)
+    return taken_s
+
+
+async def test_an_append_costs_a_few_of_a_file(
+    make_store: Callable[[], PostgresStore], tmp_path: Path
+) -> None:
+    files, store = SessionStore(tmp_path), make_store()
+    file_s = min([await append_to(files, f"f{n}", N_APPENDS) for n in range(3)])
+    row_s = min([await append_to(store, f"r{n}", N_APPENDS) for n in range(3)])
+    print(f"\nappend: {row_s * 1e3:.2f} ms in PostgreSQL, {file_s * 1e3:.2f} ms in a file")
+    assert row_s / file_s <= 20
+
+
+async def test_many_sessions_on_several_daemons(make_store: Callable[[], PostgresStore]) -> None:
+    stores = [make_store() for _ in range(N_DAEMONS)]
+    began = time.perf_counter()
+
+    async def fill(store: PostgresStore, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            await append_to(store, f"s{number}", 4)
+
+    shares = [range(at, N_SESSIONS, N_DAEMONS) for at in range(N_DAEMONS)]
+    await asyncio.gather(*(fill(store, share) for store, share in zip(stores, shares, strict=True)))
+    taken_s = time.perf_counter() - began
+    rate = N_SESSIONS * 4 / taken_s
+    print(f"\n{N_SESSIONS} sessions by {N_DAEMONS} daemons, leases included: {rate:,.0f} appends a second")
+    listed = await stores[0].summaries()
+    assert len(listed) == N_SESSIONS
+
+
+async def test_a_long_list(
+    make_store: Callable[[], PostgresStore], server: PostgresServer, database: str
+) -> None:
+    store = make_store()
+    await append_to(store, "first", 1)
+    meta = '{"type":"meta","title":"x","cwd":"/p"}'
+    server.execute(
+        "INSERT INTO sidecar.sessions (owner, id, n_records, meta)"
+        f" SELECT 'ann', 'l' || n, 1, '{meta}' FROM generate_series(1, 100000) AS n",
+        database,
+    )
+    server.execute("ANALYZE sidecar.sessions", database)
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        n_listed = len(await store.summaries())
+        times.append(time.perf_counter() - started)
+    page = (
+        "SELECT id, meta FROM sidecar.sessions WHERE owner = 'ann' AND n_records > 0"
+        " ORDER BY modified_at DESC LIMIT 50"
+    )
+    started = time.perf_counter()
+    await asyncio.to_thread(store.database.transact, lambda each: each.execute(page.encode()).fetchall())
+    page_s = time.perf_counter() - started
+    print(f"\nlist of {n_listed:,}: {min(times) * 1e3:.0f} ms whole, {page_s * 1e3:.1f} ms a page of 50")
+    assert n_listed == 100_001
+    assert page_s < min(times)
+
+
+async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -> None:
+    from sidecar.attach.tunnels import Guest, Tunnels
+
+    writer, reader = make_store(), make_store()
+    started = time.perf_counter()
+    for n in range(50):
+        held = await writer.hold(f"lease{n}")
+        held.release()
+        await writer.wait_free(f"lease{n}")
+    lease_s = (time.perf_counter() - started) / 50
+    await writer.hold("s")
+    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
+    met: asyncio.Future[ByteStream] = asyncio.get_running_loop().create_future()
+
+    def welcome(stream: ByteStream, guest: Guest) -> None:
+        met.set_result(stream)
+
+    host.on_guest = welcome
+    host.start()
+    stream = await guest.open("s", "reader")
+    assert stream is not None
+    inbox = Inbox()
+    stream.open(inbox)
+    served, sender = await met, Inbox()
+    served.open(sender)
+    times = []
+    for n in range(30):
+        started = time.perf_counter()
+        inbox.wanted, inbox.arrived = b"%d;" % n, asyncio.Event()
+        served.write(b"%d;" % n)
+        async with asyncio.timeout(10):
+            await inbox.arrived.wait()
+            times.append(time.perf_counter() - started)
+            await sender.has_room.wait()
+            sender.has_room.clear()
+    times.sort()
+    event_ms = times[15] * 1e3
+    print(f"\nlease taken and released: {lease_s * 1e3:.1f} ms; an event to a follower: {event_ms:.1f} ms")
+    await guest.aclose()
+    await host.aclose()
+    assert inbox.data == b"".join(b"%d;" % n for n in range(30))
+
+
+class Inbox:
+    """The receiver of one end of a tunnel."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.wanted = b""
+        self.arrived = asyncio.Event()
+        self.has_room = asyncio.Event()
+
+    def on_data(self, data: bytes) -> None:
+        self.data += data
+        if self.data.endswith(self.wanted):
+            self.arrived.set()
+
+    def on_writable(self) -> None:
+        """Note that the last write is stored."""
+        self.has_room.set()
+
+    def on_end(self) -> None:
+        """The end comes by itself."""
+
+
+async def test_the_model_of_scale_counts_what_is_stored(server: PostgresServer, database: str) -> None:
+    measured = await scale.measure(server.conninfo("ann", database), 5, 20)
+    assert measured.rows_a_node["nodes"] == 1
+    assert measured.rows_a_node["records"] == pytest.approx(2.05)
+    lines = scale.model(measured, scale.Habits())
+    print("\n" + "\n".join(lines))
+    assert lines[0] == "100,000 users with 20 sessions: 588 million nodes"
