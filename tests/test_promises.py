@@ -67,6 +67,14 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "conductor/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
         "conductor/test_file_use.py::test_the_file_that_is_used_most_and_last_comes_first",
     ),
+    "No folder of a stranger starts anything.": (
+        "e2e/test_extensions.py::test_nothing_of_a_strangers_folder_runs",
+    ),
+    "Hooks and tool servers of a folder that is not `trusted` do not run, and its commands ask before their "
+    "first use.": (
+        "extensions/test_finding.py::test_a_folder_that_is_not_trusted_has_none",
+        "e2e/test_extensions.py::test_one_of_a_folder_asks_once_for_each_content",
+    ),
     "No tool acts unasked: edits, patches, commands, pages and every path outside the session's folders ask "
     "first, and no answer means no.": (
         "capabilities/test_tools.py::test_a_tool_that_may_change_something_asks_first",

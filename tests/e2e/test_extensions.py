@@ -158,6 +158,18 @@ class TestCommands:
         assert any("no-such-model is not used" in str(event.data.get("title")) for event in events)
         assert events[-1].kind == "settled"
 
+    async def test_files_that_a_command_mentions_come_along_but_none_outside(self, place: Place) -> None:
+        place.write("a.txt", "inside the project\n")
+        secret = place.write("~/secret.txt", "outside of it\n")
+        place.write(".sidecar/commands/look.md", f"Look at @a.txt and @{secret}.")
+        place.answer = lambda request: allow(request) if "/look" in request.title else reject(request)
+        session = await place.open(DONE)
+        await session.run("/look")
+        sent = str((await session.client.session_read(session.sid)).nodes)
+        assert "inside the project" in sent
+        assert "outside of it" not in sent
+        assert place.asked[0] == "Use the command /look of this folder"
+
     async def test_a_new_file_is_found_by_help(self, place: Place) -> None:
         session = await place.open(DONE)
         place.write("~/commands/new.md", "Something new.")
