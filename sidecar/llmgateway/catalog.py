@@ -165,12 +165,15 @@ _TIERED: Final = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_m
 _OUTPUT_SHARE: Final = 4
 _MAX_OUTPUT: Final = 32_768
 
+_LOWER_CASE: Final = "zai"
+"""The provider whose names are published in another case than it takes them."""
+
 _MOST_NAMES: Final = 12
 _MOST_OF_MAKER: Final = 3
 _VERSION: Final = re.compile(r"(?<!\d)(\d{1,2})(?:[.-](\d{1,2})(?![\db]))?(?![\db])")
 _OTHER_USES: Final = re.compile(
     r":|^~|claude-\d-[a-z]|embed|image|audio|voice|tts|live|realtime|transcribe|search|research|cyber|rosalind|safeguard|guard"
-    r"|robotics|whisper|instruct|computer-use|vision|orpheus|omni|nano-banana"
+    r"|robotics|whisper|instruct|ocr|voxtral|multi-agent|computer-use|vision|orpheus|omni|nano-banana"
 )
 
 _FREE: Final = CostSheet(input_per_mtok=0.0, output_per_mtok=0.0)
@@ -270,6 +273,8 @@ def published_names(provider: Provider) -> tuple[str, ...]:
         found = next(each for each in get_snapshot().providers if each.id == provider.published_as)
         models = sorted(found.models, key=lambda model: version_of(model.id), reverse=True)
         names = [model.id for model in models if model.context_window or family_of(model.id)]
+        if provider.id == _LOWER_CASE:
+            names = [name.lower() for name in names]
         retired = {model.id for model in models if model.deprecated}
     except Exception:
         # As in a look-up: without the package, or with another version of it, nothing is published.

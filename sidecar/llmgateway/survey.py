@@ -34,6 +34,8 @@ _PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
         "moonshotai": "kimi-k3.1-pro",
         "xai": "grok-4.7",
         "deepseek": "deepseek-v4-pro",
+        "mistral": "mistral-large-4",
+        "zai": "glm-5.3",
         "together": "moonshotai/Kimi-K3.1-Pro",
         "fireworks": "accounts/fireworks/models/kimi-k3",
         "cerebras": "gpt-oss-120b",
