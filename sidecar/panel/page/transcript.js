@@ -153,6 +153,7 @@ export class Transcript {
         this.stale.delete(event.data.uri);
         break;
       case "retry":
+        this.#withdraw(event.data.withdrawn);
         this.notice("warning", `Asking the model again (${event.data.attempt} of ${event.data.max})`, event.data.error, at);
         break;
       case "notice":
@@ -225,6 +226,14 @@ export class Transcript {
       row.text += delta;
       row.version++;
     } else this.#put(`${type}:${messageId}`, { type, text: delta, done: false }, at);
+  }
+
+  /** An answer that broke off counts no more, and comes again under another id. @param {string | undefined} messageId */
+  #withdraw(messageId) {
+    for (const type of ["thinking", "answer"]) {
+      const row = this.#byId.get(`${type}:${messageId}`);
+      if (row?.type === "thinking" || row?.type === "answer") this.#change(row, { text: "", done: true });
+    }
   }
 
   /** The message restates its deltas, and is all there is where none came. @param {EventData["message"]} data @param {number} at */

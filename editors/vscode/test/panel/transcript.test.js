@@ -20,6 +20,11 @@ test("an answer grows by deltas, and its message has the last word", () => {
   expect(rows(transcript)).toEqual(["user: go", "thinking: hm.", "answer: Hello!"]);
 });
 
+test("an answer that broke off is taken back", () => {
+  const transcript = take(new Transcript(), ["thinkingDelta", { messageId: "t.0", delta: "hm" }], ["textDelta", { messageId: "t.0", delta: "half" }], ["retry", { attempt: 1, max: 6, delayMs: 500, error: "cut", withdrawn: "t.0" }], ["textDelta", { messageId: "t.1", delta: "whole" }]);
+  expect(rows(transcript)).toEqual(["thinking: ", "answer: ", "notice: cut", "answer: whole"]);
+});
+
 test("an event that comes twice counts once", () => {
   const transcript = new Transcript();
   const event = /** @type {any} */ ({ sid: "s", seq: 7, at: 1, kind: "textDelta", data: { messageId: "m", delta: "x" } });
