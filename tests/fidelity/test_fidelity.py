@@ -15,7 +15,7 @@ async def test_a_compaction_of_a_long_conversation_keeps_its_facts(summariser: s
     shares, n_tokens = await yardstick.after_one(11, "English", summariser, n_rounds=80)
     assert shares["all"] >= 0.95
     assert shares["rule"] == 1.0
-    assert n_tokens <= 12_500
+    assert n_tokens <= 13_000, "12,000 beside a short last turn"
 
 
 @pytest.mark.parametrize("language", planting.LANGUAGES)
