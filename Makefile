@@ -33,7 +33,7 @@ quick: $(READY)
 		-m "not e2e and not processes and not slow and not postgres"
 
 # Real editors, installed into .editors where they are missing and that can be; see tests/editors. What was seen
-# on their screens is left in .editors/screens.
+# on their screens is left in .editors/screens. Four minutes; the first time four more.
 editors: export SIDECAR_SCREENS ?= $(CURDIR)/.editors/screens
 editors: $(READY)
 	$(BIN)/python tests/editors/install.py

@@ -24,6 +24,7 @@ export class VirtualList {
   /** @type {Map<string, { element: HTMLElement, version: number }>} */
   #drawn = new Map();
   #isAtEnd = true;
+  #lastTop = 0;
   #frame = 0;
   /** @type {WeakMap<Element, string>} */
   #ids = new WeakMap();
@@ -114,6 +115,7 @@ export class VirtualList {
     const total = this.#tops[this.#rows.length] ?? 0;
     this.#place(Math.max(0, total - this.element.clientHeight));
     this.element.scrollTop = this.element.scrollHeight;
+    this.#lastTop = this.element.scrollTop;
   }
 
   /** Draw the rows around `top`, measure them, and keep the first visible one in place. @param {number} top */
@@ -218,7 +220,10 @@ export class VirtualList {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.element;
-    this.#isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    // Only the user goes up. What grew meanwhile, such as a question below, must not be taken for that.
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END_PX) this.#isAtEnd = true;
+    else if (scrollTop < this.#lastTop - 1) this.#isAtEnd = false;
+    this.#lastTop = scrollTop;
     this.refresh();
   }
 

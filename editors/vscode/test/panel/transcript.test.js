@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Transcript } from "../../../../sidecar/panel/page/transcript.js";
+import { Transcript, eventsOf } from "../../../../sidecar/panel/page/transcript.js";
 
 let seq = 0;
 
@@ -74,4 +74,17 @@ test("only pictures of known kinds become pictures", () => {
 test("stale files are known until they are fresh", () => {
   const transcript = take(new Transcript(), ["fileStale", { uri: "file:///a" }], ["fileStale", { uri: "file:///b" }], ["fileFresh", { uri: "file:///a" }]);
   expect([...transcript.stale]).toEqual(["file:///b"]);
+});
+
+test("stored nodes are shown as the past that they are", () => {
+  const common = { parent: null, createdAt: 0 };
+  const transcript = new Transcript();
+  const nodes = [
+    { ...common, id: "1", role: "user", blocks: [{ kind: "text", text: "go" }] },
+    { ...common, id: "2", role: "assistant", blocks: [{ kind: "thinking", text: "hm" }, { kind: "text", text: "I read." }, { kind: "tool_call", id: "c", name: "read", input: { path: "a" } }] },
+    { ...common, id: "3", role: "tool", blocks: [{ kind: "tool_result", callId: "c", output: "text of a" }] },
+  ];
+  for (const event of eventsOf("s", nodes)) transcript.take(event);
+  expect(rows(transcript)).toEqual(["user: go", "thinking: hm", "answer: I read.", "tool: read"]);
+  expect(transcript.rows.at(-1)).toMatchObject({ done: true, output: "text of a" });
 });
