@@ -21,6 +21,9 @@
 
 ;;; Code:
 
+(when (< emacs-major-version 29)
+  (error "Sidecar needs Emacs 29 or later, and this is %s" emacs-version))
+
 (require 'cl-lib)
 (require 'diff)
 (require 'diff-mode)

@@ -1,7 +1,7 @@
 """Install a Neovim and an Emacs for the tests into ``.editors``, where the system has none.
 
-Done with debootstrap, as root on Linux: 150 MB to load, 700 MB on the disk, about a minute. Elsewhere it says
-what to do, and the tests are skipped.
+Done with debootstrap, as root on Linux: 150 MB to load, 700 MB on the disk, a minute or two. Elsewhere it
+says what to do, and the tests are skipped.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def install() -> None:
     root = FOLDER / SUITE
     FOLDER.mkdir(exist_ok=True)
     packages = "--include=neovim,emacs-nox,patchelf,ca-certificates"
-    say(f"installing Neovim and Emacs of Debian {SUITE} into {root}: 150 MB to load, about a minute")
+    say(f"installing Neovim and Emacs of Debian {SUITE} into {root}: 150 MB to load, a minute or two")
     subprocess.run(
         ["debootstrap", "--variant=minbase", packages, SUITE, str(root)], check=True, stdout=sys.stderr
     )

@@ -141,8 +141,11 @@ def test_a_day_in_emacs(
     assert "» be quick\n" in screen.chat
     assert not (project / "made-by-the-model").exists()
 
+    screen.type("\x1b<")
     screen.command("sidecar-preview")
-    screen.wait_for("» /preview")
+    screen.wait_for(lambda: "» /preview" in screen.chat)
+    assert "» what is in a.py?" in screen.shown, "a window that was scrolled stays where it is"
+    screen.type("\x1b>")
     screen.command("sidecar-compact")
     screen.wait_for("restored as now: a.py")
     screen.wait_for("done, ")
@@ -175,6 +178,15 @@ def test_a_day_in_emacs(
     screen.wait_for("reason 39")
     screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
     keep("6 after the kill", screen.shown)
+
+    screen.command("sidecar-new")
+    screen.wait_for(lambda: screen.chat == "» ")
+    screen.command("sidecar-resume")
+    screen.wait_for("\nConversation:")
+    screen.type("\t")
+    screen.wait_for("Conversation: what is in a.py?")
+    screen.type("\r")
+    screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
     screen.type("\x18\x03")
     screen.wait_for("Save file")
     screen.type("nyes\r")

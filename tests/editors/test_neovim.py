@@ -44,6 +44,8 @@ def settings(tmp_path: Path) -> Path:
         "require('sidecar').setup({ cmd = cmd, model = 'fake-1', init_options = options })",
         "_G.lines = function(first, last) return vim.api.nvim_buf_get_lines(",
         "  vim.fn.bufnr('a.py'), first, last, false) end",
+        "_G.scroll = function(line) vim.api.nvim_win_set_cursor(vim.fn.win_findbuf(",
+        "  vim.fn.bufnr('sidecar-chat://*'))[1], { line, 0 }) return line end",
         "_G.chat = function() return table.concat(vim.api.nvim_buf_get_lines(",
         "  vim.fn.bufnr('sidecar-chat://*'), 0, -1, false), '\\n') end",
     )
@@ -116,13 +118,15 @@ def test_a_day_in_neovim(
     assert vim.value("lines(0, 1)[1] .. lines(-2, -1)[1]") == "answer = 42end = 1"
     vim.command("redo")
 
+    vim.value("scroll(1)")
     vim.command("Sidecar run it")
-    vim.wait_for("? Run touch made-by-the-model")
+    vim.wait_for("Run touch made-by-the-model   [y] Allow")
     vim.command("Sidecar steer be quick")
     vim.command("Sidecar answer")
     vim.type("n")
-    vim.wait_for("» be quick")
-    vim.wait_for("I was quick.")
+    vim.wait_for(lambda: "» be quick\n\nI was quick." in vim.chat)
+    assert "» what is in a.py?" in vim.shown, "a window that was scrolled stays where it is"
+    vim.value("scroll(#vim.fn.getbufline(vim.fn.bufnr('sidecar-chat://*'), 1, '$'))")
     assert not (project / "made-by-the-model").exists()
 
     vim.command("Sidecar preview")
@@ -159,6 +163,13 @@ def test_a_day_in_neovim(
     vim.wait_for("reason 39")
     assert "» and now?\n\n· thinking\n\nI look at it." in vim.chat
     keep("7 after the kill", vim.shown)
+
+    vim.command("Sidecar new")
+    vim.wait_for(lambda: vim.chat == "")
+    vim.command("Sidecar resume")
+    vim.wait_for("Conversations of this folder")
+    vim.type("1\r")
+    vim.wait_for(lambda: "» and now?\n\n· thinking\n\nI look at it." in vim.chat)
     vim.command("qall!")
     assert vim.end() == 0
 
