@@ -91,7 +91,9 @@ class Question:
                 line = "".join(f"\n  {label}" for label in labels)
             return [("bold", f"{self.title}  "), ("", line)]
         first = max(0, min(self.at - rows // 2, len(self.rows) - rows))
-        shown: StyleAndTextTuples = [("bold", f"{self.title}  (Enter chooses, Esc leaves it)")]
+        hint = "  (Enter chooses, Esc leaves it)"
+        fits = cell_len(self.title) + len(hint) <= columns
+        shown: StyleAndTextTuples = [("bold", self.title + (hint if fits else ""))]
         for at, (_, label) in enumerate(self.rows[first : first + rows], first):
             shown.append(("reverse" if at == self.at else "", f"\n  {label}"))
         return shown
@@ -184,9 +186,14 @@ class ChatApp:
         finally:
             self._app.output.set_title("sidecar")
 
-    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
-        """Return the value of the row that was chosen, of *rows* with their labels; None for Esc."""
-        return await self._put(Question(title, rows, keys=False))
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]], at: int = 0) -> str | None:
+        """Return the value of the row that was chosen, of *rows* with their labels; None for Esc.
+
+        The row *at* is offered first.
+        """
+        question = Question(title, rows, keys=False)
+        question.at = at
+        return await self._put(question)
 
     def type(self, text: str) -> None:
         """Put *text* into the input, unless something was typed there."""

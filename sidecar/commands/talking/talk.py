@@ -255,7 +255,9 @@ class Talk:
             (each["value"], "  ".join(filter(None, (each["value"], each.get("description")))))
             for each in found["options"]
         ]
-        chosen = await self.app.choose(f"{found['name']}, now {found['currentValue']}", rows)
+        now = found["currentValue"]
+        at = next((at for at, (value, _) in enumerate(rows) if value == now), 0)
+        chosen = await self.app.choose(f"{found['name']}, now {now}", rows, at)
         if chosen is not None:
             await self.actions.client.session_set_config_option(self.actions.session.sid, option, chosen)
 
