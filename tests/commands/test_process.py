@@ -12,7 +12,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -25,6 +27,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drive
 
 SIDECAR = (sys.executable, "-m", "sidecar")
 _TIMEOUT_S = 60.0
+
+Command: TypeAlias = Callable[..., tuple[int, str, str]]
+"""Runs a command; returns its exit code, its output and its errors."""
 
 
 @pytest.fixture
@@ -103,6 +108,26 @@ def run(project: Path, environment: dict[str, str], *arguments: str, **more: str
     return ran.returncode, ran.stdout, ran.stderr
 
 
+@pytest.fixture
+def command(
+    project: Path,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """Give a function that runs a command in this process, as :func:`run` does in one of its own."""
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    for name in ("HOME", "INDUSAGI_HOME", "TERM", "COLUMNS"):
+        monkeypatch.setenv(name, environment[name])
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        return code, *capsys.readouterr()
+
+    return call
+
+
 def test_ctrl_c_stops_the_turn_then_leaves_and_the_session_goes_on(
     project: Path, environment: dict[str, str]
 ) -> None:
@@ -175,38 +200,38 @@ def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: d
     assert turns[0] < turns[1], "only the fork has the second prompt"
 
 
-def test_run_continues_a_stored_session(project: Path, environment: dict[str, str]) -> None:
-    assert run(project, environment, "run", "what is in a.py?")[0] == 0
-    assert run(project, environment, "run", "--resume", "last", "what is in a.py again?")[0] == 0
-    _, out, _ = run(project, environment, "sessions", "--json")
+def test_run_continues_a_stored_session(command: Command) -> None:
+    assert command("run", "what is in a.py?")[0] == 0
+    assert command("run", "--resume", "last", "what is in a.py again?")[0] == 0
+    _, out, _ = command("sessions", "--json")
     (session,) = map(json.loads, out.splitlines())
     assert session["messages"] > 4
-    code, _, err = run(project, environment, "run", "--resume", "nope", "x")
+    code, _, err = command("run", "--resume", "nope", "x")
     assert (code, "no stored session begins with 'nope'" in err) == (2, True)
 
 
-def test_a_stored_session_is_renamed_exported_and_deleted(project: Path, environment: dict[str, str]) -> None:
-    run(project, environment, "run", "what is in a.py?")
-    _, out, _ = run(project, environment, "sessions", "--json")
+def test_a_stored_session_is_renamed_exported_and_deleted(command: Command) -> None:
+    command("run", "what is in a.py?")
+    _, out, _ = command("sessions", "--json")
     sid = json.loads(out)["sid"][:6]
-    code, _, err = run(project, environment, "sessions", "--rename", sid, "the answer")
+    code, _, err = command("sessions", "--rename", sid, "the answer")
     assert (code, "is now: the answer" in err) == (0, True)
-    code, out, _ = run(project, environment, "export", sid)
+    code, out, _ = command("export", sid)
     assert (code, out.startswith("# the answer")) == (0, True)
     assert "answer = 42" in out
-    code, out, _ = run(project, environment, "export", "last", "--format", "json")
+    code, out, _ = command("export", "last", "--format", "json")
     assert json.loads(out)["title"] == "the answer"
-    code, out, _ = run(project, environment, "sessions", "--export", sid)
+    code, out, _ = command("sessions", "--export", sid)
     assert (code, out.startswith("# the answer")) == (0, True)
-    code, out, _ = run(project, environment, "sessions", "--search", "ANSWER = 42")
+    code, out, _ = command("sessions", "--search", "ANSWER = 42")
     assert (code, out.split("\t")[1]) == (0, "the answer")
     assert "answer = 42" in out.split("\t")[3]
-    assert run(project, environment, "sessions", "--search", "nobody said this")[:2] == (1, "")
-    code, _, err = run(project, environment, "sessions", "--delete", sid)
+    assert command("sessions", "--search", "nobody said this")[:2] == (1, "")
+    code, _, err = command("sessions", "--delete", sid)
     assert (code, "'the answer' stays" in err) == (1, True)
-    code, _, err = run(project, environment, "sessions", "--delete", sid, "--yes")
+    code, _, err = command("sessions", "--delete", sid, "--yes")
     assert (code, "deleted: the answer" in err) == (0, True)
-    assert run(project, environment, "sessions") == (0, "", "")
+    assert command("sessions") == (0, "", "")
 
 
 def test_run_ends_silently_when_its_output_is_closed(project: Path, environment: dict[str, str]) -> None:
