@@ -23,6 +23,7 @@ from sidecar.capabilities.diagnostics import SEVERITIES, problem_lines
 from sidecar.capabilities.paths import display_path
 from sidecar.conductor.editor_context import EditorState
 from sidecar.conductor.editor_shapes import EditorFile, EditorRange
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.files import as_read
 from sidecar.conductor.mentions import NOTE_HEADER, note_entry
 from sidecar.conductor.session_editor import SessionEditor, SessionPaths, list_problems
@@ -40,18 +41,14 @@ _HEADING: Final = "What the user sees in the editor now; what is not listed has 
 _SECTION: Final = re.compile(r"^- ([a-z ]+): (.*(?:\n  .*)*)$", re.MULTILINE)
 
 
-def editor_index() -> Index[dict[str, str]]:
-    """Return a new index of the sections that the model sees, each by its name."""
-
-    def step(known: dict[str, str], entry: Entry, in_view: bool) -> dict[str, str]:
-        if entry.kind != "note":
-            return known
-        text = "".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
-        if text.startswith(f"{NOTE_HEADER}\n{_HEADING}\n"):
-            known.update(_SECTION.findall(text))
+def add_sections(known: dict[str, str], entry: Entry, in_view: bool = True) -> dict[str, str]:
+    """Return *known*, the sections in view by name, with the sections of *entry*."""
+    if entry.kind != "note":
         return known
-
-    return Index(dict, step)
+    text = "".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
+    if text.startswith(f"{NOTE_HEADER}\n{_HEADING}\n"):
+        known.update(_SECTION.findall(text))
+    return known
 
 
 class EditorNotes:
@@ -60,16 +57,24 @@ class EditorNotes:
     def __init__(self, editor: SessionEditor, workspace: WorkspacePort) -> None:
         self._editor = editor
         self._workspace = workspace
-        self._index = editor_index()
+        self._index: Index[dict[str, str]] = Index(dict, add_sections)
 
-    async def note(self, history: History) -> Entry | None:
-        """Return the note with every change since the notes in *history*, None for no change."""
+    async def note(self, history: History, view: View) -> Entry | None:
+        """Return the note with every change since the notes in *view*, None for no change.
+
+        The view is *history* itself, or shows a part of it.
+        """
         state = self._editor.state
         if state is None:
             return None
-        path, view = await self.view_selected(state)
-        lines, reads = await asyncio.to_thread(self.describe, state, path, view)
-        known = self._index.of(history)
+        path, text = await self.view_selected(state)
+        lines, reads = await asyncio.to_thread(self.describe, state, path, text)
+        known: dict[str, str] = {}
+        if view.is_whole:
+            known = self._index.of(history)
+        else:
+            for entry in view.entries:
+                add_sections(known, entry)
         changed = [f"- {name}: {text}" for name, text in lines.items() if known.get(name) != text]
         if not changed:
             return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sidecar.capabilities.contract import ToolContext
 from sidecar.conductor.content import ATTACHED, Content
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.ports import SessionTools
@@ -38,15 +39,27 @@ class PromptContext:
         *,
         make_context: Callable[[str], ToolContext],
         window: Callable[[], int],
+        view: Callable[[], View],
         emit: Callable[[Notice], object],
     ) -> None:
-        """*make_context* returns the surroundings of a tool's call, *window* the model's window in tokens."""
+        """Make the context.
+
+        Args:
+            editor: the user's editor.
+            history: the conversation.
+            tools: the tools of the session.
+            make_context: returns the surroundings of a tool's call.
+            window: returns the model's window in tokens, 0 for unknown.
+            view: returns the part of the conversation that the model sees.
+            emit: publishes a notice.
+        """
         self._editor = editor
         self.editors = editor.editors.reported
         self._history = history
         self._tools = tools
         self._make_context = make_context
         self._window = window
+        self._view = view
         self._emit = emit
         self.offers_tool = False
         self._reader: MentionReader | None = None
@@ -90,5 +103,5 @@ class PromptContext:
             from sidecar.conductor.editor_note import EditorNotes
 
             self._notes = EditorNotes(self._editor, self._make_context("").workspace)
-        note = await self._notes.note(self._history.current)
+        note = await self._notes.note(self._history.current, self._view())
         return () if note is None else (note,)

@@ -63,6 +63,9 @@ MODEL: Final = "model"
 USER: Final = "user"
 """The participant for a prompt whose author is not known, such as one of an earlier process."""
 
+HOST: Final = "host"
+"""The participant for notes of the host, so that no summary takes them for the words of a user."""
+
 _ENTRIES: Final = "entries"
 _CUT_ATTEMPTS: Final = 6
 _MODEL_SOURCE: Final = EventSource(MODEL, ChannelType.AI, ChannelDirection.OUTBOUND)
@@ -171,7 +174,7 @@ class SessionRoom:
             self.prompts.append(len(self.events))
         source, start = _MODEL_SOURCE, self.starts[-1]
         if isinstance(unit[0].turn, UserTurn):
-            author = unit[0].author or USER
+            author = unit[0].author or (HOST if unit[0].kind == "note" else USER)
             source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=author)
         event = RoomEvent(
             id=str(start),

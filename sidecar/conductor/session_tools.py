@@ -23,6 +23,7 @@ from sidecar.conductor.checkpoints import Checkpoints
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import PlanChanged
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import HistoryWriter
@@ -34,7 +35,6 @@ from sidecar.conductor.rule_files import RuleFiles
 from sidecar.conductor.session_editor import SessionEditor
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conversation import Entry
 
 
 def make_tools(
@@ -47,13 +47,13 @@ def make_tools(
     events: SessionEvents,
     permissions: PermissionBroker,
     host: SessionHost,
-    list_folded: Callable[[], tuple[Entry, ...]],
     background: BackgroundCommands,
     checkpoints: Checkpoints,
     meter: ContextMeter,
     guard: Callable[[], CallGuard | None],
     server_tools: Callable[[], Sequence[Tool]],
     history: HistoryWriter,
+    own_view: Callable[[], View],
 ) -> tuple[SessionTools, PromptContext]:
     """Return the session's tools, with its surroundings for each call, and the context of its prompts.
 
@@ -99,7 +99,7 @@ def make_tools(
             sees_images=(card := deps.models.card(meta.info.model)) is not None
             and "image" in card.modalities,
             reads_only=permissions.policy.mode == "plan",
-            list_folded=list_folded,
+            list_folded=lambda: history.current.list_folded(own_view().entries),
             may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
             background=background,
@@ -117,6 +117,7 @@ def make_tools(
         tools,
         make_context=make_context,
         window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
+        view=own_view,
         emit=events.emit,
     )
     return tools, prompts

@@ -201,7 +201,7 @@ def wire_session(
         events=events,
         permissions=permissions,
         host=host,
-        list_folded=lambda: history.current.list_folded(own_view().entries),
+        own_view=own_view,
         background=background,
         checkpoints=checkpoints,
         meter=meter,

@@ -10,8 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from histories import entry_of, history_of
-from sidecar.conductor.room import CLIENTS, MODEL, USER, Participants, SessionRoom, shorten_turns, turns_of
-from sidecar.conversation import History
+from sidecar.conductor.room import (
+    CLIENTS,
+    HOST,
+    MODEL,
+    USER,
+    Participants,
+    SessionRoom,
+    shorten_turns,
+    turns_of,
+)
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -236,3 +245,9 @@ def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Tu
         shown = room.turns_to_send(short)
         assert [turn.role for turn in shown] == [turn.role for turn in turns_of(event)]
         assert room_of(list(shown)).before[-1] <= max(event_tokens(short), 200)
+
+
+def test_a_note_of_the_host_is_from_no_user() -> None:
+    room = SessionRoom()
+    room.sync(History([Entry(user("a"), "note"), Entry(user("b"), "user")]), Participants("s"))
+    assert [event.source.participant_id for event in room.events] == [HOST, USER]

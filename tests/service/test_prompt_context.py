@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,21 @@ async def test_a_compaction_drops_notes_first_and_the_next_one_is_whole(talk: Ta
     (note,) = await talk.prompt("go on")
     assert "- active file: a.py, line 41" in note
     assert "- open files: none" in note
+
+
+async def test_a_note_that_slid_out_of_the_view_is_said_again(talk: Talk) -> None:
+    option = {"sid": talk.sid, "configId": "engine", "value": "slidingWindow"}
+    await talk.client.call("sidecar/session/setConfigOption", option)
+    talk.write("a.py", "x = 1\n")
+    talk.report("a.py")
+    (note,) = await talk.prompt("first")
+    assert "- open files: none" in note
+    talk.session._meta.amend(lambda info: replace(info, policy={"maxEvents": 8}))
+    for n in range(8):
+        await talk.client.prompt(talk.sid, f"prompt {n}")
+    notes = [entry for entry in talk.session.history.current if entry.kind == "note"]
+    assert 1 < len(notes) < 8
+    assert all(entry.turn == notes[0].turn for entry in notes)
 
 
 async def test_after_a_rewind_the_note_says_again_what_went(talk: Talk) -> None:
