@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, FakeProvider, Refused, Said, Spent, fake_provider
+from provider_fakes import Ended, FakeProvider, Hang, Refused, Said, Spent, fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
 from sidecar.llmgateway.contract import (
     Conversation,
+    DoneEmission,
     ErrorEmission,
     StreamOptions,
     TextBlock,
@@ -302,3 +303,18 @@ async def test_ollama_publishes_what_a_model_can_do(
     card = models.card("ollama:some-model")
     assert card is not None
     assert (card.context_window, card.modalities, card.reasoning) == (32_768, modalities, reasoning)
+
+
+@pytest.mark.processes
+async def test_the_time_of_silence_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with fake_provider("openai-chat", [[Hang()], (Said(("hi",)), Ended())]) as served:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{served.http.url}/v1")
+        models = registry(tmp_path, "model_idle_timeout_s = 0.2\n")
+        failures: list[str] = []
+        options = StreamOptions(on_retry=lambda *told: failures.append(told[-1].message))
+        hello = Conversation((UserTurn((TextBlock("hi"),)),))
+        *_, done = [each async for each in models.invoker("openai:some-model")(hello, options)]
+        await models.aclose()
+    assert isinstance(done, DoneEmission)
+    assert "it sent nothing for 0.2 s" in failures[0]
