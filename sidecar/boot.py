@@ -6,7 +6,7 @@ Nothing runs here, and everything that a client could decide is left to the clie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -304,6 +304,10 @@ class SessionShelf:
     async def aclose(self) -> None:
         """Settle, and let go of the place."""
         await self._store.aclose()
+
+    async def search(self, words: Sequence[str]) -> Set[str]:
+        """Return the ids of the sessions with all *words* in them."""
+        return await self._store.search(words)
 
     async def list(self) -> Sequence[SessionSummary]:
         """Return a line for every session, the same object while the session does not change."""

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
                 Screen(sys.stderr).problem(f"sidecar sessions: {error}")
                 return 2
             return await change_session(client, session, options)
-        found = await list_sessions(client, folder, options.query)
+        found = await list_sessions(client, folder, options.query, options.search)
         if options.search is not None:
             return await search_sessions(client, found, options)
         if options.json:
@@ -112,7 +112,7 @@ async def confirm(question: str) -> bool:
 
 
 async def list_sessions(
-    client: SidecarClient, cwd: str | None = None, query: str | None = None
+    client: SidecarClient, cwd: str | None = None, query: str | None = None, content: str | None = None
 ) -> list[SessionSummary]:
     """Return the stored sessions, the newest first.
 
@@ -120,11 +120,12 @@ async def list_sessions(
         client: a started client.
         cwd: only sessions of this folder; None for all.
         query: only sessions with these words in the title; None for all.
+        content: only sessions with these words in the conversation; None for all.
     """
     cursor: str | None = None
     found: list[SessionSummary] = []
     while True:
-        page = await client.session_list(cwd=cwd, query=query, cursor=cursor)
+        page = await client.session_list(cwd=cwd, query=query, content=content, cursor=cursor)
         found.extend(page.sessions)
         cursor = page.next_cursor
         if cursor is None:

@@ -244,12 +244,15 @@ class Hub:
         await self._store.aclose()
         await self._deps.models.aclose()
 
-    async def list(self) -> tuple[SessionSummary, ...]:
-        """Return every session, in memory and stored, the newest first."""
+    async def list(self, content: str = "") -> tuple[SessionSummary, ...]:
+        """Return every session with the words of *content* in it, in memory and stored, the newest first."""
         stored = await self._store.list()
         loaded = [(each.info, each.snapshot().phase, len(each.history.turns)) for each in self.sessions]
         summaries = [info.summary(phase, n_turns) for info, phase, n_turns in loaded]
         summaries += [summary for summary in stored if summary.sid not in self._sessions]
+        if words := content.split():
+            having = await self._store.search(words)
+            summaries = [summary for summary in summaries if summary.sid in having]
         return tuple(sorted(summaries, key=lambda each: (each.updated_at, each.sid), reverse=True))
 
     async def info(self, sid: str) -> SessionInfo:

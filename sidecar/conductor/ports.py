@@ -7,7 +7,7 @@ Nothing is implemented here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -212,6 +212,10 @@ class StorePort(Protocol):
 
     async def aclose(self) -> None:
         """Settle, and let go of the place where sessions are kept."""
+        ...
+
+    async def search(self, words: Sequence[str]) -> Set[str]:
+        """Return the ids of the sessions with all *words* in them, on any branch."""
         ...
 
     async def list(self) -> Sequence[SessionSummary]:

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:8b0a16a3c895a6a78089cc7cb71104b8ccc713d0d736ac244edf4c32973b2673"
+SCHEMA_HASH: Final = "sha256:94d9a549501c2af94ff492d87c23eb35ef8d9d0cfd2fe3e99b35847cc89c3bd9"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

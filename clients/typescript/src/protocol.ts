@@ -1097,13 +1097,14 @@ export interface SessionImportResult {
   notes: ImportNote[];
 }
 
-/** The sessions to list: of folder `cwd`, and with `query` in the title; each is optional. `archived` includes archived sessions; `cursor` asks for the next page. */
+/** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the next page. */
 export interface SessionListParams {
   cwd?: string;
   query?: string;
   archived?: boolean;
   cursor?: string;
   limit?: number;
+  content?: string;
 }
 
 /** The sessions, newest first; `nextCursor` is absent on the last page. */

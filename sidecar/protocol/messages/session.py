@@ -125,9 +125,10 @@ class SessionLoadResult:
 
 @dataclass(frozen=True, slots=True)
 class SessionListParams:
-    """The sessions to list: of folder *cwd*, and with *query* in the title; each is optional.
+    """The sessions to list: of folder *cwd*, with *query* in the title, with *content*; each is optional.
 
-    *archived* includes archived sessions; *cursor* asks for the next page.
+    *content* are words that all stand in the conversation, its compacted turns included. *archived* includes
+    archived sessions; *cursor* asks for the next page.
     """
 
     cwd: str | None = None
@@ -136,6 +137,7 @@ class SessionListParams:
     archived: bool = False
     cursor: str | None = None
     limit: int = 50
+    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -93,6 +93,13 @@ class SessionPlace(Protocol):
 
     async def summaries(self) -> list[StoredSummary]:
         """Return the summaries of all sessions, the newest first."""
+        ...
+
+    async def search(self, words: Sequence[str]) -> Set[str]:
+        """Return the ids of the sessions with all *words* in them, on any branch; upper case is ignored.
+
+        A file is searched as it is, a database knows whole words alone. Raises StoreUnavailable.
+        """
         ...
 
     async def read_raw(self, session_id: str) -> bytes:

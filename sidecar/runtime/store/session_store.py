@@ -9,8 +9,9 @@ read 64 KiB deep at most.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -162,6 +163,21 @@ class SessionStore:
 
     def _path(self, session_id: str) -> Path:
         return self._root / f"{stem_of(session_id)}{_SUFFIX}"
+
+    async def search(self, words: Sequence[str]) -> Set[str]:
+        """Return the ids of the sessions with all *words* in them; files that cannot be read are left out."""
+        wanted = [json.dumps(word, ensure_ascii=False)[1:-1].casefold() for word in words]
+
+        def read() -> set[str]:
+            found = set()
+            for session_id in (summary.session_id for summary in self._read_summaries()):
+                with suppress(OSError), os.fdopen(open_file(self._path(session_id)), "rb") as file:
+                    text = file.read().decode("utf-8", "replace").casefold()
+                    if all(word in text for word in wanted):
+                        found.add(session_id)
+            return found
+
+        return await asyncio.to_thread(read)
 
     async def read_raw(self, session_id: str) -> bytes:
         """Return the sound records of *session_id* as sealed lines, one a record.

@@ -118,7 +118,7 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
         is_here = params.cwd is None or session.cwd == params.cwd
         return is_shown and is_here and all(word in session.title.casefold() for word in words)
 
-    found = [each for each in await connection.hub.list() if matches(each)]
+    found = [each for each in await connection.hub.list(params.content or "") if matches(each)]
     return m.SessionListResult(*take_page(found, params.cursor, params.limit))
 
 

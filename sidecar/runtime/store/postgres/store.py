@@ -8,7 +8,7 @@ write is lost with the connection, the count tells whether it was made, and it i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 import msgspec
@@ -61,6 +61,12 @@ FROM sidecar.records AS record
 LEFT JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node
 WHERE record.owner = current_user AND record.session = %s
 ORDER BY record.n
+"""
+_SEARCH: Final = """
+SELECT DISTINCT record.session
+FROM sidecar.nodes AS node
+JOIN sidecar.records AS record ON record.owner = node.owner AND record.node = node.id
+WHERE node.owner = current_user AND node.words @@ plainto_tsquery('simple', %s)
 """
 _SUMMARIES: Final = """
 SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
@@ -199,6 +205,14 @@ class PostgresStore:
             return await asyncio.to_thread(read)
         except DatabaseError as error:
             raise StoreUnavailable("*", error) from error
+
+    async def search(self, words: Sequence[str]) -> Set[str]:
+        """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
+        found = [
+            {row[0] for row in await asyncio.to_thread(self._query, word.replace("\0", " "), _SEARCH)}
+            for word in words
+        ]
+        return set[str].intersection(*found) if found else set()
 
     async def read_raw(self, session_id: str) -> bytes:
         """Return the records of *session_id* as sealed lines. Raises StoreUnavailable."""

@@ -89,6 +89,20 @@ async def test_a_deleted_session_is_gone_and_may_begin_anew(place: SessionPlace)
     assert await place.summaries() == []
 
 
+async def test_a_session_is_found_by_the_words_in_it(place: SessionPlace) -> None:
+    for sid, text in (("a", "the unclosed Bracket\nof été"), ("b", "another bracket")):
+        held = await place.hold(sid)
+        journal = place.journal(sid)
+        await journal.load()
+        await journal.append([Entry(say("first"), "user"), Entry(say(text), "user")])
+        place.close(sid)
+        held.release()
+    assert await place.search(["bracket"]) == {"a", "b"}
+    assert await place.search(["bracket", "UNCLOSED", "first"]) == {"a"}
+    assert await place.search(["été"]) == {"a"}
+    assert await place.search(["nowhere"]) == set()
+
+
 async def test_a_held_batch_is_stored_whole(place: SessionPlace) -> None:
     held = await place.hold("s")
     journal = place.journal("s")
