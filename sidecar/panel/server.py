@@ -33,7 +33,9 @@ UNUSED_S: Final = 60.0
 
 _HEAD_S: Final = 10.0
 _MAX_CONNECTIONS: Final = 64
-_KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+"""The type of each kind of file of the page."""
+
 _SAFE_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -152,7 +154,7 @@ class PanelServer:
         """Return a file of the page, or take the messages that a page posts."""
         if request.method == "GET":
             body = self._files[request.path]
-            kind = _KINDS[request.path.rpartition(".")[2] if request.path != "/" else "html"]
+            kind = KINDS[request.path.rpartition(".")[2] if request.path != "/" else "html"]
             return _plain_response(body, f"{kind}; charset=utf-8")
         link = self._links.get(request.path.removeprefix("/send/"))
         if link is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 
 from sidecar.panel import PanelServer
 from sidecar.panel.http import HEAD_BYTES, RequestError, read_request
+from sidecar.panel.server import KINDS, page_files
 
 pytestmark = pytest.mark.processes
 
@@ -186,3 +188,17 @@ async def test_a_broken_request_is_refused(sent: bytes, expected: HTTPStatus) ->
     with pytest.raises(RequestError) as refused:
         await read_request(reader)
     assert refused.value.status == expected
+
+
+def test_every_file_of_the_page_is_served_and_every_module_is_there() -> None:
+    served = page_files()
+    assert {path.rpartition(".")[2] for path in served if path != "/"} <= set(KINDS)
+    for path, content in served.items():
+        if path.endswith(".js"):
+            wanted = re.findall(r'^import .*from "\./([\w.]+)";$', content.decode(), re.MULTILINE)
+            assert {f"/{name}" for name in wanted} <= set(served), path
+
+
+def test_the_page_never_parses_html() -> None:
+    risky = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
+    assert [path for path, text in page_files().items() if risky.search(text.decode())] == []
