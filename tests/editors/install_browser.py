@@ -35,12 +35,12 @@ def npm(*arguments: str, folder: Path) -> None:
     subprocess.run(["npm", *arguments, *quiet], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def install_chromium() -> None:
-    """Install Debian's Chromium."""
+def install_packages(*names: str) -> None:
+    """Install packages of Debian."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (
         ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", "chromium", "libkrb5-dev"],
+        ["apt-get", "install", "-y", "-qq", *names],
     ):
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
@@ -64,6 +64,9 @@ def install_code_server() -> None:
     for name in NATIVE:
         if (server / "node_modules" / name).is_dir():
             npm("rebuild", name, folder=server)
+    # The search for files, which the package would load from another address.
+    (programs := server / "node_modules" / "@vscode" / "ripgrep" / "bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy(shutil.which("rg") or "rg", programs / "rg")
     (server / "node_modules.asar").symlink_to("node_modules")
     (FOLDER / "installed").write_text(VERSION)
 
@@ -82,12 +85,14 @@ def main() -> None:
                 say("install chromium, or name it in SIDECAR_CHROMIUM; the tests of the panel are skipped")
                 return
             say("installing Chromium: 110 MB to load")
-            install_chromium()
+            install_packages("chromium")
         if not (FOLDER / "installed").exists():
             found = subprocess.check_output([node, "--version"], text=True)
             if not found.startswith("v20."):
                 say(f"code-server {VERSION} needs Node 20, found {found.strip()}; its test is skipped")
                 return
+            if is_debian_root:
+                install_packages("ripgrep", "libkrb5-dev", "build-essential")
             say(f"building code-server {VERSION} in {FOLDER}: 90 MB to load, two minutes")
             install_code_server()
     except (OSError, subprocess.CalledProcessError) as error:
