@@ -106,6 +106,8 @@ def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
         home = Path(folder).resolve()
         yield home
+        if not DaemonPaths(home).lock.parent.is_dir():
+            return  # the test was skipped before it started a daemon
         lock = FileLock(DaemonPaths(home).lock)
         if not lock.try_take() and (pid := lock.read_holder()) is not None:
             with suppress(ProcessLookupError):

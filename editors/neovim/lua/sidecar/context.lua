@@ -6,9 +6,10 @@ local M = {}
 
 local api = vim.api
 local daemon = require("sidecar.daemon")
-local WAIT_MS = 150
+local WAIT_MS, HOLD_MS = 150, 1500
 
 local pending, shown ---@type uv.uv_timer_t?, integer?
+local held_until = 0 -- a selection that a command was given holds until its prompt has surely begun
 
 local function is_file(buffer)
   return vim.bo[buffer].buftype == "" and api.nvim_buf_get_name(buffer) ~= ""
@@ -67,6 +68,12 @@ end
 
 --- Report the editor to every daemon now; `selected` is a selection by lines.
 function M.report(selected)
+  if pending then
+    pending:stop()
+  end
+  if selected then
+    held_until = vim.uv.now() + HOLD_MS
+  end
   if is_file(0) then
     shown = api.nvim_get_current_buf()
   elseif shown and not api.nvim_buf_is_valid(shown) then
@@ -92,7 +99,7 @@ end
 
 local function report_soon()
   pending = pending or vim.uv.new_timer()
-  pending:start(WAIT_MS, 0, vim.schedule_wrap(function()
+  pending:start(math.max(WAIT_MS, held_until - vim.uv.now()), 0, vim.schedule_wrap(function()
     M.report()
   end))
 end

@@ -120,14 +120,12 @@ function M.winbar()
   if not project then
     return ""
   end
-  local parts = { " Sidecar" }
-  for _, part in ipairs({ option_value(project, "model") or "", project.title }) do
-    if part ~= "" then
-      table.insert(parts, part)
-    end
+  local function part(text)
+    return text ~= "" and " · %<" .. text:gsub("%%", "%%%%") or "" -- the last one is cut where room is short
   end
-  local right = project.usage and gauge(project.usage) or ""
-  return (table.concat(parts, " · "):gsub("%%", "%%%%")) .. "%=" .. right:gsub("%%", "%%%%") .. " "
+  local model = option_value(project, "model") or ""
+  local right = project.usage and gauge(project.usage):gsub("%%", "%%%%") or ""
+  return " Sidecar" .. (part(model):gsub("%%<", "")) .. part(project.title) .. "%=" .. right .. " "
 end
 
 local function ask(text, given)
