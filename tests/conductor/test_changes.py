@@ -238,7 +238,7 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", restored.tokens)
     last = session.history.turns[-1]
     assert isinstance(last, UserTurn)
-    assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\n1\tnew = 2"),)
+    assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\nnew = 2"),)
     assert told(session, Rehydrated) == [Rehydrated((file,), ())]
     (seen,) = session.files.in_context()
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)

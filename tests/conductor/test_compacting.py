@@ -328,7 +328,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
 async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_fifth_occasion(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch, is_broken: bool
 ) -> None:
-    stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    stage, session = await a_long_talk(make_stage, *[[Say(DIGEST)]] * 4)
     stage.smaller_window(3_000)
 
     async def fail(*_: object) -> NoOp:

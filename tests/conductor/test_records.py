@@ -84,7 +84,7 @@ async def damaged(make_stage: Any, **fields: Any) -> tuple[Any, str, SessionInfo
     info = session.info
     opened = await stage.shelf.open(sid, create=False)
     await opened.journal.append_records([to_record("meta", info) | fields])
-    opened.release()
+    await opened.release()
     return stage, sid, info
 
 
