@@ -32,7 +32,10 @@ class SessionLockedError(SidecarError):
 
 
 class StoreUnavailable(SidecarError):
-    """A session could not be read or written; unwritten lines wait for the next write."""
+    """A session could not be read or written; unwritten lines wait for the next write.
+
+    An empty id stands for the list of all sessions.
+    """
 
     kind: ClassVar[str] = "storeUnavailable"
     retryable: ClassVar[bool] = True
@@ -41,7 +44,8 @@ class StoreUnavailable(SidecarError):
         # Only the system's own words: a path must not cross the wire.
         reason = error.strerror or type(error).__name__
         hint = "nothing is lost: unwritten turns stay in memory and are written when the store works again"
-        super().__init__(f"the store fails for session {session_id!r}: {reason}", hint=hint, sid=session_id)
+        of = f" for session {session_id!r}" if session_id else ""
+        super().__init__(f"the store fails{of}: {reason}", hint=hint, sid=session_id)
         self.session_id = session_id
         self.reason = reason
 

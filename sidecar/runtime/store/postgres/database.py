@@ -81,8 +81,9 @@ class Database:
         rows = self.transact(lambda connection: connection.execute(_CHECK).fetchall())
         taken_ms = (time.perf_counter() - started) * 1000
         version, user, n_sessions, is_encrypted = rows[0]
+        noun = "session" if n_sessions == 1 else "sessions"
         tls = "encrypted by TLS" if is_encrypted else "not encrypted"
-        return f"PostgreSQL {version} as {user}, {n_sessions} sessions, {tls}, connected in {taken_ms:.0f} ms"
+        return f"PostgreSQL {version} as {user}, {n_sessions} {noun}, {tls}, connected in {taken_ms:.0f} ms"
 
     def listen(self, channel: str, on_notice: Callable[[str], None], is_over: threading.Event) -> None:
         """Call *on_notice* with the text of each notice on *channel*, until *is_over*.

@@ -204,7 +204,7 @@ class PostgresStore:
         try:
             return await asyncio.to_thread(read)
         except DatabaseError as error:
-            raise StoreUnavailable("*", error) from error
+            raise StoreUnavailable("", error) from error
 
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
