@@ -15,6 +15,7 @@ class CopyDiffersError(SidecarError):
     """The copy of a session differs from the session."""
 
     kind = "storeUnavailable"
+    retryable = True
 
 
 async def copy_session(source: SessionPlace, target: SessionPlace, session_id: str) -> CopyOutcome:
