@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,13 @@ def server() -> Iterator[PostgresServer]:
         pytest.skip("there is no PostgreSQL server here; with apt: postgresql")
     # Not below pytest's own folder, into which a server that must not be root's may not go.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder), binaries)
+        try:
+            server = PostgresServer(Path(folder), binaries)
+        except (
+            OSError,
+            subprocess.CalledProcessError,
+        ) as error:
+            pytest.skip(f"no database can be made here: {error}")
         server.start()
         server.execute("CREATE ROLE ann LOGIN")
         server.execute("CREATE ROLE bob LOGIN")
