@@ -233,6 +233,9 @@ def test_the_memory_facade_is_empty() -> None:
                 "sidecar.boot",
                 "sidecar.conductor.contract",
                 "sidecar.protocol.methods",
+                "pygls",
+                "lsprotocol",
+                "cattrs",
                 "psutil",
                 "watchfiles",
                 "charset_normalizer",
@@ -251,7 +254,7 @@ def test_the_memory_facade_is_empty() -> None:
             id="and so does an agent",
         ),
         pytest.param(
-            "sidecar.boot, sidecar.server, sidecar.acp, sidecar.commands.serve",
+            "sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve",
             ("sqlite3", "mcp", "rich", "watchfiles", "httpx", "openai", "anthropic", "google.genai"),
             id="a daemon begins without libraries that not every session needs",
         ),
@@ -273,7 +276,8 @@ def test_what_an_import_does_not_load(module: str, unloaded: tuple[str, ...]) ->
 def test_a_daemon_begins_with_these_libraries_alone() -> None:
     """A library that is added here costs every start; most can be imported on first use."""
     code = (
-        "import sidecar.boot, sidecar.server, sidecar.acp, sidecar.commands.serve, sys; sidecar.boot.build();"
+        "import sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve;"
+        "import sys; sidecar.boot.build();"
         "print(*sorted({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)))"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)

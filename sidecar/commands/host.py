@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import sidecar.server.lsp
+import sidecar.server.sink  # noqa: F401  # loaded before the first client comes
 from sidecar._internal.errors import InvalidInput
 from sidecar.attach.broker import Broker
 from sidecar.attach.paths import DaemonPaths

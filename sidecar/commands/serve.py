@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.loading import fast_imports
 from sidecar.transport.processes import was_left_behind
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from sidecar.commands.launch import LazyDaemon
     from sidecar.transport.lifetime import Lifetime, SupervisedConnection
     from sidecar.transport.streams import ByteStream
+
+_EDITOR_MODULES: Final = ("sidecar.server.lsp", "sidecar.server.sink")
+"""The modules of a language client that its handshake does not need."""
 
 
 def run(options: Namespace) -> int:
@@ -59,7 +62,7 @@ def run(options: Namespace) -> int:
             from sidecar.commands.launch import server_info
             from sidecar.server import LspOptions, serve_lsp
 
-        with _daemon_with_guests() as daemon:
+        with _daemon_with_guests(_EDITOR_MODULES) as daemon:
             lsp = LspOptions(info=server_info(), open_backend=daemon.open)
             return await serve_lsp(stream, lsp, lifetime)
 
@@ -77,8 +80,8 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
 
 
 @contextmanager
-def _daemon_with_guests() -> Iterator[LazyDaemon]:
-    """Give the daemon of the client; other clients of its user can join it once it is loaded."""
+def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
+    """Give the daemon of the client, to load with *modules*; others of its user can join it from then on."""
     from sidecar.commands.launch import LazyDaemon
 
     listeners: list[Listener] = []
@@ -96,7 +99,7 @@ def _daemon_with_guests() -> Iterator[LazyDaemon]:
 
         return await open_frontend(stream, daemon.open)
 
-    daemon = LazyDaemon(admit)
+    daemon = LazyDaemon(admit, modules)
     try:
         yield daemon
     finally:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
@@ -20,7 +21,7 @@ from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
 from sidecar.server.commands import resolve_command
-from sidecar.server.lsp import LspServer
+from sidecar.server.handshake import InitializeParams, answer_initialize, read_initialize
 from sidecar.server.profile import Handshake, profile_of, sidecar_options
 from sidecar.service.contract import Answer, OpenBackend
 from sidecar.service.frontend import LAST_ANSWERS_S, FrontendConnection
@@ -29,6 +30,7 @@ from sidecar.transport.peer import Dialect, Limits
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
+    from sidecar.server.lsp import LspServer
     from sidecar.server.sink import LspClient
 
 _log = logging.getLogger("sidecar.server")
@@ -72,14 +74,10 @@ class LspConnection(FrontendConnection["LspClient"]):
 
     def __init__(self, stream: ByteStream, options: LspOptions) -> None:
         super().__init__(stream, _DIALECT, options.limits, options.open_backend)
-        limits = options.limits
-        advertised = advertise(
-            options.info, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
-        )
         self._options = options
-        self._server = LspServer(options.info, advertised, self.open_client, self._cover_folders)
         self._phase = _Phase.NEW
         self._has_exited = False
+        self._asked: InitializeParams | None = None
         self._handshake: Handshake | None = None
         self._is_traced = False
         self._tasks: set[asyncio.Future[None]] = set()
@@ -175,27 +173,42 @@ class LspConnection(FrontendConnection["LspClient"]):
             self._trace(f"Sending response '{method} - ({request_id})'.{failed}")
 
     def _initialize(self, params: Any) -> Answer:
-        typed = self._server.read_initialize(params)
-        profile, options = profile_of(typed), sidecar_options(typed)
+        asked = read_initialize(params)
+        profile, options = profile_of(asked), sidecar_options(asked)
         if options:
             self.open_backend(options)  # before the answer, which refuses wrong options
-        self._server.offer(profile)
-        result = self._server.initialize(typed)
-        self._handshake = Handshake(profile, self._server.encoding, options)
+        handshake = Handshake(profile, asked.encoding, options)
+        info, limits = self._options.info, self._options.limits
+        advertised = advertise(
+            info, max_message_bytes=limits.max_body_bytes, max_in_flight=limits.max_in_flight
+        )
+        self._asked, self._handshake = asked, handshake
         self._phase = _Phase.READY
-        self._is_traced = self._server.is_traced
+        self._is_traced = asked.trace_level != "off"
 
         def follow_up() -> None:
-            self._options.watch_process(typed.process_id)
+            self._options.watch_process(asked.process_id)
             self.open_soon()
 
-        return Answer(result, follow_up)
+        return Answer(answer_initialize(asked, handshake, info, advertised), follow_up)
+
+    @cached_property
+    def _server(self) -> LspServer:
+        """The server of the messages that are not ours; loaded after the answer to ``initialize``."""
+        from sidecar.server.lsp import LspServer
+
+        assert self._asked is not None
+        assert self._handshake is not None
+        server = LspServer(self._options.info, self.open_client, self._cover_folders)
+        server.offer(self._handshake.profile)
+        server.begin(self._asked)
+        return server
 
     def make_client(self) -> LspClient:
-        from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
-
         assert self._handshake is not None
         backend = self.open_backend(self._handshake.options)
+        from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
+
         return LspClient(self._peer, backend, self._handshake, self._spawn)
 
     def open_ahead(self) -> None:

@@ -18,7 +18,7 @@ from lsprotocol import types
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.events import Event, FileFresh, FileStale
-from sidecar.server.lsp import DOCUMENT_SCHEME
+from sidecar.server.handshake import DOCUMENT_SCHEME
 from sidecar.server.views import RefreshRequester, SessionViews, is_change
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import uri_to_path

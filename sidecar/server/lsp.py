@@ -1,16 +1,18 @@
-"""The language server of one client, by pygls: types, capabilities, folders, the trace level.
+"""The language server of one client, by pygls: types, folders, the trace level.
 
 No bytes pass through pygls here: :class:`sidecar.transport.peer.Peer` replaces its reader, its writer and its
 tables of requests. A message is structured once, at its top, and nowhere inside.
+
+It is loaded only after ``initialize`` is answered.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -21,15 +23,12 @@ from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.protocol.items import limit_wrong_items
 from sidecar.server.commands import COMMANDS
+from sidecar.server.handshake import InitializeParams
 from sidecar.server.profile import ClientProfile
 
-if TYPE_CHECKING:  # it answers initialize before anything of a session is loaded
+if TYPE_CHECKING:
     from sidecar.server.documents import OpenDocuments
     from sidecar.server.sink import LspClient
-    from sidecar.workspace.contract import PositionEncoding
-
-DOCUMENT_SCHEME: Final = "sidecar-session"
-"""The scheme of the URIs of conversations that are opened as documents."""
 
 _NOT_OURS: Final = (
     types.WORKSPACE_EXECUTE_COMMAND,
@@ -45,45 +44,13 @@ _NOT_OURS: Final = (
 _FILES: Final = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
 )
-_Picks: TypeAlias = "Mapping[str, _Picks | None]"
-_USED_CAPABILITIES: Final[_Picks] = {
-    "general": {"positionEncodings": None},
-    "window": {"workDoneProgress": None, "showMessage": {}},
-    "workspace": {
-        "applyEdit": None,
-        "workspaceEdit": {"documentChanges": None},
-        "didChangeWatchedFiles": None,
-        "fileOperations": None,
-        "codeLens": {"refreshSupport": None},
-        "textDocumentContent": {},
-    },
-    "textDocument": {"publishDiagnostics": {}, "codeLens": {}},
-    "experimental": None,
-}
-"""The capabilities that are used here; None stands for everything below a name."""
-
 _UNKNOWN: Final = (None, None, None, None)
-_ENCODINGS: Final[tuple[PositionEncoding, ...]] = ("utf-8", "utf-16", "utf-32")
 
 
 class _Protocol(LanguageServerProtocol):
     """The protocol of pygls without its transport."""
 
     _server: LspServer
-
-    @lsp_method(types.INITIALIZE)
-    def lsp_initialize(self, params: types.InitializeParams) -> Generator[Any, Any, types.InitializeResult]:
-        """Choose utf-8 positions where the client can, and add the capabilities that only we have."""
-        general = params.capabilities.general
-        if general and general.position_encodings and "utf-8" in general.position_encodings:
-            general.position_encodings = (types.PositionEncodingKind.Utf8,)
-        self.trace = params.trace or types.TraceValue.Off
-        result = yield from super().lsp_initialize(params)
-        result.capabilities.experimental = {"sidecar": self._server.advertised}
-        if types.WORKSPACE_TEXT_DOCUMENT_CONTENT in self.fm.features and result.capabilities.workspace:
-            content = types.TextDocumentContentOptions(schemes=[DOCUMENT_SCHEME])
-            result.capabilities.workspace.text_document_content = content
-        return result
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
@@ -130,7 +97,6 @@ class LspServer(LanguageServer):
     def __init__(
         self,
         info: ServerInfo,
-        advertised: dict[str, Any],
         open_client: Callable[[], LspClient],
         on_folders: Callable[[], None],
     ) -> None:
@@ -138,14 +104,12 @@ class LspServer(LanguageServer):
 
         Args:
             info: the name and version of the server.
-            advertised: the value of ``experimental.sidecar`` in its capabilities.
             open_client: returns the client, and makes it the first time. Raises SidecarError.
             on_folders: called when the folders of the workspace have changed.
         """
         # pygls would log every message at INFO, prompts and files included.
         logging.getLogger("pygls").setLevel(logging.WARNING)
         super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
-        self.advertised = advertised
         self.open_client = open_client
         builtin = self.protocol.fm.builtin_features
         for method in _NOT_OURS:
@@ -174,12 +138,6 @@ class LspServer(LanguageServer):
         )
 
     @property
-    def encoding(self) -> PositionEncoding:
-        """The negotiated unit of positions; known once initialized."""
-        chosen = self.protocol.server_capabilities.position_encoding
-        return next(name for name in _ENCODINGS if name == chosen)
-
-    @property
     def is_traced(self) -> bool:
         """Whether the client wants ``$/logTrace``."""
         return self.protocol.trace is not types.TraceValue.Off
@@ -191,7 +149,7 @@ class LspServer(LanguageServer):
         return tuple(workspace.folders) or ((workspace.root_uri,) if workspace.root_uri else ())
 
     def offer(self, profile: ClientProfile) -> None:
-        """Offer the features that a client of *profile* can show; called before :meth:`initialize`."""
+        """Register the messages that only a client of *profile* sends; called before :meth:`begin`."""
 
         async def content(params: types.TextDocumentContentParams) -> types.TextDocumentContentResult:
             text = await self.open_client().conversations.text_of(params.uri)
@@ -203,6 +161,21 @@ class LspServer(LanguageServer):
         if profile.shows_documents:
             self.feature(types.WORKSPACE_TEXT_DOCUMENT_CONTENT)(content)
 
+    def begin(self, asked: InitializeParams) -> None:
+        """Take over the folders and the unit of positions; the client has its answer already."""
+        encoding = types.PositionEncodingKind(asked.encoding)
+        general = types.GeneralClientCapabilities(position_encodings=[encoding])
+        params = types.InitializeParams(
+            capabilities=types.ClientCapabilities(general=general),
+            root_path=asked.root_path,
+            root_uri=asked.root_uri,
+            workspace_folders=[
+                types.WorkspaceFolder(folder.uri, folder.name) for folder in asked.workspace_folders or ()
+            ],
+        )
+        run_steps(self.protocol.lsp_initialize(params))
+        self.protocol.trace = types.TraceValue(asked.trace_level)
+
     def call(self, method: str, params: Any) -> Any:
         """Handle one message and return its result, JSON-ready, or an awaitable of that.
 
@@ -213,34 +186,8 @@ class LspServer(LanguageServer):
         is_known = method in features.builtin_features or method in features.features
         if not is_known or method == types.INITIALIZE:
             raise MethodNotFound(method)
-        return self.protocol.handle(method, self._structure(method, params))
-
-    def notify(self, method: str, params: Any) -> None:
-        """Handle one notification. Raises MethodNotFound, also for a request that wants no answer."""
-        if types.METHOD_TO_TYPES.get(method, _UNKNOWN)[1] is not None:
-            raise MethodNotFound(method)
-        self.call(method, params)
-
-    def read_initialize(self, params: Any) -> types.InitializeParams:
-        """Return *params* typed; capabilities that are unused here may be malformed. Raises InvalidInput."""
         try:
-            typed = self.protocol.structure(types.INITIALIZE, params)
-        except Exception:
-            if isinstance(params, Mapping) and isinstance(params.get("capabilities"), Mapping):
-                used = _pick(params["capabilities"], _USED_CAPABILITIES)
-                kept = {name: value for name, value in params.items() if name != "trace"}
-                params = {**kept, "capabilities": used}
-            typed = self._structure(types.INITIALIZE, params)
-        assert isinstance(typed, types.InitializeParams)
-        return typed
-
-    def initialize(self, params: types.InitializeParams) -> Any:
-        """Return the result of ``initialize``, JSON-ready."""
-        return self.protocol.handle(types.INITIALIZE, params)
-
-    def _structure(self, method: str, params: Any) -> Any:
-        try:
-            return self.protocol.structure(method, params)
+            typed = self.protocol.structure(method, params)
         except Exception as error:
             from sidecar.protocol.codec import to_camel  # not above: it loads every message
 
@@ -251,6 +198,13 @@ class LspServer(LanguageServer):
                 notes = getattr(cause, "__notes__", ())
                 path += (to_camel(note.name) for note in notes if hasattr(note, "name"))
             raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
+        return self.protocol.handle(method, typed)
+
+    def notify(self, method: str, params: Any) -> None:
+        """Handle one notification. Raises MethodNotFound, also for a request that wants no answer."""
+        if types.METHOD_TO_TYPES.get(method, _UNKNOWN)[1] is not None:
+            raise MethodNotFound(method)
+        self.call(method, params)
 
 
 def check_changes(params: Any) -> None:
@@ -278,11 +232,3 @@ def run_steps(steps: Generator[Any, Any, Any]) -> Any:
             handler, args, _ = steps.send(handler(*args))
     except StopIteration as end:
         return end.value
-
-
-def _pick(declared: Mapping[str, Any], picks: _Picks) -> dict[str, Any]:
-    return {
-        name: value if below is None else _pick(value, below)
-        for name, below in picks.items()
-        if (value := declared.get(name)) is not None and (below is None or isinstance(value, Mapping))
-    }

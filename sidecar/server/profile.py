@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lsprotocol import types
-
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.handshake import ClientFeatures, parse_client_features
+from sidecar.server.handshake import InitializeParams
 
 if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
@@ -54,36 +53,37 @@ class Handshake:
     options: Mapping[str, Any]
 
 
-def profile_of(params: types.InitializeParams) -> ClientProfile:
+def profile_of(params: InitializeParams) -> ClientProfile:
     """Return the capabilities that *params* declare."""
-    capabilities = params.capabilities
-    workspace = capabilities.workspace or types.WorkspaceClientCapabilities()
-    window = capabilities.window or types.WindowClientCapabilities()
-    edit = workspace.workspace_edit or types.WorkspaceEditClientCapabilities()
-    watched = workspace.did_change_watched_files or types.DidChangeWatchedFilesClientCapabilities()
-    document = capabilities.text_document or types.TextDocumentClientCapabilities()
-    experimental = capabilities.experimental
+    window, workspace = params.capabilities.window, params.capabilities.workspace
+    document, experimental = params.capabilities.text_document, params.capabilities.experimental
+    watched = workspace.did_change_watched_files
     return ClientProfile(
         name=params.client_info.name if params.client_info else "",
         features=parse_client_features(
             experimental.get("sidecar") if isinstance(experimental, Mapping) else None
         ),
         shows_progress=bool(window.work_done_progress),
-        shows_messages=window.show_message is not None,
-        applies_edits=bool(workspace.apply_edit and edit.document_changes),
+        shows_messages=_is_object(window.show_message),
+        applies_edits=bool(workspace.apply_edit and workspace.workspace_edit.document_changes),
         registers_watchers=bool(watched.dynamic_registration),
         watches_relative=bool(watched.relative_pattern_support),
-        shows_diagnostics=document.publish_diagnostics is not None,
-        shows_lenses=document.code_lens is not None,
-        refreshes_lenses=bool(workspace.code_lens and workspace.code_lens.refresh_support),
-        shows_documents=workspace.text_document_content is not None,
+        shows_diagnostics=_is_object(document.publish_diagnostics),
+        shows_lenses=_is_object(document.code_lens),
+        refreshes_lenses=bool(workspace.code_lens.refresh_support),
+        shows_documents=_is_object(workspace.text_document_content),
     )
 
 
-def sidecar_options(params: types.InitializeParams) -> Mapping[str, Any]:
+def sidecar_options(params: InitializeParams) -> Mapping[str, Any]:
     """Return ``initializationOptions.sidecar``, empty when absent. Raises InvalidInput for no object."""
     given = params.initialization_options
     options = given.get("sidecar") if isinstance(given, Mapping) else None
     if options is not None and not isinstance(options, Mapping):
         raise InvalidInput("initializationOptions.sidecar must be an object")
     return options or {}
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a capability is declared by an object, which may be empty."""
+    return isinstance(value, Mapping)

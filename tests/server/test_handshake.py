@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lsprotocol import converters, types
+from pytest_lsp import client_capabilities
 
-from fake_editor import FakeEditor
+from fake_editor import FAKE_INFO, FakeEditor
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.methods import METHODS
-from sidecar.server.profile import ClientProfile, profile_of, sidecar_options
+from sidecar.server.handshake import answer_initialize, read_initialize
+from sidecar.server.lsp import LspServer, run_steps
+from sidecar.server.profile import ClientProfile, Handshake, profile_of, sidecar_options
 from sidecar.transport.peer import Limits
 
 WATCHES: dict[str, Any] = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}
@@ -175,6 +180,66 @@ async def test_a_capability_of_a_later_day_does_not_hinder(odd: dict[str, Any]) 
     assert answer["result"]["capabilities"]["positionEncoding"] == "utf-8"
 
 
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"processId": "abc"}, "params.processId"),
+        ({"clientInfo": {}}, "params.clientInfo.name"),
+        ({"workspaceFolders": [{"uri": "file:///a"}]}, "params.workspaceFolders.name"),
+        (
+            {"capabilities": {"general": {"positionEncodings": 5}}},
+            "params.capabilities.general.positionEncodings",
+        ),
+    ],
+)
+async def test_a_refused_handshake_says_where_it_is_wrong(params: dict[str, Any], place: str) -> None:
+    error = (await FakeEditor().request(1, "initialize", {"capabilities": {}, **params}))["error"]
+    assert error["message"] == f"the params of 'initialize' are not valid at {place}"
+
+
+@pytest.mark.parametrize("capabilities", [[], {"window": []}, {"general": None}])
+async def test_an_empty_object_may_come_as_an_array_or_null(capabilities: Any) -> None:
+    assert "result" in await FakeEditor().request(1, "initialize", {"capabilities": capabilities})
+
+
+EVERY_OPERATION = {"didCreate": True, "didRename": True, "didDelete": True, "willCreate": True}
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        *(
+            pytest.param(client_capabilities(name), id=name)
+            for name in ("emacs", "neovim", "visual-studio-code")
+        ),
+        pytest.param({}, id="nothing"),
+        pytest.param({"general": {"positionEncodings": ["utf-32", "utf-16"]}}, id="another encoding"),
+        pytest.param({"textDocument": {"codeLens": {}, "synchronization": {"willSave": True}}}, id="lenses"),
+        pytest.param(
+            {"workspace": {"fileOperations": {"didRename": True, "didCreate": False}}}, id="renames"
+        ),
+        pytest.param({"workspace": {"fileOperations": EVERY_OPERATION}}, id="every operation"),
+    ],
+)
+def test_the_answer_is_that_of_pygls(capabilities: Any) -> None:
+    """What is told without pygls is what pygls, which handles the messages afterwards, would tell."""
+    converter = converters.get_converter()
+    if not isinstance(capabilities, dict):
+        capabilities = converter.unstructure(capabilities)
+    params = {"capabilities": capabilities}
+    asked = read_initialize(params)
+    handshake = Handshake(profile_of(asked), asked.encoding, {})
+    told = answer_initialize(asked, handshake, FAKE_INFO, {})
+    server = LspServer(FAKE_INFO, lambda: pytest.fail("not yet"), lambda: None)
+    server.offer(handshake.profile)
+    typed = converter.structure(params, types.InitializeParams)
+    if (general := typed.capabilities.general) and asked.encoding == "utf-8":
+        general.position_encodings = [types.PositionEncodingKind.Utf8]  # which pygls would not prefer
+    theirs = converter.unstructure(run_steps(server.protocol.lsp_initialize(typed)))
+    assert told["capabilities"].pop("experimental") == {"sidecar": {}}
+    assert json.dumps(told) == json.dumps(theirs)
+
+
 @pytest.mark.parametrize("pid", [None, 0, 4711])
 async def test_the_client_s_process_is_handed_on(pid: int | None) -> None:
     editor = FakeEditor()
@@ -312,9 +377,7 @@ async def test_a_client_that_is_gone_leaves_no_buffer_and_no_connection() -> Non
 
 
 def test_the_profile_of_a_client_with_every_capability() -> None:
-    from lsprotocol import converters, types
-
-    params = converters.get_converter().structure(
+    params = read_initialize(
         {
             "processId": None,
             "clientInfo": {"name": "Everything"},
@@ -327,8 +390,7 @@ def test_the_profile_of_a_client_with_every_capability() -> None:
                 },
                 "experimental": {"sidecar": {"protocol": [2]}},
             },
-        },
-        types.InitializeParams,
+        }
     )
     profile = ClientProfile(
         name="Everything",
