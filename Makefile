@@ -20,7 +20,7 @@ test: $(READY)
 
 # Sessions in PostgreSQL: starts servers of its own, with the programs of an installed one (Debian: postgresql).
 test-postgres: $(READY)
-	$(BIN)/python -m pytest -q -m postgres tests
+	$(BIN)/python -m pytest -q -m postgres tests/runtime/store/postgres tests/e2e/test_kill.py tests/benchmarks/test_database.py
 
 # The rest of the suite: floods, faults, unasked files and whole recordings; half a minute or more.
 slow: $(READY)

@@ -57,7 +57,10 @@ def take_stdio() -> ProtocolFds:
 
 
 class LossyStderr(io.TextIOBase):
-    """Text for the descriptor *fd*, written by a thread. No method blocks but :meth:`drain`."""
+    """Text for the descriptor *fd*, written by a thread, in whole lines unless it is flushed.
+
+    No method blocks but :meth:`drain`.
+    """
 
     encoding = "utf-8"
 
@@ -66,6 +69,7 @@ class LossyStderr(io.TextIOBase):
         # Reentrant, as a destructor may write a warning in the middle of another write.
         self._changed = threading.Condition(threading.RLock())
         self._held = bytearray()
+        self._line = b""
         self._n_dropped = 0
         self._is_running = False
 
@@ -73,17 +77,27 @@ class LossyStderr(io.TextIOBase):
         """Take *text*, or drop it when too much is waiting."""
         data = text.encode("utf-8", "backslashreplace")
         with self._changed:
-            if len(self._held) + len(data) > _HELD_BYTES:
+            if len(self._held) + len(self._line) + len(data) > _HELD_BYTES:
                 self._n_dropped += len(data)
                 return len(text)
-            self._held += data
-            if not self._is_running:
-                self._is_running = True
-                threading.Thread(target=self.write_held, name="sidecar-stderr", daemon=True).start()
+            lines, newline, rest = data.rpartition(b"\n")
+            if newline:
+                self._pass_on(self._line + lines + newline)
+                self._line = rest
+            else:
+                self._line += data
         return len(text)
+
+    def flush(self) -> None:
+        """Write the line that has no end yet."""
+        with self._changed:
+            line, self._line = self._line, b""
+            if line:
+                self._pass_on(line)
 
     def drain(self, seconds: float = _DRAIN_S) -> None:
         """Wait until everything is written, but no longer than *seconds*."""
+        self.flush()
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running, seconds)
 
@@ -92,6 +106,12 @@ class LossyStderr(io.TextIOBase):
 
     def writable(self) -> bool:
         return True
+
+    def _pass_on(self, data: bytes) -> None:
+        self._held += data
+        if not self._is_running:
+            self._is_running = True
+            threading.Thread(target=self.write_held, name="sidecar-stderr", daemon=True).start()
 
     def write_held(self) -> None:
         """Write until nothing waits any more, in a thread."""

@@ -36,6 +36,8 @@ def code_server() -> str:
 @pytest.fixture(scope="module")
 def vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The extension as users install it."""
+    if not (VSCODE / "node_modules" / "@vscode" / "vsce").is_dir():
+        pytest.skip("needs npm install in editors/vscode; make editors does it")
     path = tmp_path_factory.mktemp("vsix") / "sidecar.vsix"
     packing = ["npx", "vsce", "package", "--no-dependencies", "--allow-missing-repository", "--skip-license"]
     environment = {**os.environ, "PYTHON": sys.executable}
