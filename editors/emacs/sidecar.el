@@ -1226,11 +1226,33 @@ Problems are told unless ON-PROBLEM takes them."
                                        (plist-get each :messages) (substring (plist-get each :sid) 0 6))
                                (plist-get each :sid)))
                        (plist-get found :sessions)))))
-    (setf (sidecar--talk-sid talk) sid)
-    (with-current-buffer (sidecar--chat talk) (sidecar--begin))
-    (display-buffer (sidecar--chat talk))
-    (sidecar--request talk "sidecar/session/load" (list :sid sid :replay '(:lastTurns 30))
-                      (lambda (result) (sidecar--take-snapshot talk result)))))
+    (sidecar--open talk sid)))
+
+(defun sidecar--open (talk sid)
+  "Let TALK go on with the conversation SID."
+  (setf (sidecar--talk-sid talk) sid)
+  (with-current-buffer (sidecar--chat talk) (sidecar--begin))
+  (display-buffer (sidecar--chat talk))
+  (sidecar--request talk "sidecar/session/load" (list :sid sid :replay '(:lastTurns 30))
+                    (lambda (result) (sidecar--take-snapshot talk result))))
+
+(defun sidecar-import ()
+  "Go on with a conversation that another agent had about this folder."
+  (interactive)
+  (let* ((talk (sidecar--here))
+         (listed (sidecar--wait talk "sidecar/import/list" (list :cwd (sidecar--talk-root talk))))
+         (found (or (plist-get listed :sessions)
+                    (user-error "There is no conversation of another agent about this folder")))
+         (chosen (sidecar--choose
+                  "Conversation of another agent: "
+                  (mapcar (lambda (each)
+                            (cons (format "%s (%s, %s)" (plist-get each :title) (plist-get each :format)
+                                          (plist-get each :id))
+                                  (list :path (plist-get each :path) :id (plist-get each :id)
+                                        :format (plist-get each :format))))
+                          found)))
+         (made (sidecar--wait talk "sidecar/session/import" chosen)))
+    (sidecar--open talk (plist-get made :sid))))
 
 (defun sidecar-interrupt ()
   "Stop the running turn."

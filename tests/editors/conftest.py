@@ -7,6 +7,7 @@ absent or too old is skipped, and says why.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,26 @@ def kill_daemon(pid: int) -> None:
     started = psutil.Process(pid).children(recursive=True)
     daemon = next(each for each in started if each.cmdline()[: len(DAEMON)] == list(DAEMON))
     os.kill(daemon.pid, signal.SIGKILL)
+
+
+def write_foreign_session(home: Path, project: Path) -> None:
+    """Write a conversation of another agent."""
+    folder = home / ".claude" / "projects" / re.sub(r"\W", "-", str(project))
+    folder.mkdir(parents=True)
+    common = {"sessionId": "s", "cwd": str(project), "timestamp": "2026-01-01T00:00:00Z", "version": "2.0.0"}
+    user = {"role": "user", "content": "a question of before"}
+    answer = {
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "an answer of before"}],
+    }
+    lines = (
+        {**common, "type": "user", "uuid": "u1", "parentUuid": None, "message": user},
+        {**common, "type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": answer},
+    )
+    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(
+        "".join(f"{json.dumps(each)}\n" for each in lines)
+    )
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, write_foreign_session
 from tests.editors.scenes import MODELS
 
 pytestmark = [
@@ -96,6 +96,7 @@ def line(number: int) -> str:
 def test_a_day_in_emacs(
     emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
+    write_foreign_session(Path(environment["HOME"]), project)
     screen = Emacs(emacs, settings, project, environment)
     screen.wait_for("answer = 42")
 
@@ -187,6 +188,14 @@ def test_a_day_in_emacs(
     screen.wait_for("Conversation: what is in a.py?")
     screen.type("\r")
     screen.wait_for(lambda: "» and now?\n\n· thinking\n  First I read.\n" in screen.chat)
+
+    screen.command("sidecar-import")
+    screen.wait_for("\nConversation of another agent:")
+    screen.type("\t")
+    screen.wait_for("Conversation of another agent: a question of before (claude-code")
+    screen.type("\r")
+    screen.wait_for(lambda: "» a question of before\n\nan answer of before" in screen.chat)
+    keep("7 import", screen.shown)
     screen.type("\x18\x03")
     screen.wait_for("Save file")
     screen.type("nyes\r")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, write_foreign_session
 from tests.editors.scenes import MODELS
 
 pytestmark = [
@@ -82,6 +82,7 @@ class Neovim(Screened):
 def test_a_day_in_neovim(
     neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
 ) -> None:
+    write_foreign_session(Path(environment["HOME"]), project)
     vim = Neovim(neovim, settings, project, environment)
     vim.wait_for("answer = 42")
 
@@ -170,6 +171,12 @@ def test_a_day_in_neovim(
     vim.wait_for("Conversations of this folder")
     vim.type("1\r")
     vim.wait_for(lambda: "» and now?\n\n· thinking\n\nI look at it." in vim.chat)
+
+    vim.command("Sidecar import")
+    vim.wait_for("a question of before (claude-code)")
+    keep("8 import", vim.shown)
+    vim.type("1\r")
+    vim.wait_for(lambda: "» a question of before\n\nan answer of before" in vim.chat)
     vim.command("qall!")
     assert vim.end() == 0
 

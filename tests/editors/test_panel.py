@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ import pytest
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.paths import DaemonPaths
 from sidecar_client import SidecarClient
-from tests.editors.conftest import ROOT
+from tests.editors.conftest import ROOT, write_foreign_session
 from tests.editors.scenes import MODELS
 
 pytestmark = [
@@ -65,26 +64,6 @@ def drive(script: str, *arguments: str, **environment: str) -> dict[str, Any]:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
-
-
-def write_foreign_session(home: Path, project: Path) -> None:
-    """Write a conversation of another agent."""
-    folder = home / ".claude" / "projects" / re.sub(r"\W", "-", str(project))
-    folder.mkdir(parents=True)
-    common = {"sessionId": "s", "cwd": str(project), "timestamp": "2026-01-01T00:00:00Z", "version": "2.0.0"}
-    user = {"role": "user", "content": "a question of before"}
-    answer = {
-        "role": "assistant",
-        "model": "m",
-        "content": [{"type": "text", "text": "an answer of before"}],
-    }
-    lines = (
-        {**common, "type": "user", "uuid": "u1", "parentUuid": None, "message": user},
-        {**common, "type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": answer},
-    )
-    (folder / "11111111-1111-4111-8111-111111111111.jsonl").write_text(
-        "".join(f"{json.dumps(each)}\n" for each in lines)
-    )
 
 
 def write_long_talk(path: Path) -> None:

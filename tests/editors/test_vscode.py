@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import INSTALLED, ROOT
+from tests.editors.conftest import INSTALLED, ROOT, write_foreign_session
 from tests.editors.scenes import MODELS
 from tests.editors.test_panel import chromium, drive, screens
 
@@ -69,6 +69,7 @@ def test_a_day_in_vs_code(
         "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
         "editor.wordBasedSuggestions": "off",
     }
+    write_foreign_session(Path(environment["HOME"]), project)
     (folder := tmp_path / "code").mkdir()
     found = drive(
         "vscode.mjs",

@@ -170,37 +170,51 @@ local function choose_option(id)
   end)
 end
 
-local function list_sessions(project, run)
+--- Let the user choose one of the conversations that the daemon lists by `method`; `find_sid` gets it and passes its sid on.
+local function choose_session(method, titles, format_item, find_sid)
+  local project = daemon.project()
   follow()
   if not project.client_id then
     daemon.start(project)
   end
-  local function ready()
-    daemon.request(project, "sidecar/session/list", { cwd = project.root }, function(list)
-      run(list.sessions)
+  local function open(sid)
+    chat.clear(project)
+    prompt.open(project)
+    daemon.load(project, sid)
+  end
+  local function choose(list)
+    if #list.sessions == 0 then
+      return daemon.tell(titles.none)
+    end
+    vim.ui.select(list.sessions, { prompt = titles.some, format_item = format_item }, function(chosen)
+      if chosen then
+        find_sid(chosen, open, project)
+      end
     end)
   end
-  daemon.when_ready(project, ready)
+  daemon.when_ready(project, function()
+    daemon.request(project, method, { cwd = project.root }, choose)
+  end)
 end
 
 local function resume()
-  local project = daemon.project()
-  list_sessions(project, function(sessions)
-    if #sessions == 0 then
-      return daemon.tell("there is no conversation about this folder yet")
-    end
-    local settings = {
-      prompt = "Conversations of this folder",
-      format_item = function(session)
-        return ("%s (%d turns)"):format(session.title ~= "" and session.title or "untitled", session.messages)
-      end,
-    }
-    vim.ui.select(sessions, settings, function(chosen)
-      if chosen then
-        chat.clear(project)
-        prompt.open(project)
-        daemon.load(project, chosen.sid)
-      end
+  local titles = { some = "Conversations of this folder", none = "there is no conversation about this folder yet" }
+  choose_session("sidecar/session/list", titles, function(session)
+    return ("%s (%d turns)"):format(session.title ~= "" and session.title or "untitled", session.messages)
+  end, function(session, open)
+    open(session.sid)
+  end)
+end
+
+--- Go on with a conversation of another agent.
+local function import()
+  local titles = { some = "Conversations of other agents", none = "there is no conversation of another agent about this folder" }
+  choose_session("sidecar/import/list", titles, function(found)
+    return ("%s (%s)"):format(found.title ~= "" and found.title or found.id, found.format)
+  end, function(found, open, project)
+    local params = { path = found.path, id = found.id, format = found.format }
+    daemon.request(project, "sidecar/session/import", params, function(made)
+      open(made.sid)
     end)
   end)
 end
@@ -319,6 +333,7 @@ M.commands = {
   end,
   new = new,
   resume = resume,
+  import = import,
   stop = M.stop,
   answer = function()
     if not question.enter() then
