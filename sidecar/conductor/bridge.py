@@ -6,13 +6,6 @@ here.
 
 The entries of a conversation know their kind, and their text is never searched for it. Bare turns, of an
 imported conversation for instance, are recognised by their first words.
-
-:class:`SessionTranscript` keeps the messages of one session over all of its compactions. A compaction puts a
-digest in the place of its oldest entries, and nothing that they say is forgotten. The fact index goes on over
-all of it, so each digest is chosen anew from all facts and never from the text of the digest before it. After
-an undo, a rewind or a fork it is cut back to the part that both paths share. An advance costs the new
-entries, a compaction one comparison for each entry ever stored. Only entries that were not known before are
-searched for facts.
 """
 
 from __future__ import annotations
@@ -98,7 +91,7 @@ def extend_transcript(
     """Return *transcript* with *turns* behind it; costs only the new turns.
 
     Args:
-        transcript: the messages so far; results are named after calls that it still waits for.
+        transcript: the messages so far; results are named after the calls among them.
         turns: the turns to add.
         kinds: the kind of each turn, None where it is not known.
     """
@@ -106,7 +99,7 @@ def extend_transcript(
     known: Sequence[EntryKind | None] = (None,) * len(turns) if kinds is None else tuple(kinds)
     for turn in turns:
         for block in turn.blocks:
-            if isinstance(block, ToolResultBlock) and (call := transcript.facts.open_call(block.call_id)):
+            if isinstance(block, ToolResultBlock) and (call := transcript.find_call(block.call_id)):
                 names[block.call_id] = call.name
     last = transcript[-1] if transcript else None
     is_tool_turn = isinstance(last, CustomMessage) and last.custom_type == TOOL_TURN
@@ -296,65 +289,13 @@ _EFFECTS: Final[dict[EffectKind, CallEffect]] = {
 }
 
 
-class SessionTranscript:
-    """The transcript of one session; *tools* are the effects of the tools on offer."""
-
-    def __init__(self, tools: CallEffects) -> None:
-        self._history = History()
-        self._originals: list[Entry] = []
-        self._starts = [0]
-        self._transcript = Transcript(tools)
-
-    def of(self, history: History) -> Transcript:
-        """Return the transcript of *history*."""
-        added = history.since(self._history)
-        self._history = history
-        originals = history.originals() if added is None else ()
-        if added is None:
-            n_shared = shared_length(self._originals, originals)
-            is_branch = n_shared < len(self._originals) or self._transcript.position(0)
-            if is_branch or any(entry.origin for entry in history):
-                self.follow_branch(originals, n_shared)
-                return self._transcript
-            added = originals[n_shared:]
-        for entry in added:
-            self.take(entry)
-        return self._transcript
-
-    def take(self, entry: Entry) -> None:
-        """Add one entry."""
-        self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
-        self._originals.append(entry)
-        self._starts.append(self._transcript.position(len(self._transcript)))
-        if entry.kind != "user":
-            # A prompt is read with what follows it, so that the model need not wait for that.
-            self._transcript.read_on()
-
-    def follow_branch(self, originals: Sequence[Entry], n_shared: int) -> None:
-        """Take over a path that did not grow out of the one before.
-
-        Args:
-            originals: its entries as they were first stored.
-            n_shared: the number of first entries that it shares with the path before.
-        """
-        facts, history = self._transcript.facts, self._history
-        if n_shared < len(self._originals):
-            # The results of open calls are among the entries that follow, so the calls are read once more.
-            while n_shared and has_calls(originals[n_shared - 1]):
-                n_shared -= 1
-            facts = facts.first(self._starts[n_shared])
-        del self._originals[n_shared:], self._starts[n_shared + 1 :]
-        for entry in originals[n_shared:]:
-            facts = facts.extend(entries_to_messages((entry,)))
-            self._originals.append(entry)
-            self._starts.append(len(facts))
-        n_front = len(history) - kept_length(history, originals)
-        messages, n_new = entries_to_messages(history), len(entries_to_messages(history[:n_front]))
-        summaries = [entry for entry in history if entry.kind == "summary"]
-        knows_folded = bool(summaries) and all(any(history.unfold(each)) for each in summaries)
-        self._transcript = Transcript.after_compaction(
-            messages[:n_new], messages[n_new:], facts, knows_folded=knows_folded
-        )
+def find_cut(
+    history: History, n_messages: int, cut: int, prompt_index: int | None
+) -> tuple[int, tuple[int, ...]]:
+    """Return the entry of the message at *cut*, and that of the prompt that stays in front of it, if any."""
+    wanted = (cut,) if prompt_index is None else (cut, prompt_index)
+    first_kept, *pinned = (find_turn(history.turns, index, n_messages) for index in wanted)
+    return first_kept, tuple(pinned)
 
 
 def shared_length(known: Sequence[Entry], entries: Sequence[Entry]) -> int:

@@ -112,7 +112,7 @@ class ContextMeter:
         factors: ModelFactors | None = None,
     ) -> None:
         self._index: Index[Weights] = Index(
-            Weights, lambda weights, entry, in_view: weights.plus(weigh_entry(entry))
+            Weights, lambda weights, entry, in_view: weights.plus(weigh_entry(entry)), is_value=True
         )
         # Weighs a history; only its new entries are weighed.
         self.weigh = self._index.of

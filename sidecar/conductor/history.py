@@ -7,6 +7,7 @@ goes on in memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -120,6 +121,7 @@ class HistoryWriter:
         on_trouble: Callable[[SidecarError], None],
         on_change: Callable[[tuple[Entry, ...] | None], None],
         on_branch: Callable[[], Awaitable[None]],
+        on_load: Callable[[], object] = lambda: None,
         records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]] = lambda turns: (),
     ) -> None:
         """Make a writer.
@@ -130,12 +132,14 @@ class HistoryWriter:
             on_change: called after every move of the history, with the entries that were appended; None when
                 it was moved otherwise.
             on_branch: awaited after a branch that the agent began by itself.
+            on_load: called in a thread once the history is read, before anything follows it.
             records_with: returns the records that must be stored together with new turns.
         """
         self._journal = journal
         self._on_trouble = on_trouble
         self._on_change = on_change
         self._on_branch = on_branch
+        self._on_load = on_load
         self._records_with = records_with
         self._in_trouble = False
         self._in_transaction = False
@@ -199,6 +203,7 @@ class HistoryWriter:
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
         await self._journal.load()
+        await asyncio.to_thread(self._on_load)
         self._on_change(None)
         return self.turns
 

@@ -111,6 +111,8 @@ class Session:
         await self._head.open()
         await self.extensions.load()
         await self.history.load()
+        # Each index folds the whole conversation once; nobody else asks for one yet.
+        await asyncio.to_thread(self.gauge.usage)
         await self.rules.load()
         self.compactions.load([record for record in records if record.get("type") == "compaction"])
         self.checkpoints.load(records)

@@ -17,8 +17,8 @@ entries, a move costs the path. A step never awaits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
-from typing import Generic, Self, TypeVar, overload
+from operator import attrgetter, itemgetter
+from typing import Final, Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import Turn
@@ -53,6 +53,12 @@ class AppendOnlySeq(Sequence[T], Generic[T]):
         longer._buffer.extend(items)
         longer._n = len(longer._buffer)
         return longer
+
+    def first(self, count: int) -> AppendOnlySeq[T]:
+        """Return the first *count* items."""
+        shorter: AppendOnlySeq[T] = AppendOnlySeq()
+        shorter._buffer, shorter._n = self._buffer, min(count, self._n)
+        return shorter
 
     def since(self, older: AppendOnlySeq[T]) -> tuple[T, ...] | None:
         """Return the items after *older*, or None when this sequence did not grow out of it."""
@@ -186,6 +192,9 @@ class History(AppendOnlySeq[Entry]):
 
 S = TypeVar("S")
 
+_KEPT_EVERY: Final = 256
+"""The entries between two states that are kept."""
+
 
 class Index(Generic[S]):
     """A state that follows a history.
@@ -203,6 +212,7 @@ class Index(Generic[S]):
         step: Callable[[S, Entry, bool], S],
         *,
         reaches_folded: bool = False,
+        is_value: bool = False,
     ) -> None:
         """Make an index.
 
@@ -211,22 +221,41 @@ class Index(Generic[S]):
             step: returns the state after one more entry. It owns the state it is given and may change and
                 return it. Its last argument says whether the model still sees the entry.
             reaches_folded: whether entries behind summaries are folded as well, as not in view.
+            is_value: whether a state never changes. Then some are kept, of this path and of the one before
+                it, and a move folds only the entries behind the last one that fits.
         """
         self._start = start
         self._step = step
         self._reaches_folded = reaches_folded
-        self._history = History()
+        self._is_value = is_value
+        self._history, self._kept = History(), list[S]()
+        self._before = self._history, self._kept
         self._state = start()
 
     def of(self, history: History) -> S:
         """Return the state of *history*."""
         added = history.since(self._history)
         if added is None:
-            self._state, added = self._start(), tuple(history)
-        for entry in added:
+            # Of this path and the one before it, take up the one that shares more with the new path.
+            paths = ((self._history, self._kept), self._before)
+            shared = [(shared_entries(path, history), kept) for path, kept in paths]
+            n_shared, kept = max(shared, key=itemgetter(0))
+            n_kept = min(n_shared // _KEPT_EVERY, len(kept))
+            self._before, self._kept = paths[0], kept[:n_kept]
+            self._state = kept[n_kept - 1] if n_kept else self._start()
+            added = history[n_kept * _KEPT_EVERY :]
+        for number, entry in enumerate(added, len(history) - len(added) + 1):
             if entry.kind == "summary" and self._reaches_folded:
                 for folded in history.unfold(entry):
                     self._state = self._step(self._state, folded, False)
             self._state = self._step(self._state, entry, True)
+            if self._is_value and number % _KEPT_EVERY == 0:
+                self._kept.append(self._state)
         self._history = history
         return self._state
+
+
+def shared_entries(one: Sequence[Entry], other: Sequence[Entry]) -> int:
+    """Return how many entries both begin with, each the same object."""
+    differing = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a is not b)
+    return next(differing, min(len(one), len(other)))

@@ -32,6 +32,7 @@ from sidecar.window_budget.cut import (
     safe_cut,
 )
 from sidecar.window_budget.estimate import (
+    PrefixMeter,
     budget_limit,
     estimate_message_tokens,
     estimate_tokens,
@@ -95,7 +96,7 @@ from sidecar.window_budget.rehydrate import (
     restore_files,
 )
 from sidecar.window_budget.tool_use import TOOL_EFFECTS, FileRange
-from sidecar.window_budget.transcript import MeterReading, PrefixMeter, Transcript, read_meter
+from sidecar.window_budget.transcript import MeterReading, Transcript, read_meter
 
 __all__ = [
     "AUTO_CONDENSE_POLICY",

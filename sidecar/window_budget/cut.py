@@ -25,7 +25,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from sidecar.window_budget.contract import BudgetPolicy, CondensePlan
-from sidecar.window_budget.estimate import prefix_tokens
+from sidecar.window_budget.estimate import PrefixMeter, prefix_tokens
 from sidecar.window_budget.message import (
     AssistantMessage,
     Message,
@@ -34,7 +34,6 @@ from sidecar.window_budget.message import (
     is_prompt,
     result_ids_of,
 )
-from sidecar.window_budget.transcript import PrefixMeter
 
 
 def plan_slice(messages: Sequence[Message], policy: BudgetPolicy) -> CondensePlan:

@@ -14,7 +14,8 @@ These weights belong to this engine alone; ``runtime.memory``, ``rooms.memory`` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import accumulate
 from math import ceil
@@ -34,6 +35,9 @@ from sidecar.window_budget.message import (
     UserMessage,
     blocks_of,
     calls_of,
+    digest_text,
+    is_prompt,
+    result_ids_of,
 )
 from sidecar.window_budget.text import compact_json
 
@@ -148,3 +152,137 @@ def _weigh_content(content: Content) -> tuple[int, int, int]:
         else:
             chars += len(compact_json({item.name: getattr(block, item.name) for item in fields(block)}))
     return chars, BLOCK_FRAMING_TOKENS * len(blocks), images
+
+
+class _MeterBuffer:
+    """The shared buffer of a meter: every list only grows, and holds ascending positions or sums."""
+
+    __slots__ = ("before", "digests", "first_call", "orphans", "prompts", "starts")
+
+    def __init__(self) -> None:
+        self.before = [0]
+        self.starts: list[int] = []
+        self.prompts: list[int] = []
+        self.orphans: list[int] = []
+        self.digests: list[int] = []
+        self.first_call: dict[str, int] = {}
+
+    def append(self, message: Message) -> None:
+        index = len(self.before) - 1
+        if isinstance(message, AssistantMessage):
+            for call in calls_of(message):
+                self.first_call.setdefault(call.id, index)
+        if not isinstance(message, ToolResultMessage):
+            self.starts.append(index)
+        elif not self.has_call(message.tool_call_id, index):
+            self.orphans.append(index)
+        if is_prompt(message):
+            self.prompts.append(index)
+        elif digest_text(message) is not None:
+            self.digests.append(index)
+        self.before.append(self.before[-1] + estimate_message_tokens(message))
+
+    def has_call(self, call_id: str, before: int) -> bool:
+        return self.first_call.get(call_id, before) < before
+
+    def copy_first(self, count: int) -> _MeterBuffer:
+        """Return a copy of the part that *count* messages made."""
+        copy = _MeterBuffer()
+        copy.before = self.before[: count + 1]
+        copy.starts = self.starts[: bisect_left(self.starts, count)]
+        copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
+        copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
+        copy.digests = self.digests[: bisect_left(self.digests, count)]
+        copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
+        return copy
+
+
+class PrefixMeter:
+    """The running token count of a transcript, and the places where it may be cut.
+
+    A meter is a value: :meth:`extend` returns a longer one and leaves the shorter as it was. Versions share
+    one append-only buffer, so appending to the newest version costs only the new messages; appending to an
+    older one copies its part first. The meter holds numbers, never messages, and is not for two threads at
+    once.
+
+    Attributes:
+        total: the tokens of the whole transcript.
+
+    >>> from sidecar.window_budget.message import UserMessage
+    >>> one = PrefixMeter().extend([UserMessage("a")])
+    >>> two = one.extend([UserMessage("b")])
+    >>> (len(one), one.total), (len(two), two.total)
+    ((1, 7), (2, 14))
+    """
+
+    __slots__ = ("_buffer", "_count", "total")
+
+    def __init__(self) -> None:
+        self._buffer = _MeterBuffer()
+        self._count = self.total = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def extend(self, messages: Iterable[Message]) -> PrefixMeter:
+        """Return the meter of this transcript followed by *messages*."""
+        buffer = self._buffer
+        if len(buffer.before) != self._count + 1:
+            buffer = buffer.copy_first(self._count)
+        for message in messages:
+            buffer.append(message)
+        longer: PrefixMeter = object.__new__(PrefixMeter)
+        longer._buffer = buffer
+        longer._count, longer.total = len(buffer.before) - 1, buffer.before[-1]
+        return longer
+
+    def first(self, count: int) -> PrefixMeter:
+        """Return the meter of the first *count* messages."""
+        shorter: PrefixMeter = object.__new__(PrefixMeter)
+        shorter._buffer, shorter._count = self._buffer, count
+        shorter.total = self._buffer.before[count]
+        return shorter
+
+    def first_call(self, call_id: str) -> int | None:
+        """Return the index of the first message that makes the call *call_id*, None for none."""
+        index = self._buffer.first_call.get(call_id, self._count)
+        return index if index < self._count else None
+
+    def digests(self, before: int) -> tuple[int, ...]:
+        """Return the positions of the session digests before *before*."""
+        return tuple(self._buffer.digests[: bisect_left(self._buffer.digests, before)])
+
+    def before(self, index: int) -> int:
+        """Return the tokens before the message at *index*, which may be ``len(self)``."""
+        if not 0 <= index <= self._count:
+            raise IndexError(
+                f"message {index} asked of a transcript of {self._count}; use 0 to {self._count}"
+            )
+        return self._buffer.before[index]
+
+    def tail_start(self, keep_recent: int) -> int:
+        """Return the least index with at most *keep_recent* tokens behind it, 0 when everything fits."""
+        if self.total <= keep_recent:
+            return 0
+        return bisect_left(self._buffer.before, self.total - keep_recent, 0, self._count + 1)
+
+    def may_start(self, index: int) -> bool:
+        """Whether a kept tail may begin at *index*: anything but a tool result."""
+        starts = self._buffer.starts
+        position = bisect_left(starts, index)
+        return index < self._count and position < len(starts) and starts[position] == index
+
+    @property
+    def last_prompt(self) -> int | None:
+        """The index of the newest prompt, or None; equal to :func:`last_user_turn_start`."""
+        position = bisect_left(self._buffer.prompts, self._count)
+        return self._buffer.prompts[position - 1] if position else None
+
+    def orphans_from(self, index: int) -> tuple[int, ...]:
+        """Return the positions at or behind *index* of results that no call before them asked for."""
+        orphans = self._buffer.orphans
+        return tuple(orphans[bisect_left(orphans, index) : bisect_left(orphans, self._count)])
+
+    def find_answers(self, message: Message, index: int) -> list[str]:
+        """Return the ids of the calls made before *index* that *message*, which stands there, answers."""
+        return [key for key in result_ids_of(message) if self._buffer.has_call(key, index)]

@@ -189,10 +189,7 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
 def _digest_size(plan: BudgetPlan) -> int:
     """Return the tokens a digest may take: as many as an earlier one, and half as many as new messages."""
     transcript, room = plan.transcript, plan.meter.room
-    carried = sum(
-        estimate_message_tokens(transcript[digest.index])
-        for digest in transcript.scrollback.digests(plan.cut)
-    )
+    carried = sum(estimate_message_tokens(transcript[index]) for index in transcript.meter.digests(plan.cut))
     prompt = transcript.meter.last_prompt
     kept_prompt = 0
     if prompt is not None and prompt < plan.cut:
@@ -217,6 +214,6 @@ def _plan_tail(plan: BudgetPlan) -> BudgetPlan:
         None if prompt is None else kept.index(prompt),
         room=plan.meter.room,
         reserve=plan.digest_tokens,
-        tools=transcript.facts.tools,
+        tools=transcript.tools,
     )
     return replace(plan, kept=tuple(kept), tail=tail)

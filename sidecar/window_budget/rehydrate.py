@@ -152,6 +152,8 @@ def select_candidates(
         resolve: makes spellings of a path one; lexical rules apply either way.
         blanked: indices of kept results that show nothing any more.
     """
+    if not opts.max_files:
+        return ()
     # Each spelling is worked out once: the caller's function may ask the file system.
     key_of = cache(path_key if resolve is None else lambda path: path_key(resolve(path)))
     facts, start = transcript.facts, transcript.position(cut)

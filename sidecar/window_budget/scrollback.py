@@ -57,6 +57,12 @@ class Scrollback:
         longer._count = len(buffer.lines)
         return longer
 
+    def first(self, count: int) -> Scrollback:
+        """Return the scrollback of the first *count* messages."""
+        shorter = Scrollback()
+        shorter._buffer, shorter._count = self._buffer, count
+        return shorter
+
     def digests(self, before: int) -> list[DigestText]:
         """Return the session digests before the message at *before*, oldest first."""
         return _before(self._buffer.digests, before)

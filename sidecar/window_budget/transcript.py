@@ -7,29 +7,23 @@ its length. Messages are weighed at once, and read for text and facts when those
 After a compaction the first messages stand for others: a digest, restored files, a prompt that was carried
 over. The fact index goes on all the same, over every message that ever was one of the conversation. A fact
 has its position among those, and :meth:`Transcript.position` maps to it.
-
-:class:`PrefixMeter` keeps the sums of tokens and the legal starts of a tail as messages arrive, and
-:func:`read_meter` returns how full the window is with them.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
 from sidecar.conversation.history import AppendOnlySeq
+from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import BudgetRequest, CallEffects, NoOpReason, TokenEstimate
-from sidecar.window_budget.estimate import budget_limit, estimate_message_tokens, estimate_tokens
+from sidecar.window_budget.estimate import PrefixMeter, budget_limit, estimate_tokens
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import (
     AssistantMessage,
     Message,
-    ToolResultMessage,
     calls_of,
-    is_prompt,
-    result_ids_of,
 )
 from sidecar.window_budget.scrollback import Scrollback
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
@@ -81,11 +75,23 @@ class Transcript(Sequence[Message]):
     (1, 2, 14)
     """
 
-    __slots__ = ("_facts", "_messages", "_n_folded", "_n_front", "_scrollback", "knows_folded", "meter")
+    __slots__ = (
+        "_facts",
+        "_messages",
+        "_n_folded",
+        "_n_front",
+        "_n_originals",
+        "_originals",
+        "_scrollback",
+        "knows_folded",
+        "meter",
+    )
 
     _messages: AppendOnlySeq[Message]
     _n_front: int
     _n_folded: int
+    _originals: Sequence[Message]
+    _n_originals: int
     _scrollback: Scrollback
     _facts: FactIndex
     meter: PrefixMeter
@@ -93,7 +99,8 @@ class Transcript(Sequence[Message]):
 
     def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
         self._messages = AppendOnlySeq()
-        self._n_front = self._n_folded = 0
+        self._n_front = self._n_folded = self._n_originals = 0
+        self._originals = ()
         self._scrollback = Scrollback()
         self._facts = FactIndex(tools)
         self.meter = PrefixMeter()
@@ -106,14 +113,21 @@ class Transcript(Sequence[Message]):
 
     @classmethod
     def after_compaction(
-        cls, front: Sequence[Message], tail: Sequence[Message], facts: FactIndex, *, knows_folded: bool
+        cls,
+        front: Sequence[Message],
+        tail: Sequence[Message],
+        facts: FactIndex,
+        originals: Sequence[Message],
+        *,
+        knows_folded: bool,
     ) -> Transcript:
         """Return the transcript after a compaction.
 
         Args:
             front: the messages that the compaction put before the kept ones.
             tail: the messages behind them.
-            facts: the index over all messages, the folded ones first and *tail* last.
+            facts: the index over the first of all messages, the folded ones first and *tail* last.
+            originals: the other ones of them, which are read later.
             knows_folded: whether nothing that the digests of *front* stand for is missing there.
         """
         transcript = cls(facts.tools)
@@ -121,8 +135,10 @@ class Transcript(Sequence[Message]):
         transcript._messages = AppendOnlySeq(messages)
         transcript.meter = transcript.meter.extend(messages)
         transcript._facts = facts
+        transcript._originals = originals
+        transcript._n_originals = len(facts) + len(originals)
         transcript._n_front = len(front)
-        transcript._n_folded = len(facts) - len(tail)
+        transcript._n_folded = transcript._n_originals - len(tail)
         transcript.knows_folded = knows_folded
         return transcript
 
@@ -136,14 +152,49 @@ class Transcript(Sequence[Message]):
     @property
     def facts(self) -> FactIndex:
         """The facts of the messages, and of all that were folded away."""
-        if len(self._facts) < self.position(len(self)):
-            known = len(self._facts) - self._n_folded + self._n_front
-            self._facts = self._facts.extend(self._messages[known:])
+        while self.n_unread:
+            self.read_on()
         return self._facts
 
-    def read_on(self) -> None:
-        """Read the messages that were only weighed so far."""
-        self._scrollback, self._facts = self.scrollback, self.facts
+    @property
+    def known_facts(self) -> FactIndex:
+        """The facts of the messages that were read so far."""
+        return self._facts
+
+    @property
+    def tools(self) -> CallEffects:
+        """The effects of the tools that the calls name."""
+        return self._facts.tools
+
+    @property
+    def n_unread(self) -> int:
+        """How many messages were weighed and not read for facts."""
+        return self.position(len(self)) - len(self._facts)
+
+    def read_on(self, most: int | None = None) -> bool:
+        """Read up to *most* of the messages that were only weighed; return whether some are left."""
+        end = None if most is None else len(self._scrollback) + most
+        if len(self._scrollback) < len(self):
+            self._scrollback = self._scrollback.extend(self._messages[len(self._scrollback) : end])
+        if self.n_unread:
+            left, known = self._originals, len(self._facts) + len(self._originals) - self._n_originals
+            if known >= len(left):
+                left = self._originals = ()
+                known = len(self._facts) - self._n_folded + self._n_front
+            end = None if most is None else known + most
+            self._facts = self._facts.extend((left or self._messages)[known:end])
+        return self.n_unread > 0 or len(self._scrollback) < len(self)
+
+    def find_call(self, call_id: str) -> ToolCallBlock | None:
+        """Return the newest call *call_id* among the messages, None for none."""
+        first = self.meter.first_call(call_id)
+        for index in range(len(self) - 1, first - 1, -1) if first is not None else ():
+            message = self._messages[index]
+            if isinstance(message, AssistantMessage):
+                for call in calls_of(message):
+                    if call.id == call_id:
+                        return call
+        return None
 
     def position(self, index: int) -> int:
         """Return the number of messages of the fact index before the message at *index*."""
@@ -162,8 +213,21 @@ class Transcript(Sequence[Message]):
         longer._scrollback = self._scrollback
         longer._facts = self._facts
         longer._n_front, longer._n_folded = self._n_front, self._n_folded
+        longer._originals, longer._n_originals = self._originals, self._n_originals
         longer.knows_folded = self.knows_folded
         return longer
+
+    def first(self, count: int, facts: FactIndex) -> Transcript:
+        """Return the first *count* messages of a transcript that no compaction made.
+
+        *facts* is the index over some of them.
+        """
+        shorter = type(self)(facts.tools)
+        shorter._messages = self._messages.first(count)
+        shorter.meter = self.meter.first(count)
+        shorter._scrollback = self._scrollback.first(min(count, len(self._scrollback)))
+        shorter._facts = facts
+        return shorter
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -210,117 +274,3 @@ def read_meter(messages: Sequence[Message], request: BudgetRequest) -> MeterRead
         room=room if room >= MIN_ROOM_TOKENS else None,
         is_over=used.context_tokens > limit,
     )
-
-
-class _MeterBuffer:
-    """The shared buffer of a meter: every list only grows, and holds ascending positions or sums."""
-
-    __slots__ = ("before", "first_call", "orphans", "prompts", "starts")
-
-    def __init__(self) -> None:
-        self.before = [0]
-        self.starts: list[int] = []
-        self.prompts: list[int] = []
-        self.orphans: list[int] = []
-        self.first_call: dict[str, int] = {}
-
-    def append(self, message: Message) -> None:
-        index = len(self.before) - 1
-        if isinstance(message, AssistantMessage):
-            for call in calls_of(message):
-                self.first_call.setdefault(call.id, index)
-        if not isinstance(message, ToolResultMessage):
-            self.starts.append(index)
-        elif not self.has_call(message.tool_call_id, index):
-            self.orphans.append(index)
-        if is_prompt(message):
-            self.prompts.append(index)
-        self.before.append(self.before[-1] + estimate_message_tokens(message))
-
-    def has_call(self, call_id: str, before: int) -> bool:
-        return self.first_call.get(call_id, before) < before
-
-    def copy_first(self, count: int) -> _MeterBuffer:
-        """Return a copy of the part that *count* messages made."""
-        copy = _MeterBuffer()
-        copy.before = self.before[: count + 1]
-        copy.starts = self.starts[: bisect_left(self.starts, count)]
-        copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
-        copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
-        copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
-        return copy
-
-
-class PrefixMeter:
-    """The running token count of a transcript, and the places where it may be cut.
-
-    A meter is a value: :meth:`extend` returns a longer one and leaves the shorter as it was. Versions share
-    one append-only buffer, so appending to the newest version costs only the new messages; appending to an
-    older one copies its part first. The meter holds numbers, never messages, and is not for two threads at
-    once.
-
-    Attributes:
-        total: the tokens of the whole transcript.
-
-    >>> from sidecar.window_budget.message import UserMessage
-    >>> one = PrefixMeter().extend([UserMessage("a")])
-    >>> two = one.extend([UserMessage("b")])
-    >>> (len(one), one.total), (len(two), two.total)
-    ((1, 7), (2, 14))
-    """
-
-    __slots__ = ("_buffer", "_count", "total")
-
-    def __init__(self) -> None:
-        self._buffer = _MeterBuffer()
-        self._count = self.total = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def extend(self, messages: Iterable[Message]) -> PrefixMeter:
-        """Return the meter of this transcript followed by *messages*."""
-        buffer = self._buffer
-        if len(buffer.before) != self._count + 1:
-            buffer = buffer.copy_first(self._count)
-        for message in messages:
-            buffer.append(message)
-        longer: PrefixMeter = object.__new__(PrefixMeter)
-        longer._buffer = buffer
-        longer._count, longer.total = len(buffer.before) - 1, buffer.before[-1]
-        return longer
-
-    def before(self, index: int) -> int:
-        """Return the tokens before the message at *index*, which may be ``len(self)``."""
-        if not 0 <= index <= self._count:
-            raise IndexError(
-                f"message {index} asked of a transcript of {self._count}; use 0 to {self._count}"
-            )
-        return self._buffer.before[index]
-
-    def tail_start(self, keep_recent: int) -> int:
-        """Return the least index with at most *keep_recent* tokens behind it, 0 when everything fits."""
-        if self.total <= keep_recent:
-            return 0
-        return bisect_left(self._buffer.before, self.total - keep_recent, 0, self._count + 1)
-
-    def may_start(self, index: int) -> bool:
-        """Whether a kept tail may begin at *index*: anything but a tool result."""
-        starts = self._buffer.starts
-        position = bisect_left(starts, index)
-        return index < self._count and position < len(starts) and starts[position] == index
-
-    @property
-    def last_prompt(self) -> int | None:
-        """The index of the newest prompt, or None; equal to :func:`last_user_turn_start`."""
-        position = bisect_left(self._buffer.prompts, self._count)
-        return self._buffer.prompts[position - 1] if position else None
-
-    def orphans_from(self, index: int) -> tuple[int, ...]:
-        """Return the positions at or behind *index* of results that no call before them asked for."""
-        orphans = self._buffer.orphans
-        return tuple(orphans[bisect_left(orphans, index) : bisect_left(orphans, self._count)])
-
-    def find_answers(self, message: Message, index: int) -> list[str]:
-        """Return the ids of the calls made before *index* that *message*, which stands there, answers."""
-        return [key for key in result_ids_of(message) if self._buffer.has_call(key, index)]

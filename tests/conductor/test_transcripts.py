@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
+import pytest
+
 from histories import entry_of
-from sidecar.conductor.bridge import SessionTranscript, has_calls, kept_length, shared_length
+from sidecar.conductor.bridge import entries_to_messages, has_calls, kept_length, shared_length
+from sidecar.conductor.engines.window_budget import SessionTranscript
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
+from sidecar.window_budget import Transcript
 from sidecar.window_budget.facts import FactKind
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 from turns import assistant, calling, user
@@ -87,3 +94,63 @@ def test_paths_are_compared_by_their_turns_and_by_their_first_nodes() -> None:
     assert shared_length([PROMPT, ANSWER], [PROMPT, NEXT]) == 1
     assert kept_length(compacted(), compacted().originals()) == 2
     assert (has_calls(CALL), has_calls(ANSWER)) == (True, False)
+
+
+def many(n_rounds: int) -> list[Entry]:
+    """Return prompts and answers."""
+    turns: list[Turn] = [
+        turn for n in range(n_rounds) for turn in (user(f"Never use tool {n}."), assistant(f"Done {n}."))
+    ]
+    return [replace(entry_of(turn), node_id=f"n{at}") for at, turn in enumerate(turns)]
+
+
+async def test_many_entries_are_weighed_at_once_and_read_while_the_loop_is_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_read = asyncio.Event()
+    read_on = Transcript.read_on
+
+    def reading(self: Transcript, most: int | None = None) -> bool:
+        is_left = read_on(self, most)
+        if not is_left:
+            is_read.set()
+        return is_left
+
+    monkeypatch.setattr(Transcript, "read_on", reading)
+    follower, entries = SessionTranscript(TOOL_EFFECTS), many(100)
+    found = follower.of(History(entries))
+    assert (len(found), found.n_unread) == (200, 200)
+    assert found.meter.total == Transcript.of(list(found)).meter.total
+    async with asyncio.timeout(10):
+        await is_read.wait()
+    assert found.n_unread == 0
+    assert rules(found) == rules(SessionTranscript(TOOL_EFFECTS).of(History(entries)))
+
+
+@pytest.mark.parametrize("n_read", [0, 60, 200])
+@pytest.mark.parametrize("n_left", [0, 50, 101, 199])
+def test_a_path_that_ends_earlier_reads_nothing_twice(n_read: int, n_left: int) -> None:
+    follower, entries = SessionTranscript(TOOL_EFFECTS), many(100)
+    follower.of(History(entries)).read_on(n_read)
+    shorter = follower.of(History(entries[:n_left]))
+    assert shorter.n_unread >= n_left - n_read
+    assert list(shorter) == list(entries_to_messages(entries[:n_left]))
+    assert rules(shorter) == rules(SessionTranscript(TOOL_EFFECTS).of(History(entries[:n_left])))
+    longer = follower.of(History([*entries[:n_left], NEXT]))
+    assert rules(longer) == rules(SessionTranscript(TOOL_EFFECTS).of(History([*entries[:n_left], NEXT])))
+    assert longer.meter.total == Transcript.of(list(longer)).meter.total
+
+
+@pytest.mark.parametrize("n_read", [0, 3, 120, 201])
+def test_what_a_compaction_folded_before_it_was_read_is_read_later(n_read: int) -> None:
+    entries = [*many(100), NEXT]
+    stored = {entry.node_id: entry for entry in entries}
+    summary = Entry(user("# Plan"), "summary", origin=tuple(stored)[:150], node_id="s")
+    path = History([summary, *entries[150:]], stored)
+    follower = SessionTranscript(TOOL_EFFECTS)
+    follower.of(History(entries)).read_on(n_read)
+    after, anew = follower.of(path), SessionTranscript(TOOL_EFFECTS).of(path)
+    assert after.n_unread == 201 - n_read
+    assert rules(after) == rules(anew)
+    assert [after.position(at) for at in range(len(after))] == [anew.position(at) for at in range(len(anew))]
+    assert rules(follower.of(path.extended([PROMPT])))[0] == "Never push to main."

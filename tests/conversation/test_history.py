@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,3 +91,22 @@ def test_an_advanced_index_equals_one_that_is_folded_anew(moves: list[tuple[str,
             history = History(history[:at], archive) if move == "move" else history.extended([new, new])
         archive[new.node_id] = new
         assert index.of(history) == counting_index(reaches_folded=True)[0].of(history)
+
+
+@pytest.mark.parametrize("n_shared", [0, 255, 256, 700, 1_000])
+def test_an_index_of_values_folds_only_what_two_paths_do_not_share(n_shared: int) -> None:
+    steps: list[Entry] = []
+
+    def step(n_chars: int, entry: Entry, in_view: bool) -> int:
+        steps.append(entry)
+        return n_chars + len(entry.node_id)
+
+    index = Index(lambda: 0, step, is_value=True)
+    path, other = ([entry(f"{each}{n}") for n in range(1_000)] for each in "xyz"[:2])
+    whole = index.of(History(path))
+    moved = [*path[:n_shared], *other[n_shared:]]
+    for expected, entries in ((whole, moved), (whole, path)):
+        steps.clear()
+        assert index.of(History(entries)) == expected
+        assert len(steps) == 1_000 - (n_shared if entries is moved else 1_000) // 256 * 256
+    assert index.of(History(moved[:300])) == Index(lambda: 0, step).of(History(moved[:300]))

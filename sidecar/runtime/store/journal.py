@@ -93,7 +93,8 @@ class SessionJournal:
         """
         graph = await self._graph()
         turns = graph.path_to(self.head) if self.head is not None else ()
-        healed = heal(turns)
+        # Held calls follow each other without giving way; else a long path is healed in a thread.
+        healed = heal(turns) if self._held is not None else await asyncio.to_thread(heal, turns)
         if healed != turns:
             self._is_healed = True
             self._hold(self._branch(graph, self._as_entries(healed)))
