@@ -166,7 +166,8 @@ class ContextMeter:
             total.cache_read + last.cache_read,
             total.cache_write + last.cache_write,
         )
-        if card is not None and (cost := card.cost.price(usage)) is not None:
+        cost = usage.cost if card is None else card.cost.price(usage)
+        if cost is not None:
             self.cost = round((self.cost or 0.0) + cost, 6)
         return last
 

@@ -87,7 +87,7 @@ async def ask_model(models: ModelRegistry, name: str) -> Diagnostic:
     shown = text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
     usage = reply.usage
     n_input = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
-    dollars = card.cost.price(usage) if card is not None else None
+    dollars = card.cost.price(usage) if card is not None else usage.cost
     price = f"{dollars:.6f} USD" if dollars is not None else "no known price"
     times = f"first sign after {first_s or took_s:.1f} s, end after {took_s:.1f} s"
     tokens = f"{n_input} tokens in, {usage.output_tokens} out"

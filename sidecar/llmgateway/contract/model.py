@@ -47,6 +47,9 @@ class Usage:
     reasoning_tokens: int | None = field(default=None, repr=False, compare=False)
     """The part of ``output_tokens`` that was reasoning, of a single call; for its price alone."""
 
+    cost: float | None = field(default=None, repr=False, compare=False)
+    """The price in US dollars that the provider reported for a single call, None for none."""
+
 
 @dataclass(frozen=True, slots=True)
 class PriceTier:
@@ -79,11 +82,15 @@ class CostSheet:
     def price(self, usage: Usage) -> float | None:
         """Return the price of one call in US dollars, None when the sheet has no prices.
 
+        The provider's own price of the call, where *usage* has one, is returned instead.
+
         >>> long = PriceTier(200_000, 6.0, 22.5, 0.6)
         >>> sheet = CostSheet(3.0, 15.0, 0.3, tiers=(long,))
         >>> sheet.price(Usage(100_000, 1_000)), sheet.price(Usage(100_000, 1_000, 200_000))
         (0.315, 0.7425)
         """
+        if usage.cost is not None:
+            return usage.cost
         if not (self.input_per_mtok or self.output_per_mtok or self.per_request):
             return None
         read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0

@@ -33,6 +33,7 @@ class ChatDialect:
         answers_tools: it refuses a user's message directly behind the result of a tool.
         usage_at: where a chunk has the usage, if not in ``usage``.
         cached_at: the member of the usage with the tokens from the cache, if not in its details.
+        cost_at: the member of the usage with the price of the call in US dollars, None for no such member.
         counts_apart: the count of the answer leaves out the tokens of reasoning.
         stops: its own reasons for the end of an answer.
         breaks: the reasons that mean a failure of the service; the call is made again.
@@ -51,6 +52,7 @@ class ChatDialect:
     answers_tools: bool = False
     usage_at: tuple[str | int, ...] = ()
     cached_at: str | None = None
+    cost_at: str | None = None
     counts_apart: bool = False
     stops: Mapping[str, StopReason] = field(default_factory=dict)
     breaks: frozenset[str] = frozenset()

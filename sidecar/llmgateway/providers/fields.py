@@ -7,6 +7,7 @@ Anthropic's are stored bare; all others begin with a mark.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -86,6 +87,7 @@ def usage_of(
     cache_read: object = None,
     cache_write: object = None,
     reasoning: object = None,
+    cost: float | None = None,
 ) -> Usage:
     """Return the usage of one call; every figure is read by :func:`token_count`.
 
@@ -95,6 +97,7 @@ def usage_of(
         cache_read: the input tokens that came from the cache.
         cache_write: the input tokens that were written to the cache.
         reasoning: the output tokens that were reasoning.
+        cost: the price in US dollars, None where the provider reported none.
 
     >>> usage_of(100, 20, cache_read=64)
     Usage(input_tokens=36, output_tokens=20, cache_read_tokens=64, cache_write_tokens=None)
@@ -102,7 +105,26 @@ def usage_of(
     read, write = token_count(cache_read), token_count(cache_write)
     uncached = max(0, token_count(prompt) - read - write)
     thought = token_count(reasoning) or None
-    return Usage(uncached, token_count(output), read or None, write or None, reasoning_tokens=thought)
+    return Usage(
+        uncached, token_count(output), read or None, write or None, reasoning_tokens=thought, cost=cost
+    )
+
+
+def reported_cost(usage: Mapping[str, Any], member: str) -> float | None:
+    """Return the price in US dollars that *member* of *usage* reports, None where it is not a price.
+
+    With a key of the user's own the provider behind the service bills its part apart.
+
+    >>> own_key = {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.5}}
+    >>> reported_cost({"cost": 0.25, **own_key}, "cost")
+    0.75
+    """
+    parts: list[Any] = [usage.get(member)]
+    if usage.get("is_byok") is True:
+        parts.append((usage.get("cost_details") or {}).get("upstream_inference_cost") or 0)
+    if any(type(part) not in (int, float) or not isfinite(part) or part < 0 for part in parts):
+        return None
+    return float(sum(parts))
 
 
 def token_count(value: object) -> int:

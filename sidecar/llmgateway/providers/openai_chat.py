@@ -33,6 +33,7 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
     json_text,
+    reported_cost,
     token_count,
     usage_of,
 )
@@ -216,6 +217,7 @@ class _Reader:
             cache_read=details.get("cached_tokens") or own,
             cache_write=details.get("cache_write_tokens"),
             reasoning=reasoning,
+            cost=reported_cost(usage, self._dialect.cost_at) if self._dialect.cost_at else None,
         )
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[Emission]:

@@ -84,6 +84,13 @@ QUIRKS: Final[tuple[Quirk, ...]] = (
         "https://openrouter.ai/docs/api/reference/streaming",
     ),
     Quirk(
+        "openrouter reports the price of a call",
+        _OPENROUTER,
+        _ANY,
+        {"cost_at": "cost"},
+        "https://openrouter.ai/docs/use-cases/usage-accounting",
+    ),
+    Quirk(
         "deepseek switches thinking, and knows three efforts",
         _DEEPSEEK,
         _ANY,

@@ -156,6 +156,21 @@ def bridge_stays_where_it_is() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
 
 
+def tells_price() -> None:
+    def price_in(usage: Mapping[str, Any], name: str = "openrouter:x/y") -> float | None:
+        reader = OpenAIChat().reader(call_of(name))
+        reader.read({"usage": {"prompt_tokens": 100, "completion_tokens": 5, **usage}})
+        assert reader.assembly.usage is not None
+        return reader.assembly.usage.cost
+
+    own_key = {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.5}}
+    assert price_in({"cost": 0.25}) == 0.25
+    assert price_in({"cost": 0.25, **own_key}) == 0.75, "a key of the user's own is billed apart"
+    assert price_in({"cost": 0.25, **own_key, "is_byok": False}) == 0.25
+    assert [price_in({"cost": odd}) for odd in (None, "0.25", -1, float("nan"), True)] == [None] * 5
+    assert price_in({"cost": 0.25}, "groq:qwen/qwen3-32b") is None, "its unit is not documented"
+
+
 def ids_fit() -> None:
     request = OpenAIChat().request(call_of("openrouter:mistralai/devstral-2", CALLED))
     _, answer, result = request["messages"]
@@ -187,6 +202,7 @@ CASES: Mapping[str, Check] = {
         "openrouter:anthropic/claude-sonnet-5", cache_control={"type": "ephemeral"}
     ),
     "openrouter names a failure of the service behind it as the end": ends("openrouter:x/y", "error", None),
+    "openrouter reports the price of a call": tells_price,
     "deepseek switches thinking, and knows three efforts": levels(
         "deepseek:deepseek-v4-pro",
         off={"thinking": OFF},
