@@ -60,8 +60,8 @@ LEAST_SHARES = {
     "google-generate": 2.0,
 }
 HELLO = Conversation((UserTurn((TextBlock("hello"),)),))
-MOST_LATER_S = 0.05
-"""How much longer than the SDK alone the first request of a process may take."""
+MOST_FIRST_SHARE = 1.07
+"""The most CPU time of the first request, as a share of the SDK's own: 50 ms more on a machine of today."""
 
 FIRST = """
 import asyncio, os, sys, time
@@ -143,7 +143,10 @@ def test_an_adapter_reads_faster_than_its_sdk(
 def test_the_first_request_takes_no_longer_than_with_the_sdk_alone(
     benchmark: BenchmarkFixture, api: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the time of a process of its own, from the import of the SDK to the end of a short answer."""
+    """In the CPU time of a process of its own, from the import of the SDK to the end of a short answer.
+
+    Both are measured in turns, and a share is compared: a busy machine makes each as much slower.
+    """
 
     def ask(who: str, base: str) -> float:
         url = f"{base}/v1" if api.startswith("openai") else base
@@ -158,7 +161,7 @@ def test_the_first_request_takes_no_longer_than_with_the_sdk_alone(
         sdk_s, our_s = benchmark.pedantic(lambda: measure(base), rounds=1)  # type: ignore[no-untyped-call]  # the library's own
     with capsys.disabled():
         print(f"\n{api}: first request after {our_s * 1000:.0f} ms, with the SDK alone {sdk_s * 1000:.0f} ms")
-    assert our_s - sdk_s < MOST_LATER_S
+    assert our_s / sdk_s < MOST_FIRST_SHARE
 
 
 @pytest.mark.parametrize("api", [*APIS, "ollama-chat"])
