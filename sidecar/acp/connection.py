@@ -14,7 +14,7 @@ from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer, OpenBackend
-from sidecar.service.frontend import LAST_ANSWERS_S, FrontendConnection
+from sidecar.service.frontend import FrontendConnection
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
 from sidecar.transport.peer import Dialect, Limits
 from sidecar.transport.streams import ByteStream
@@ -56,7 +56,7 @@ class AcpConnection(FrontendConnection["AcpClient"]):
     async def wait_ended(self) -> ExitReason:
         """Return once the client has closed the connection; the protocol has no other way to end it."""
         await self._peer.wait_ended()
-        await self._peer.wait_answered(LAST_ANSWERS_S)
+        await self.wait_answered()
         return ExitReason("the client closed the connection", 0)
 
     def handle_request(self, method: str, params: Any, request_id: Id) -> Answer | Awaitable[Answer]:

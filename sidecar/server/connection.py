@@ -24,7 +24,7 @@ from sidecar.server.commands import resolve_command
 from sidecar.server.handshake import InitializeParams, answer_initialize, read_initialize
 from sidecar.server.profile import Handshake, profile_of, sidecar_options
 from sidecar.service.contract import Answer, OpenBackend
-from sidecar.service.frontend import LAST_ANSWERS_S, FrontendConnection
+from sidecar.service.frontend import FrontendConnection
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise
 from sidecar.transport.peer import Dialect, Limits
 from sidecar.transport.streams import ByteStream
@@ -86,7 +86,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         """Return once the client has ended the connection: code 0 after ``shutdown``, else 1."""
         await self._peer.wait_ended()
         if not self._has_exited:
-            await self._peer.wait_answered(LAST_ANSWERS_S)
+            await self.wait_answered()
         reason = "exit" if self._has_exited else "the client closed the connection"
         return ExitReason(reason, 0 if self._phase is _Phase.SHUT_DOWN else 1)
 

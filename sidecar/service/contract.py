@@ -139,6 +139,11 @@ class ConnectionPort(Protocol):
 class ServicePort(Protocol):
     """The service behind every front end."""
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn or a compaction is under way."""
+        ...
+
     def connect(self, sink: ClientSink) -> ConnectionPort:
         """Add one client."""
         ...

@@ -19,7 +19,10 @@ from sidecar.transport.peer import Dialect, Frontend, Limits, Peer
 from sidecar.transport.streams import ByteStream
 
 LAST_ANSWERS_S: Final = 0.25
-"""How long requests may still be answered after the end of input, as in ``printf ... | sidecar``."""
+"""How long a turn or a compaction may go on after the end of input."""
+
+_LONGEST_WAIT_S: Final = 10.0
+"""How long other requests may still be answered then, as in ``printf ... | sidecar`` on a busy machine."""
 
 
 class FrontendClient(Protocol):
@@ -55,6 +58,17 @@ class FrontendConnection(Frontend, ABC, Generic[ClientT]):
     def start(self) -> None:
         """Begin to read."""
         self._peer.start()
+
+    async def wait_answered(self) -> None:
+        """Return once the open requests are answered, or soon if a turn or a compaction is at work.
+
+        A client that is gone waits for no model; but opening a session takes as long as the machine needs.
+        """
+        for _ in range(round(_LONGEST_WAIT_S / LAST_ANSWERS_S)):
+            await self._peer.wait_answered(LAST_ANSWERS_S)
+            is_working = self._backend is not None and self._backend.service.is_working
+            if is_working or not self._peer.requests_open:
+                return
 
     def announce_end(self, reason: str, in_s: float) -> None:
         """Notify a client that is still there that the process will end, and accept nothing more from it."""

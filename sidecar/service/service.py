@@ -122,6 +122,11 @@ class Service:
         for connection in self.connections:
             connection.unfollow(sid)
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn or a compaction is under way in any session."""
+        return any(session.is_running for session in self.hub.sessions)
+
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children."""
         if self.relays is not None:

@@ -29,10 +29,11 @@ class FaceClient:
         self._n_requests = 0
         if face == "acp":
             agent = AcpOptions(fake_agent("acp1"), lambda _: backend)
-            AcpConnection(self.client.stream, agent).start()
+            self.connection: AcpConnection | LspConnection = AcpConnection(self.client.stream, agent)
         else:
             server = LspOptions(info=server_info(), open_backend=lambda _: backend)
-            LspConnection(self.client.stream, server).start()
+            self.connection = LspConnection(self.client.stream, server)
+        self.connection.start()
 
     async def request(self, method: str, params: Any) -> Any:
         """Return the result of a request; an error fails the test."""

@@ -39,6 +39,11 @@ class FakeService:
         self.n_closed = 0
         self._numbers = itertools.count(1)
 
+    @property
+    def is_working(self) -> bool:
+        """Whether a model is at work, which no open request waits for at the end of input."""
+        return True
+
     def connect(self, sink: ClientSink) -> FakeConnection:
         """Add one client."""
         self.connections.append(FakeConnection(self, sink))
