@@ -313,7 +313,7 @@ class Prompts:
             # It enters at the next safe step of the agent.
             if job.author is not None:
                 self._history.note_author(job.turn, job.author.client_id)
-            self._agent.steer(job.turn)
+            self._agent.steer(job.turn, job.content)
             self.steered.append(job)
             job, disposition = running, "steered"
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Final, get_args
@@ -10,12 +11,14 @@ from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.compacting import Compactor
 from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.contract import View
+from sidecar.conductor.engines.contract import CompactionRequest, View
 from sidecar.conductor.events import Notice, Retry
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.prompt_context import PromptContext
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.request import ContextGauge, RequestHead
 from sidecar.conductor.session_engines import SessionEngines
@@ -33,6 +36,7 @@ from sidecar.llmgateway.contract import (
     ThinkingLevel,
     Turn,
     Usage,
+    UserTurn,
     emissions_of,
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
@@ -42,6 +46,9 @@ from sidecar.window_budget.contract import CachedRequest
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 _CALLS_PER_NOTICE: Final = 50
+_MENTIONS_S: Final = 2.0
+"""How long a running turn waits for the content of the mentions in a message to it."""
+
 _HOW_TO_LIMIT: Final = "it goes on until the work is done; max_model_calls in config.toml sets a limit"
 _LEVELS: Final[dict[str, ThinkingLevel]] = {level: level for level in THINKING_LEVELS}
 _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
@@ -66,6 +73,7 @@ class SessionAgent:
         events: SessionEvents,
         notices: OneTimeNotices,
         rules: SessionRules,
+        context: PromptContext,
     ) -> None:
         self._info = info
         self._models = deps.models
@@ -84,6 +92,8 @@ class SessionAgent:
         self._events = events
         self._notices = notices
         self._rules = rules
+        self._context = context
+        self._mentioning: list[tuple[UserTurn, Content]] = []
         self._turn_engine = engines.own_name
         self._offer_patches()
         self._config = self._make_config()
@@ -122,11 +132,18 @@ class SessionAgent:
     async def answer(self) -> RunSnapshot:
         """Answer the newest prompt of the history, and return the end of the run."""
         self._n_calls = 0
+        self._mentioning.clear()
         return await self._agent.submit(())
 
-    def steer(self, turn: Turn) -> None:
-        """Give *turn* to the run that is under way; it enters at the next safe step."""
+    def steer(self, turn: UserTurn, content: Content) -> None:
+        """Give *turn* to the run that is under way; it enters at the next safe step.
+
+        The files and more that it mentions are read then, before the model is called; *content* is the prompt
+        as its client sent it.
+        """
         self._agent.steer((turn,))
+        if "@" in prompt_text(turn.blocks):
+            self._mentioning.append((turn, content))
 
     def take_back_queued(self) -> Sequence[Turn]:
         """Return the steered turns that have not entered the run, taken back from it."""
@@ -161,9 +178,30 @@ class SessionAgent:
 
     def _make_room(self) -> Coroutine[object, object, None] | None:
         engine, request = self._turn_engine, self._engines.automatic()
+        if self._mentioning:
+            return self._bring_mentions(engine, request)
         if not self._planner.gate(engine, request).over:
             return None
         return self._compactor.compact_between_calls(engine, request)
+
+    async def _bring_mentions(self, engine: str, request: CompactionRequest) -> None:
+        """Append the content that steered prompts mention once they have entered; then compact if over."""
+        in_history = {id(entry.turn) for entry in self._history.current}
+        entered = [each for each in self._mentioning if id(each[0]) in in_history]
+        for prompt in entered:
+            self._mentioning.remove(prompt)
+            try:
+                async with asyncio.timeout(_MENTIONS_S):
+                    entries = await self._context.read_mentions(*prompt)
+            except TimeoutError:
+                text = f"Reading it took more than {_MENTIONS_S:g} seconds, and the turn went on."
+                self._events.emit(
+                    Notice("warning", "A mention in a message to the running turn brought nothing", text)
+                )
+            else:
+                if entries:
+                    await self._history.append(*entries)
+        await self._compactor.compact_between_calls(engine, request)
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self._notices.on_request(conversation.turns, self._history.turns)

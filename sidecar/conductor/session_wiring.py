@@ -309,6 +309,7 @@ def wire_session(
         events=events,
         notices=notices,
         rules=user_rules,
+        context=prompt_context,
     )
     expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
     changes = Changes(

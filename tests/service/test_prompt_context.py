@@ -13,7 +13,7 @@ import pytest
 from faces import FACES, FaceClient
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
-from sidecar.llmgateway.scripted import Say
+from sidecar.llmgateway.scripted import Say, WaitFor
 
 pytestmark = pytest.mark.parametrize("face", FACES)
 
@@ -290,3 +290,69 @@ def test_readings_of_mentions(face: str) -> None:
     assert found[0][:2] == ["b.py:3-4,", "b.py:3-4"]
     assert found[0][-1] == "b.py"
     assert found[1:] == [["c"], ["d e"]]
+
+
+async def steer_into_turn(face: str, desk: Any, *messages: str) -> Talk:
+    """Steer *messages* into a turn, let it go on, and return the talk once it has ended."""
+    talk = await Talk(face, desk).open()
+    talk.write("a.py", "x = 1\n")
+    (talk.folder / "b.py").write_text("y = 2\n")
+    turn = asyncio.create_task(talk.client.prompt(talk.sid, "go"))
+    await talk.client.client.stream.wait_until(lambda: talk.session.prompts.running and desk.model.calls)
+    for message in messages:
+        blocks = [{"type": "text", "text": message}]
+        steered = await talk.client.call("sidecar/turn/steer", {"sid": talk.sid, "input": blocks})
+        assert steered["outcome"] == "injected"
+    desk.model.gate("go").set()
+    await turn
+    return talk
+
+
+async def test_the_mentions_of_a_steered_message_are_read_before_the_model_sees_it(
+    face: str, make_desk: Any
+) -> None:
+    desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")], [Say("three")], [Say("four")]])
+    talk = await steer_into_turn(face, desk, "look at @a.py", "no mention", "and @b.py")
+    kinds = [entry.kind for entry in talk.session.history.current if entry.kind != "assistant"]
+    assert kinds == ["user", "user", "note", "file", "user", "user", "note", "file"]
+    calls = [str(call.conversation.turns) for call in desk.model.calls]
+    assert [("x = 1" in call, "y = 2" in call) for call in calls] == [
+        (False, False),
+        (True, False),
+        (True, False),
+        (True, True),
+    ]
+    assert talk.session.files.get(talk.folder / "a.py") is not None
+
+
+async def test_a_turn_does_not_wait_long_for_the_mentions_of_a_steered_message(
+    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read_forever(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("sidecar.conductor.session_agent._MENTIONS_S", 0.01)
+    monkeypatch.setattr("sidecar.conductor.mentions.MentionReader.read", read_forever)
+    desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
+    talk = await steer_into_turn(face, desk, "look at @a.py")
+    assert [entry.kind for entry in talk.session.history.current] == ["user", "assistant"] * 2
+    assert "more than 0.01 seconds" in talk.notices()
+
+
+async def test_a_turn_that_is_stopped_while_a_mention_is_read_ends_at_once(
+    face: str, make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = asyncio.Event()
+
+    async def read_forever(*_: Any) -> None:
+        reading.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("sidecar.conductor.mentions.MentionReader.read", read_forever)
+    desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
+    steered = asyncio.create_task(steer_into_turn(face, desk, "look at @a.py"))
+    await reading.wait()
+    (session,) = desk.daemon.service.hub.sessions
+    assert session.prompts.interrupt(None, "keep").accepted
+    await steered
+    assert [entry.kind for entry in session.history.current] == ["user", "assistant", "user"]
