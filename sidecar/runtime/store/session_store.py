@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,10 @@ from sidecar.runtime.store.reading import StoredSession, read_session
 _SUFFIX: Final = ".jsonl"
 _FIRST_STEP: Final = 65_536
 _GROWTH: Final = 8
+_KEPT_S: Final = 10.0
+_SETTLED_NS: Final = 100_000_000
+"""How long the newest session that was read is kept, and how old its file must be for that."""
+
 _MAY_HOLD_META: Final = (b'{"type":"meta"', b'{"type":"batch"')
 
 
@@ -63,6 +68,8 @@ class SessionStore:
         self._recognise = recognise
         self._writers = SessionWriters(lambda session_id: append_to(self._path(session_id)), self.hold)
         self._summaries: dict[str, tuple[tuple[int, int], StoredSummary]] = {}
+        self._opened: tuple[tuple[str, int, int] | None, StoredSession] | None = None
+        self._forgetting: asyncio.TimerHandle | None = None
         self.on_lost: LostHandler | None = None
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
@@ -76,7 +83,7 @@ class SessionStore:
 
     async def load_session(self, session_id: str) -> SessionGraph:
         """Return the graph of *session_id*, empty when nothing is stored; see :meth:`open` for reports."""
-        return (await self.open(session_id)).graph
+        return (await asyncio.to_thread(self._read, session_id)).graph
 
     async def list_sessions(self) -> list[str]:
         """Return the ids of the stored sessions, sorted; none when there is no folder yet."""
@@ -88,12 +95,30 @@ class SessionStore:
     async def open(self, session_id: str) -> StoredSession:
         """Return the graph of *session_id*, its other records, and the report on the file.
 
-        Takes no lock and changes nothing.
+        Takes no lock and changes nothing. The newest one is kept for a few seconds, as long as its file stays
+        as it is, so that its pages are quick; it is for reading only.
 
         Raises:
             StoreUnavailable: the file is there and cannot be read.
         """
-        return await asyncio.to_thread(self._read, session_id)
+        known = self._opened
+
+        def read() -> tuple[tuple[str, int, int] | None, StoredSession]:
+            state = None
+            with suppress(OSError):
+                stat = self._path(session_id).stat()
+                # A file that was just written may change again without a new time.
+                if time.time_ns() - stat.st_mtime_ns > _SETTLED_NS:
+                    state = (session_id, stat.st_mtime_ns, stat.st_size)
+            if known is not None and known[0] == state and state is not None:
+                return known
+            return state, self._read(session_id)
+
+        opened = self._opened = await asyncio.to_thread(read)
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+        self._forgetting = asyncio.get_running_loop().call_later(_KEPT_S, setattr, self, "_opened", None)
+        return opened[1]
 
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not. Its holder should hold :meth:`lock` too."""

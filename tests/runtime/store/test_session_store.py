@@ -299,3 +299,30 @@ async def test_lines_that_a_full_disk_refused_wait_while_their_session_is_closed
     (tmp_path / "store").unlink()
     await store.append_node("s", SessionGraph("s", clock).append(say("later")))
     assert len((await store.load_session("s")).nodes) == 2
+
+
+async def test_a_session_that_is_read_again_is_the_same_while_its_file_is(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    path = file_of(tmp_path, *map(node_record, chain(say, clock, "ab")))
+    os.utime(path, (1_000, 1_000))
+    first = await store.open("s")
+    assert await store.open("s") is first
+    with path.open("ab") as file:
+        file.write(encode_line(head_record(None)))
+    os.utime(path, (1_000, 1_000))
+    longer = await store.open("s")
+    assert longer is not first
+    os.utime(path, (2_000, 2_000))
+    again = await store.open("s")
+    assert again is not longer
+    await store.delete("s")
+    assert (await store.open("s")).graph.leaf is None
+
+
+async def test_a_file_that_was_just_written_is_read_again(
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+) -> None:
+    path = file_of(tmp_path, *map(node_record, chain(say, clock, "ab")))
+    os.utime(path, (2**32, 2**32))  # never older than now
+    assert await store.open("s") is not await store.open("s")
