@@ -12,14 +12,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sidecar._internal.errors import SidecarError
+from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.errors import SessionNotFound
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.jsonrpc import Id, encode_notification
+from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.service.streaming import event_bodies
@@ -210,12 +212,26 @@ class GuestClient:
         """Return that there was room; parts of results are not sent through a link."""
         return True
 
+    def check(self, method: str, params: Any) -> None:
+        """Raise SidecarError for a request that no link may bring.
+
+        A link is about sessions that are open here, and permissions are given on this machine alone.
+        """
+        row = METHODS.get(method)
+        if row is None or row.scope == "daemon":
+            raise MethodNotFound(method)
+        if all(session.sid != params.get("sid") for session in self._connection.hub.sessions):
+            raise SessionNotFound(str(params.get("sid")))
+        if params.get("allow") or params.get("configId") == "permissions":
+            raise InvalidInput("what runs unasked is decided on the machine that has the session open")
+
     async def _answer(self, method: str, params: Any) -> Answer:
         try:
             if not self._speaks_ours:
                 hint = "install the same version of sidecar on both machines"
                 message = "the daemon that has the session open is of another version"
                 raise RequestRefused("busy", message, hint=hint)
+            self.check(method, params)
             outcome = self._connection.call(method, params)
             answer = await outcome if isinstance(outcome, Awaitable) else outcome
         except SidecarError as error:
