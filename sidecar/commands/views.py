@@ -181,10 +181,10 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     if files:
         lines.append(f"reads these files again, with their current content: {files}")
     after = plan.projected
-    return [
-        *lines,
-        f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}; undo restores it",
-    ]
+    lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}; undo restores it")
+    if after.high >= plan.gate.tokens:
+        lines.append("changes nothing where the digest is so long that nothing would be saved")
+    return lines
 
 
 def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:

@@ -379,6 +379,8 @@ def describe_plan(plan: Plan) -> str:
     ]
     if after.low < after.high:
         lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
+    if after.high >= plan.gate.tokens:
+        lines.append("With a long summary nothing would be saved, and then nothing changes.")
     if (loss := plan.loss) is not None:
         lines.append(f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go)}")
     lines += [

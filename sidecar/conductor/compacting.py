@@ -14,7 +14,7 @@ from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.checked_model import CheckedModel
-from sidecar.conductor.compaction_planner import CompactionPlanner, recall_tokens
+from sidecar.conductor.compaction_planner import CompactionPlanner, weigh_result
 from sidecar.conductor.compaction_records import (
     CompactionLog,
     Trigger,
@@ -27,14 +27,12 @@ from sidecar.conductor.compaction_records import (
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
-    WOULD_NOT_SHRINK,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     PreparedSummary,
     SummaryFailedError,
-    is_smaller,
 )
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
@@ -287,10 +285,7 @@ class Compactor:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
         if isinstance(outcome, CompactionResult):
-            beside = recall_tokens(given)
-            is_worth_it = not engine.commits_view or is_smaller(outcome.view, given.history, beside)
-            post_tokens = outcome.post_tokens + beside
-            outcome = replace(outcome, post_tokens=post_tokens) if is_worth_it else WOULD_NOT_SHRINK
+            outcome = weigh_result(engine, given, outcome)
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.branching import without_notes
-from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan
+from sidecar.conductor.compaction_records import CompactionLog, as_standing, describe_plan, with_size
 from sidecar.conductor.context import entry_tokens, overhead_of
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
@@ -22,12 +22,12 @@ from sidecar.conductor.engines.contract import (
     EngineDeps,
     EngineInput,
     FreshFile,
+    SessionEngine,
     SummaryFailedError,
     View,
 )
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.loss_values import Loss
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget.text import cut_middle
@@ -65,18 +65,27 @@ class CompactionPlanner:
         plan, engine = await self.plan(request), request.engine or ""
         if (refusal := self._refusal(engine)) is not None:
             return Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=refusal)
-        return plan if plan.noop is not None else replace(plan, loss=await self.foresee_loss(request))
+        if plan.noop is not None:
+            return plan
+        given, done = self.compaction_input(engine), await self.compact_locally(request)
+        if isinstance(done, CompactionResult):
+            plan = replace(plan, loss=(await self._deps.with_loss(given, done)).loss)
+        if self._deps.summarizer()[0] is not None:
+            return plan
+        if isinstance(done, NoOp):
+            return Plan(plan.plan_id, plan.expect_head, engine, plan.gate, noop=done)
+        return with_size(plan, done.post_tokens, done.post_tokens, done.post_tokens)
 
-    async def foresee_loss(self, request: CompactionRequest) -> Loss | None:
-        """Return the loss of a compaction without a model, None for an engine that needs one."""
-        engine = request.engine or ""
-        given = self.compaction_input(engine)
+    async def compact_locally(self, request: CompactionRequest) -> CompactionResult | NoOp:
+        """Return the result of a compaction without a model; a no-op for an engine that needs one."""
+        engine = self._deps.engine(request.engine or "")
+        given = self.compaction_input(engine.name)
         deps = EngineDeps(None, self._deps.fresh, CancelToken(), self._deps.deadline_s)
         try:
-            done = await self._deps.engine(engine).compact(given, request, deps)
-        except SummaryFailedError:
-            return None
-        return (await self._deps.with_loss(given, done)).loss if isinstance(done, CompactionResult) else None
+            done = await engine.compact(given, request, deps)
+        except SummaryFailedError as error:
+            return NoOp(str(error))
+        return weigh_result(engine, given, done) if isinstance(done, CompactionResult) else done
 
     async def plan(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in a session of the engine that *request* names.
@@ -98,15 +107,9 @@ class CompactionPlanner:
             found = host.plan(given, request, fresh)
         if isinstance(found, NoOp):
             return replace(plan, noop=found)
-        beside = recall_tokens(given)
-        found = replace(
-            found,
-            projected_tokens=found.projected_tokens + beside,
-            low_tokens=found.low_tokens + beside,
-            high_tokens=found.high_tokens + beside,
-        )
-        if host.commits_view and beside and found.low_tokens >= plan.gate.tokens:
-            return replace(plan, noop=WOULD_NOT_SHRINK)
+        found = weigh_plan(found, given, plan.gate)
+        if isinstance(found, NoOp):
+            return replace(plan, noop=found)
         files = tuple(
             replace(file, uri=fresh[file.uri].uri, stale=self._deps.is_stale(file.uri))
             for file in found.rehydrate
@@ -156,6 +159,7 @@ class CompactionPlanner:
         A record of an engine that keeps the conversation counts its entries, so there they stay.
         """
         given = self.engine_input(engine)
+        given = replace(given, added_tokens=recall_tokens(given))
         if not self._deps.engine(engine).commits_view:
             return given
         return replace(given, history=without_notes(given.history))
@@ -175,6 +179,39 @@ def recall_tokens(given: EngineInput) -> int:
     if not given.closing or RECALL.descriptor.name in given.tool_effects:
         return 0
     return overhead_of("", (RECALL.descriptor,)).total
+
+
+def weigh_plan(found: CompactionPlan, given: EngineInput, gate: Gate) -> CompactionPlan | NoOp:
+    """Return *found* with the tokens that a summary of *given* adds to each later request.
+
+    Where even the shortest summary would save nothing, that is no plan. Where only a long one would, the
+    compaction may end without a change, and then the request stays as large as *gate* says.
+    """
+    added = given.added_tokens if found.dropped else 0
+    low, high = found.low_tokens + added, found.high_tokens + added
+    if low >= found.pre_tokens:
+        return WOULD_NOT_SHRINK
+    if high >= found.pre_tokens:
+        high = max(found.pre_tokens, gate.tokens)
+    usual = min(high, found.projected_tokens + added)
+    return replace(found, projected_tokens=usual, low_tokens=low, high_tokens=high)
+
+
+def weigh_result(
+    engine: SessionEngine, given: EngineInput, done: CompactionResult
+) -> CompactionResult | NoOp:
+    """Return *done* with the tokens that its summary adds to each later request, or that it saves nothing.
+
+    The engine counts the tokens, as in its plan. A view that becomes the conversation is weighed as well.
+    """
+    added = given.added_tokens if done.dropped_count else 0
+    weight = done.post_tokens
+    if engine.commits_view:
+        after = replace(given, history=History(done.view.entries), context_tokens=0)
+        weight = max(weight, engine.gate(after, CompactionRequest(force=False)).tokens)
+    if weight + added >= done.pre_tokens:
+        return WOULD_NOT_SHRINK
+    return replace(done, post_tokens=done.post_tokens + added)
 
 
 def fit_prompt(history: History, gate: Gate) -> View:

@@ -32,18 +32,23 @@ Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
 def describe_plan(plan: Plan, found: CompactionPlan, history: History) -> Plan:
     """Return *plan* with all that the engine *found*; its files are named as clients know them."""
     dropped = tuple(history[index].node_id for index in found.dropped)
-    window = plan.gate.window
-    pct = round(100 * found.projected_tokens / window, 1) if window else 0.0
-    return replace(
+    described = replace(
         plan,
         cut=Cut(history.node_at(found.cut), found.cut),
         dropped=Dropped(len(dropped), found.dropped_tokens, dropped),
         kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
         microcompact=found.microcompact,
         rehydrate=found.rehydrate,
-        projected=Projected(found.projected_tokens, pct, found.low_tokens, found.high_tokens),
         prompt=found.prompt,
     )
+    return with_size(described, found.projected_tokens, found.low_tokens, found.high_tokens)
+
+
+def with_size(plan: Plan, tokens: int, low: int, high: int) -> Plan:
+    """Return *plan* with *tokens* as the size of the next request after it, and the bounds of that size."""
+    window = plan.gate.window
+    pct = round(100 * tokens / window, 1) if window else 0.0
+    return replace(plan, projected=Projected(tokens, pct, low, high))
 
 
 def begin(

@@ -142,6 +142,7 @@ class BudgetRequest:
         ahead: plan under the limit as well, as it will be once the limit is reached.
         prepared: a digest to go on from, None for none.
         cached: the conversation as the provider has it in its cache, None where it keeps none.
+        added_tokens: the tokens that a digest adds to each later request beside the messages.
     """
 
     force: bool = False
@@ -159,6 +160,7 @@ class BudgetRequest:
     ahead: bool = False
     prepared: PreparedDigest | None = None
     cached: CachedRequest | None = field(default=None, repr=False)
+    added_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,8 +155,10 @@ def project_tokens(plan: BudgetPlan, files_tokens: int) -> tuple[int, int]:
     if plan.cut == 0:
         return kept, kept
     local, room = kept + plan.digest_tokens, plan.meter.room
-    most = plan.tokens_before - 1
-    if room is not None:
+    most = plan.most_tokens_after
+    if local > most:  # a local digest may then be too long as well, and nothing is done
+        most = plan.tokens_before
+    elif room is not None:
         most = min(most, max(room, local))
     return kept + estimate_message_tokens(_digest_message(plan, "")), most
 
@@ -263,16 +265,16 @@ def apply_plan(
         evidence = evidence_tokens(plan, kept_tokens, text)
         text = add_missing_facts(text, known, evidence) + note
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
-        if after >= plan.tokens_before or (plan.meter.room is not None and after > plan.meter.room):
+        if after > plan.most_tokens_after or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
         max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
-        room = min(plan.tokens_before - 1, int((plan.meter.room or plan.tokens_before) * ROOM_SHARE))
+        room = min(plan.most_tokens_after, int((plan.meter.room or plan.tokens_before) * ROOM_SHARE))
         most_tokens = max(max_tokens, room - kept_tokens - tokens_of_chars(len(note)))
         text = write_local_digest(known, plan.dropped_count, max_tokens, most_tokens) + note
     message = _digest_message(plan, text)
     tokens_after = kept_tokens + estimate_message_tokens(message)
-    if tokens_after >= plan.tokens_before:
+    if tokens_after > plan.most_tokens_after:
         return keep_unchanged(messages, plan, "wouldNotShrink")
     return replace(
         apply_without_digest(plan),

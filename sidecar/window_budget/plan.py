@@ -71,6 +71,7 @@ class BudgetPlan:
         candidates: the files that could be restored, newest first.
         digest_tokens: the size the digest is planned with.
         files_tokens: the tokens that the restored files may take together.
+        added_tokens: the tokens that a digest adds to each later request beside the messages.
     """
 
     transcript: Transcript = field(repr=False)
@@ -82,11 +83,17 @@ class BudgetPlan:
     candidates: tuple[FileCandidate, ...] = ()
     digest_tokens: int = 0
     files_tokens: int = 0
+    added_tokens: int = 0
 
     @property
     def tokens_before(self) -> int:
         """The tokens of all messages as they are."""
         return self.meter.message_tokens
+
+    @property
+    def most_tokens_after(self) -> int:
+        """The most tokens of messages with a digest that still make each later request smaller."""
+        return self.tokens_before - 1 - self.added_tokens
 
     @property
     def prompt_index(self) -> int | None:
@@ -122,7 +129,7 @@ def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> Budg
         return BudgetPlan(transcript=Transcript(), meter=meter, noop=reason)
     transcript = Transcript.of(messages)
     cut = _choose_cut(transcript, request, meter.room)
-    plan = BudgetPlan(transcript=transcript, meter=meter, cut=cut)
+    plan = BudgetPlan(transcript=transcript, meter=meter, cut=cut, added_tokens=request.added_tokens)
     if _has_news(transcript, cut):
         return _plan_folding(plan, request)
     plan = replace(plan, cut=0)
@@ -168,7 +175,7 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     if is_too_large and not has_open_calls(plan.transcript):
         # Replies and calls alone outweigh the room: fold all of them, and keep the prompt.
         plan = _plan_tail(replace(plan, cut=len(plan.transcript)))
-    if plan.tail.tokens + MIN_DIGEST_TOKENS >= plan.tokens_before:
+    if plan.tail.tokens + MIN_DIGEST_TOKENS > plan.most_tokens_after:
         return BudgetPlan(transcript=plan.transcript, meter=plan.meter, noop="wouldNotShrink")
     blanked = frozenset(
         index
@@ -180,7 +187,11 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     taken = plan.tail.tokens + plan.digest_tokens
     left = plan.tokens_before - 1 - taken
     # A model may write a longer digest than planned: the files leave it as much again, or half of the rest.
-    limits = [opts.token_budget, max(left - plan.digest_tokens, left // 2)]
+    limits = [
+        opts.token_budget,
+        max(left - plan.digest_tokens, left // 2),
+        plan.most_tokens_after - taken,
+    ]
     if room is not None:
         limits += [int(room * FILES_SHARE), room - taken]
     return replace(plan, candidates=candidates, files_tokens=max(0, min(limits)))

@@ -22,7 +22,7 @@ from sidecar.conductor.session import Session
 from sidecar.conversation import FileRead
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
-from talks import AUTO, FORCED, TALKS, Follower, Talk, turns_of
+from talks import AUTO, FORCED, TALKS, TINY, Follower, Talk, turns_of
 
 VERBOSE, TERSE, FAILING = Say("All about the parser. " * 1500), Say("x"), Raise(RuntimeError("boom"))
 SCRIPTS: dict[str, Script] = {
@@ -30,7 +30,9 @@ SCRIPTS: dict[str, Script] = {
     "terse": [[TERSE]],
     "failing": [[FAILING]],
     "failing half way": [[TERSE], [FAILING]],
+    "usual": [[Say("The parser keeps a stack of open brackets. " * 8)]],
 }
+RECALL_TOKENS = 129
 
 
 class Disk:
@@ -50,10 +52,12 @@ class Disk:
         return FreshFile(path, text, FileRead(path=path, uri=path, hash=str(size), source="disk"))
 
 
-async def compact_at_every_limit(name: str, talk: Talk, script: Script, disk: Disk) -> None:
+async def compact_at_every_limit(
+    name: str, talk: Talk, script: Script, disk: Disk, recall_tokens: int = 0
+) -> None:
     """Compact where the gate says so, and twice by hand; the follower compares each with its plan."""
     model = ScriptedModel(script, when_exhausted="repeat")
-    follower = Follower(ENGINES[name](), card(talk.window), model, disk.look)
+    follower = Follower(ENGINES[name](), card(talk.window), model, disk.look, recall_tokens=recall_tokens)
     for turns in turns_of(talk):
         if follower.engine.gate(follower.engine_input, AUTO).over:
             await follower.compact(AUTO)
@@ -68,6 +72,17 @@ async def compact_at_every_limit(name: str, talk: Talk, script: Script, disk: Di
 @given(talk=TALKS, sizes=st.lists(st.integers(0, 20_000), min_size=1, max_size=5))
 def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Talk, sizes: list[int]) -> None:
     asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
+
+
+@pytest.mark.parametrize("model", SCRIPTS)
+@pytest.mark.parametrize("name", ENGINES)
+@settings(max_examples=10)
+@given(talk=TINY, sizes=st.lists(st.integers(0, 2_000), min_size=1, max_size=3))
+def test_a_preview_of_a_tiny_conversation_promises_no_savings_that_do_not_come(
+    name: str, model: str, talk: Talk, sizes: list[int]
+) -> None:
+    """The tool that comes with the first compaction may take more than a short conversation saves."""
+    asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes), RECALL_TOKENS))
 
 
 FILES = {"README.md": 400, "a.py": 60, "b.py": 40}

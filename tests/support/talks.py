@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from histories import committed, entry_of
 from sidecar._internal.cancel import CancelToken
+from sidecar.conductor.compaction_planner import weigh_plan, weigh_result
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.contract import (
     CompactionPlan,
@@ -61,6 +62,22 @@ TALKS = st.builds(
 )
 
 
+TINY = st.builds(
+    Talk,
+    exchanges=st.lists(
+        st.tuples(
+            st.integers(1, 300),
+            st.lists(st.lists(st.integers(1, 600), min_size=1, max_size=2), max_size=2),
+            st.integers(1, 300),
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    window=st.sampled_from([4_000, 32_000]),
+    answers=st.just([True]),
+)
+
+
 def turns_of(talk: Talk) -> list[list[Turn]]:
     """Return the turns of each exchange; each text has its number at both ends."""
     exchanges: list[list[Turn]] = []
@@ -99,6 +116,7 @@ class Follower:
     history: History = field(default_factory=History)
     standing: StandingSummary | None = None
     done: list[CompactionResult] = field(default_factory=list)
+    recall_tokens: int = 0
 
     @property
     def engine_input(self) -> EngineInput:
@@ -109,6 +127,7 @@ class Follower:
             overhead_tokens=OVERHEAD,
             context_tokens=0,
             standing=self.standing,
+            added_tokens=0 if self.done else self.recall_tokens,
         )
 
     @property
@@ -121,10 +140,12 @@ class Follower:
     async def plan(self, ask: CompactionRequest) -> CompactionPlan | NoOp:
         """Plan as a preview does: with the files that would come back as they are now."""
         plan = self.engine.plan(self.engine_input, ask)
-        if isinstance(plan, NoOp) or not plan.rehydrate:
+        if isinstance(plan, CompactionPlan):
+            fresh = await self.fresh([file.uri for file in plan.rehydrate])
+            plan = self.engine.plan(self.engine_input, ask, fresh)
+        if isinstance(plan, NoOp):
             return plan
-        fresh = await self.fresh([file.uri for file in plan.rehydrate])
-        return self.engine.plan(self.engine_input, ask, fresh)
+        return weigh_plan(plan, self.engine_input, self.engine.gate(self.engine_input, ask))
 
     async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
         plan = await self.plan(ask)
@@ -135,6 +156,11 @@ class Follower:
         except SummaryFailedError:
             assert self.sent() == before
             return None
+        if isinstance(outcome, CompactionResult):
+            outcome = weigh_result(self.engine, self.engine_input, outcome)
+        gate = self.engine.gate(self.engine_input, ask)
+        if isinstance(outcome, NoOp):
+            assert outcome == plan or (isinstance(plan, CompactionPlan) and plan.high_tokens >= gate.tokens)
         if isinstance(plan, NoOp):
             assert outcome == plan
         if isinstance(outcome, CompactionResult):
@@ -153,6 +179,7 @@ class Follower:
         """
         assert outcome.post_tokens < outcome.pre_tokens
         assert isinstance(plan, CompactionPlan)
+        assert plan.pre_tokens == outcome.pre_tokens
         assert plan.low_tokens <= plan.projected_tokens <= plan.high_tokens
         assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
         assert outcome.dropped_count > 0 or self.engine.name == "windowBudget"

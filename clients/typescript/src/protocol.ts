@@ -870,7 +870,7 @@ export interface PlanItem {
   priority: string;
 }
 
-/** The size of the next request after the compaction, in tokens. The length of the summary is not known before a model has written it. So `tokens` is an estimate, and the true size is from `low` to `high`. `pct` is the share of `tokens` in the window, in percent. */
+/** The size of the next request after the compaction, in tokens. `tokens` is an estimate, `pct` its share of the window in percent. The length of the summary decides, from `low` to `high`. Where `high` is that of the gate, a long summary would save nothing, and nothing changes. */
 export interface Projected {
   tokens: number;
   pct: number;

@@ -121,16 +121,20 @@ class AgentcoreEngine(CommittingEngine):
         whole = sum(cost_in_prompt(messages[index]) for index, _ in plan.shrink)
         shrunk = sum(cost_in_prompt(shrink_message(messages[index], most)) for index, most in plan.shrink)
         kept = self._synced.tokens - plan.dropped_tokens - whole + shrunk
-        beside = kept + given.overhead_tokens
+        beside, pre_tokens = kept + given.overhead_tokens, self._synced.tokens + given.overhead_tokens
+        high = beside + plan.summary_tokens
+        if pre_tokens - high < _least_gain(request, self._synced.tokens):
+            high = max(high, pre_tokens)  # with a summary of that length nothing is done
         return CompactionPlan(
             cut=cut,
             dropped=tuple(index for index in range(cut) if index not in pinned),
             pinned=pinned,
+            pre_tokens=pre_tokens,
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=kept,
             projected_tokens=beside + min(plan.summary_tokens, plan.dropped_tokens // 2),
             low_tokens=beside,
-            high_tokens=beside + plan.summary_tokens,
+            high_tokens=high,
             microcompact=Microcompact(len(plan.shrink), whole - shrunk),
         )
 
@@ -162,8 +166,8 @@ class AgentcoreEngine(CommittingEngine):
         self._breaker = compactor.breaker
         if not infos:
             return WOULD_NOT_SHRINK
-        least = 1 if request.force else infos[-1].tokens_before // _LEAST_GAIN
-        if infos[-1].tokens_before - infos[-1].tokens_after < max(1, least):
+        gained = infos[-1].tokens_before - infos[-1].tokens_after
+        if gained < _least_gain(request, infos[-1].tokens_before):
             return WOULD_NOT_SHRINK
         result = to_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, infos[-1])
         return replace(result, microcompacted=len(plan.shrink))
@@ -198,6 +202,11 @@ class AgentcoreEngine(CommittingEngine):
     def _turn_at(self, message_index: int) -> int:
         """Return the turn that begins at *message_index*; a tail never begins inside a turn."""
         return bisect_left(self._synced.starts, message_index)
+
+
+def _least_gain(request: CompactionRequest, tokens_before: int) -> int:
+    """Return the least tokens that a compaction must save."""
+    return 1 if request.force else max(1, tokens_before // _LEAST_GAIN)
 
 
 def with_unread(

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkabl
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import (
     Gate,
     Microcompact,
@@ -124,6 +123,7 @@ class EngineInput:
         rules: the rules of the user that hold, oldest first; None where nobody keeps them.
         prepared: a summary that was prepared for this conversation, None for none.
         cached: the conversation as the provider of the summarising model has it in its cache, None for none.
+        added_tokens: the tokens that a summary adds to each later request beside the entries.
     """
 
     history: History
@@ -139,6 +139,7 @@ class EngineInput:
     prepared: PreparedSummary | None = None
     cached: CachedRequest | None = field(default=None, repr=False)
     rules: tuple[str, ...] | None = None
+    added_tokens: int = 0
 
     @property
     def window(self) -> int:
@@ -174,6 +175,7 @@ class CompactionPlan:
         cut: the index of the first entry kept.
         dropped: the indices of the entries that the summary will stand for, oldest first.
         pinned: the indices before *cut* that stay all the same.
+        pre_tokens: the size of a request before it, in the engine's own tokens.
         dropped_tokens: the tokens that go.
         kept_tokens: the tokens of the entries that stay, as they are kept.
         projected_tokens: the size of a request after it with a summary of the usual length.
@@ -188,6 +190,7 @@ class CompactionPlan:
     cut: int
     dropped: tuple[int, ...]
     pinned: tuple[int, ...] = ()
+    pre_tokens: int
     dropped_tokens: int
     kept_tokens: int
     projected_tokens: int
@@ -371,11 +374,6 @@ def committed_view(
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
     return View(entries, cut, pinned)
-
-
-def is_smaller(view: View, history: History, beside: int = 0) -> bool:
-    """Whether *view* and *beside* more tokens take fewer than all of *history*, by the session's meter."""
-    return sum(map(entry_tokens, view.entries)) + beside < sum(map(entry_tokens, history))
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:

@@ -80,6 +80,7 @@ class RuntimeEngine(CommittingEngine):
             cut=found.cut,
             dropped=tuple(index for index in range(found.cut) if index not in pinned),
             pinned=pinned,
+            pre_tokens=found.tokens_before + given.overhead_tokens,
             dropped_tokens=dropped_tokens,
             kept_tokens=found.kept_tokens,
             projected_tokens=min(high, low + found.gist_tokens // 2) + given.overhead_tokens,
@@ -170,10 +171,13 @@ def _find_pinned(history: History, found: LiveCut) -> tuple[int, ...]:
 
 
 def _bounds(history: History, found: LiveCut) -> tuple[int, int]:
-    """Return the least and the most tokens of *history* after *found*, a pinned prompt as its own turn."""
+    """Return the least and the most tokens of *history* after *found*, a pinned prompt as its own turn.
+
+    The most are those before it where a long summary may save nothing.
+    """
     low, high = project_tokens(history.turns, found)
     beside = TURN_OVERHEAD_TOKENS * bool(found.kept_prompt)
-    return low + beside, min(high + beside, found.tokens_before - 1)
+    return low + beside, min(high + beside, found.tokens_before)
 
 
 def _policy(request: CompactionRequest) -> CompactionPolicy:

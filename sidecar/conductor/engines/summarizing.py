@@ -92,13 +92,16 @@ class SummarizingEngine:
         # With longer notes the rest may be truncated, where it is not beside short ones.
         truncating = replace(scene.limits, tier1_ratio=0.0)
         low = min(least.shown_tokens, _after(scene, folded, "", truncating).sent_tokens())
-        high = scene.shown_tokens - 1
+        # Where notes of full length would save nothing, the compaction may do nothing.
+        longest = "x" * chars_within(scene.limits.summary_max_tokens)
+        high = scene.shown_tokens - is_smaller(scene, reading, longest)
         return CompactionPlan(
             cut=scene.turn_behind(folded),
             dropped=tuple(
                 index for event in folded for index in range(event.index, event.index + len(turns_of(event)))
             ),
             pinned=tuple(_find_pinned_prompt(scene, folded).values()),
+            pre_tokens=scene.shown_tokens + given.overhead_tokens,
             dropped_tokens=dropped_tokens,
             kept_tokens=least.shown_tokens - SUMMARY_OVERHEAD_TOKENS,
             projected_tokens=min(high, least.shown_tokens + notes) + given.overhead_tokens,

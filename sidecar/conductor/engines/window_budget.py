@@ -144,6 +144,7 @@ class WindowBudgetEngine(CommittingEngine):
             cut=cut,
             dropped=tuple(index for index in range(cut) if index not in pinned),
             pinned=pinned,
+            pre_tokens=plan.tokens_before + overhead,
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
             projected_tokens=min(high, plan.tail.tokens + files_tokens + plan.digest_tokens) + overhead,
@@ -168,11 +169,8 @@ class WindowBudgetEngine(CommittingEngine):
             )
             return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
 
-        budget_request, made, messages = (
-            _budget_request(given, request),
-            given.prepared,
-            self._messages(given),
-        )
+        budget_request = _budget_request(given, request)
+        made, messages = given.prepared, self._messages(given)
         await read_all(messages)
         if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
@@ -253,6 +251,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         closing=given.closing,
         cached=given.cached,
         rules=given.rules,
+        added_tokens=given.added_tokens,
     )
 
 

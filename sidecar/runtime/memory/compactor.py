@@ -216,14 +216,15 @@ def plan_live_cut(
 def project_tokens(messages: Sequence[Turn], plan: LiveCut) -> tuple[int, int]:
     """Return the least and the most tokens that *messages* may take once *plan* is carried out.
 
-    The gist is unknown but for its limits, and a result that is no smaller is not taken.
+    The gist is unknown but for its limits. A result that is no smaller is not taken, so the most are those
+    before it where the longest gist would save nothing.
     """
     tail, quotes = messages[plan.cut :], _quotes(messages, plan)
     low, high = (
         live_tokens((summary_turn("x" * n_chars + quotes, plan.kept_prompt), *tail))
         for n_chars in (0, plan.gist_tokens * CHARS_PER_TOKEN)
     )
-    return low, min(high, plan.tokens_before - 1)
+    return low, min(high, plan.tokens_before)
 
 
 async def compact_live(
