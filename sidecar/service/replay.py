@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
@@ -36,6 +36,9 @@ from sidecar.runtime.store import turn_to_record
 
 Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
 """Returns the activity that clients are shown for a tool call."""
+
+_FOR_THE_MODEL: Final = ("file", "branch", "note")
+"""The kinds of entries under the user's role that no user wrote."""
 
 
 def node_view(node: SessionNode) -> NodeView:
@@ -120,8 +123,8 @@ def timeline(
 
 
 def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
-    """Return the entries from the *n_prompts*-th last user turn on."""
-    prompts = [index for index, turn in enumerate(history.turns) if isinstance(turn, UserTurn)]
+    """Return the entries from the *n_prompts*-th last prompt, or command of the user, on."""
+    prompts = [index for index, entry in enumerate(history) if entry.kind in ("user", "shell")]
     if n_prompts < 1 or not prompts:
         return ()
     return history[prompts[max(0, len(prompts) - n_prompts)] :]
@@ -135,15 +138,15 @@ def replay_timeline(
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif graph.entries[part.id].kind not in ("file", "branch", "note"):
+        elif graph.entries[part.id].kind not in _FOR_THE_MODEL:
             for payload in _payloads(part.turn, part.id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 
 
 def replay_events(sid: str, entries: Sequence[Entry], describe: Describe) -> Iterator[Event]:
-    """Yield the events of *entries*."""
+    """Yield the events of *entries*, but for summaries and others that only the model needs."""
     calls: dict[str, ToolActivity] = {}
-    for entry in (each for each in entries if each.kind != "note"):
+    for entry in (each for each in entries if each.kind not in (*_FOR_THE_MODEL, "summary")):
         for payload in _payloads(entry.turn, entry.node_id, calls, describe):
             yield Event(sid, 0, 0, payload)
 

@@ -101,6 +101,7 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     chat.type("\r")
     chat.wait_for("Removed")
     chat.wait_for("» make it 43\n")
+    assert chat.text.count("» /rewind") == 1
     assert all(len(line) <= columns for line in chat.lines)
     chat.type("\x03\x03\x03")
     assert chat.end() == 130

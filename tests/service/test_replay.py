@@ -13,7 +13,7 @@ from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Message, ToolFinished, ToolLocation, ToolStarted, UserMessage
-from sidecar.conversation import Entry
+from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -25,7 +25,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
 from sidecar.runtime.store import SessionGraph
-from sidecar.service.replay import nodes_of_view, replay_events, replay_timeline, timeline
+from sidecar.service.replay import last_turns, nodes_of_view, replay_events, replay_timeline, timeline
 
 PARENTS = {
     "a": None,
@@ -116,6 +116,22 @@ def test_the_events_of_a_timeline() -> None:
         ToolFinished("c1", "ls", "List .", "search", "a.py", False, PLACE),
         FIRST,
     ]
+
+
+def test_the_last_turns_begin_with_prompts_and_show_no_text_for_the_model() -> None:
+    """Restored files and summaries stand under the user's role, and looked like prompts after a resume."""
+    kinds: list[EntryKind] = ["summary", "file", "user", "assistant", "file", "note", "user", "assistant"]
+    history = History(
+        Entry((AssistantTurn if kind == "assistant" else UserTurn)((TextBlock(kind),)), kind, node_id=str(at))
+        for at, kind in enumerate(kinds)
+    )
+    shown = [
+        [event.data for event in replay_events("s", last_turns(history, n_prompts), describe)]
+        for n_prompts in (1, 2, 3)
+    ]
+    prompt, answer = (({"type": "text", "text": kind},) for kind in ("user", "assistant"))
+    older, newest = ([UserMessage(at, prompt), Message(then, answer)] for at, then in ("23", "67"))
+    assert shown == [newest, [*older, *newest], [*older, *newest]]
 
 
 def test_a_result_without_its_call_has_no_name() -> None:

@@ -234,6 +234,9 @@ ACTIONS: Final[dict[str, Callable[[Actions, str], Awaitable[None]]]] = {
 }
 """By name; each takes what was typed after it."""
 
+SUBMITTING: Final = ("/rewind",)
+"""Those that send a prompt of their own, which the session then shows as every prompt."""
+
 
 def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
     """Return the answer of *kind*, such as ``allow_once``, to *request*."""

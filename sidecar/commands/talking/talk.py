@@ -15,7 +15,7 @@ from typing import Any, Final
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.guests import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
+from sidecar.commands.talking.actions import ACTIONS, SUBMITTING, Actions, choose_option
 from sidecar.commands.talking.app import Above, ChatApp
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.status import read_branch
@@ -207,7 +207,8 @@ class Talk:
         if name[1:] in _PICKED and not rest:
             await self.pick_option(name[1:])
         elif name in ACTIONS:
-            self.display.show_prompt(text)
+            if name not in SUBMITTING:
+                self.display.show_prompt(text)
             before = self.actions.session
             await ACTIONS[name](self.actions, rest.strip())
             if self.actions.session is not before:
