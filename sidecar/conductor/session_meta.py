@@ -35,6 +35,8 @@ class SessionMeta:
         self.info = info
         stored = (from_record(PlanEntry, entry) for entry in info.plan)
         self.todo = tuple(entry for entry in stored if entry is not None)
+        # The session's own model, by the model that a command has for the running turn alone.
+        self.own_models: dict[str, str] = {}
         self._log = log
         self._history = history
         self._meter = meter
@@ -82,5 +84,6 @@ class SessionMeta:
             cost=self._meter.cost,
             plan=tuple(map(asdict, self.todo)),
         )
-        await self._history.append_records(to_record("meta", self.info))
+        model = self.own_models.get(self.info.model, self.info.model)
+        await self._history.append_records(to_record("meta", replace(self.info, model=model)))
         self._on_store()

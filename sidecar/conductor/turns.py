@@ -231,9 +231,11 @@ class TurnRunner:
             self._options.choose("model", model)
         except ModelNotFound as error:
             self._events.emit(Notice("warning", f"{model} is not used for this command", error.message))
+        self._meta.own_models = {model: own}  # stored meanwhile, for a daemon that dies
         try:
             return await self._answer_prompt(job)
         finally:
+            self._meta.own_models = {}
             if self._meta.info.model == model:  # else the user has chosen another one meanwhile
                 self._options.choose("model", own)
 
