@@ -42,6 +42,7 @@ from sidecar.llmgateway.config import (
     CONFIG_FILE,
     SETTINGS_LIMIT_BYTES,
     ModelSettings,
+    TrustedFolders,
     how_to_trust,
     read_folder_settings,
 )
@@ -116,7 +117,7 @@ class ExtensionFinder:
         self._reserved = reserved
         self._variables = variables
         self._trusted = TrustedContents(home)
-        self._folders = settings.trusted_folders()
+        self._folders = TrustedFolders(home)
 
     def trust(self, command: CustomCommand) -> None:
         """Remember that the user allowed *command*, until its content changes."""
@@ -134,6 +135,10 @@ class ExtensionFinder:
             servers=servers,
             problems=tuple(problems),
         )
+
+    def trusted_folders(self) -> frozenset[Path]:
+        """Return the folders that the user trusts now, resolved."""
+        return ModelSettings(trusted=self._folders.list()).trusted_folders()
 
     def list_projects(self, roots: Sequence[Path]) -> Iterator[tuple[Path, tuple[Path, ...]]]:
         """Yield the folders that may have extensions, the nearest first, each with the trees of its project.
@@ -156,7 +161,7 @@ class ExtensionFinder:
     ) -> Iterator[CustomCommand]:
         places = [_Place(self._home / "commands", "user", None)]
         places += [_Place(folder / COMMANDS_FOLDER, "folder", inside) for folder, inside in projects]
-        allowed = self._trusted.read()
+        allowed, folders = self._trusted.read(), self.trusted_folders()
         known: set[str] = set()
         for place in places:
             for file_name in place.names():
@@ -182,7 +187,7 @@ class ExtensionFinder:
                     path=path,
                     digest=found.hash,
                     source=place.source,
-                    is_trusted=place.source == "user" or owner in self._folders or found.hash in allowed,
+                    is_trusted=place.source == "user" or owner in folders or found.hash in allowed,
                 )
 
     def find_skills(
@@ -217,11 +222,11 @@ class ExtensionFinder:
         own = self._settings
         servers = self._fill_in("user", own.servers, self._home / CONFIG_FILE, problems)
         # The problems of this file are shown with those of its models.
-        theirs = read_folder_settings(folder, own.trusted)
+        theirs = read_folder_settings(folder, self._folders.list())
         servers = self._fill_in("folder", theirs.servers, folder, problems) | servers
         path = folder / MCP_FILE
         if os.path.lexists(path):
-            if folder in self._folders:
+            if folder in self.trusted_folders():
                 listed = read_mcp_file(path, folder, problems)
                 servers = self._fill_in("folder", listed, path, problems) | servers
             else:

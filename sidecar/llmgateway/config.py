@@ -240,6 +240,29 @@ def read_settings(home: Path) -> ModelSettings:
     return replace(found, unreadable=next(iter(found.problems), None))
 
 
+class TrustedFolders:
+    """The folders that the user trusts, as ``config.toml`` of *home* lists them now. Works on the disk."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._listed: tuple[str, ...] = ()
+        self._version: tuple[int, ...] | None = None
+
+    def list(self) -> tuple[str, ...]:
+        """Return the folders; a changed file is read again, and one with a mistake changes nothing."""
+        try:
+            found = (self._home / CONFIG_FILE).stat()
+            version: tuple[int, ...] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            version = ()
+        if version != self._version:
+            settings = read_settings(self._home)
+            if settings.unreadable is None:
+                self._listed = settings.trusted
+            self._version = version
+        return self._listed
+
+
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
     """Return the settings in ``.sidecar.toml`` of *folder*; a setting that it may not make is a problem."""
     path = folder / FOLDER_FILE

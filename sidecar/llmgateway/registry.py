@@ -20,6 +20,7 @@ from sidecar.llmgateway.channel import Invoke, channel_of, contain_cancellation,
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     ModelSettings,
+    TrustedFolders,
     from_environment,
     read_folder_settings,
     read_settings,
@@ -60,7 +61,8 @@ class ModelSetup:
     """The keys, connections and settings that the registries of all folders share.
 
     The settings of a folder override *base*, and *upper* overrides them. Servers published *windows* and
-    *capabilities*; *confirmed* holds the routes that were asked again after a call.
+    *capabilities*; *confirmed* holds the routes that were asked again after a call. *trusted* lists the
+    folders with files that may change providers; without it the list of *base* holds.
     """
 
     credentials: Credentials
@@ -70,6 +72,7 @@ class ModelSetup:
     windows: dict[Route, int] = field(default_factory=dict)
     capabilities: dict[Route, frozenset[str]] = field(default_factory=dict)
     confirmed: set[Route] = field(default_factory=set)
+    trusted: TrustedFolders | None = None
 
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
@@ -80,6 +83,7 @@ class ModelSetup:
             served=ProviderModels(credentials, idle_timeout_s=base.model_idle_timeout_s),
             base=base,
             upper=from_environment(),
+            trusted=TrustedFolders(home),
         )
 
     @classmethod
@@ -303,7 +307,13 @@ class ModelRegistry:
 
     async def at(self, folder: Path) -> ModelRegistry:
         """Return the registry for sessions in *folder*, with its settings and a new survey of the machine."""
-        found = await asyncio.to_thread(read_folder_settings, folder, self._setup.base.trusted)
+        setup = self._setup
+
+        def read_folder() -> ModelSettings:
+            listed = setup.base.trusted if setup.trusted is None else setup.trusted.list()
+            return read_folder_settings(folder, listed)
+
+        found = await asyncio.to_thread(read_folder)
         registry = self
         if found != ModelSettings():
             registry = ModelRegistry(

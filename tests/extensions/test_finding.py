@@ -235,3 +235,21 @@ def test_a_wrong_hook_is_a_mistake_of_the_settings(machine: Machine, hook: str) 
     machine.write(machine.home / "config.toml", f"[[hooks]]\n{hook}\n")
     assert "is not used" in str(read_settings(machine.home).unreadable)
     assert ModelSettings().hooks == ()
+
+
+def test_a_folder_is_trusted_as_soon_as_the_user_lists_it(machine: Machine) -> None:
+    machine.write(machine.project / ".sidecar" / "commands" / "review.md", "Look.")
+    machine.write(machine.project / ".sidecar.toml", '[[hooks]]\non = "stop"\ncommand = "true"\n')
+    finder = machine.finder()
+
+    def found() -> tuple[list[bool], int]:
+        extensions = finder.find((machine.project,))
+        return [command.is_trusted for command in extensions.commands], len(extensions.hooks)
+
+    assert found() == ([False], 0)
+    machine.trust_project()
+    assert found() == ([True], 1)
+    machine.write(machine.home / "config.toml", "trusted = [")
+    assert found() == ([True], 1), "a file with a mistake changes nothing"
+    machine.write(machine.home / "config.toml", "")
+    assert found() == ([False], 0)

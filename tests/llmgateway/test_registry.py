@@ -162,6 +162,17 @@ async def test_the_knobs_of_the_settings_are_turned_where_a_call_leaves_them(
     await models.aclose()
 
 
+async def test_a_folder_that_is_listed_later_is_trusted_then(tmp_path: Path) -> None:
+    home, folder = tmp_path / "home", tmp_path / "folder"
+    home.mkdir()
+    folder.mkdir()
+    (folder / ".sidecar.toml").write_text('[providers.x]\nbase_url = "http://x"')
+    models = registry(home, "")
+    assert "not trusted" in (await models.at(folder)).problems[0]
+    (home / "config.toml").write_text(f"trusted = ['{folder}']")
+    assert (await models.at(folder)).problems == ()
+
+
 async def test_a_folder_has_its_own_view(tmp_path: Path) -> None:
     home, folder, other = tmp_path / "home", tmp_path / "folder", tmp_path / "other"
     for each in (home, folder, other):
