@@ -1,5 +1,30 @@
 """The editors themselves: where they are, the project they open, and screens that are kept to be looked at.
 
+One day is lived in each face, with these steps:
+
+=============================  =======  ===============  ======  =====  ====
+step                           VS Code  panel            Neovim  Emacs  chat
+=============================  =======  ===============  ======  =====  ====
+prompt, stream                 yes      yes              yes     yes    yes
+diff, allow                    yes      yes              yes     yes    yes
+refuse                         yes      yes              yes     yes    yes
+edit of an unsaved buffer      yes      no buffers       yes     yes    [1]_
+steer                          yes      yes              yes     yes    yes
+queue, and take it back        yes      yes              no      no     [2]_
+compact with preview           yes      yes              yes     yes    yes
+restored with unsaved text     yes      no buffers       yes     yes    yes
+compare before and after       yes      yes              yes     yes    no
+undo                           yes      yes              yes     yes    yes
+back, with the files           yes      yes              yes     yes    yes
+kill -9 of the daemon, and on  yes      yes              yes     yes    yes
+import                         yes      yes              yes     yes    yes
+resume                         yes      yes              yes     yes    [2]_
+dark, high contrast            yes      yes              no      no     no
+=============================  =======  ===============  ======  =====  ====
+
+.. [1] An editor beside it has the unsaved text; the file that is edited is another one.
+.. [2] In ``tests/e2e/test_chat.py``.
+
 An editor is named by a variable (``SIDECAR_NVIM``, ``SIDECAR_EMACS``), else it is the one that ``make
 editors`` installed, else the one in the path. A test of an editor that is
 absent or too old is skipped, and says why.

@@ -44,10 +44,17 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await page.waitForSelector(".row.tool.done .changes");
   await picture(page, "5-changed");
 
-  // A question that is refused.
+  // A question that is refused. While it waits, one prompt is queued and taken away, and one goes into the running turn.
   await prompt(page, "make a file");
   await page.waitForSelector(".permission >> text=touch made-by-the-model");
+  await prompt(page, "and then a walk");
+  await page.waitForSelector(".queued >> text=and then a walk");
+  await page.fill("textarea.input-text", "be quick");
+  await page.press("textarea.input-text", "Control+Enter");
+  await page.click(".queued [aria-label='Remove it']");
+  await until(async () => (await page.locator(".queued >> text=and then a walk").count()) === 0, "the queue without it");
   await page.click(".permission .button.danger");
+  await page.waitForSelector(".row.user >> text=be quick");
   await page.waitForSelector(".row.answer >> text=I was quick.");
 
   // A compaction: preview, card, facts, comparison, undo.
@@ -114,6 +121,9 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await page.waitForSelector(".banner >> text=lost");
   await page.waitForSelector(".banner >> text=goes on");
   await page.waitForSelector(".row.user >> text=make it 43");
+  await page.selectOption(".choice.model", "offline-1"); // the scripted one was an option of the daemon that died
+  await prompt(page, "what is in a.py now?");
+  await page.waitForSelector(".row.answer >> text=a.py:1");
   await picture(page, "15-again");
 
   // Sessions: fork, rename, search, import.

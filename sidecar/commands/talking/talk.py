@@ -98,7 +98,10 @@ class Talk:
             await self._go_to(session, shows_past=self._n_daemons == 1)
             self._ready.set()
         except (SidecarClientError, SessionLookupError) as error:
-            self.app.fail(error)
+            if isinstance(error, ConnectionLost) and self._n_daemons > 1:
+                await self.reopen(error)  # it was found while it died
+            else:
+                self.app.fail(error)
 
     async def open_or_join(self) -> Session:
         """Return the session to talk to; one that another daemon has open is joined there."""
@@ -223,6 +226,7 @@ class Talk:
                 prompt = await asyncio.to_thread(read_prompt, text, self.actions.folder)
             if steer and self.display.turn_id is not None:
                 await self.actions.client.turn_steer(self.actions.session.sid, tuple(prompt))
+                self.screen.note("· goes into the running turn")
             else:
                 await self.actions.session.prompt(prompt)
 

@@ -121,7 +121,10 @@ export class RowPainter {
 
   /** @param {ToolRow} row */
   #tool(row) {
-    const changes = row.diffs.map((diff) => ({ ...diff, lines: compareLines(diff.oldText ?? "", diff.newText) }));
+    const changes = row.diffs.map((diff) => {
+      const lines = compareLines(diff.oldText ?? "", diff.newText);
+      return { ...diff, lines: diff.isPart ? lines.map(({ kind, text }) => ({ kind, text })) : lines };
+    });
     const counts = changes.map(({ lines }) => countChanges(lines));
     const [added, removed] = [counts.reduce((sum, each) => sum + each.added, 0), counts.reduce((sum, each) => sum + each.removed, 0)];
     const state = !row.done ? "running" : row.isError ? "failed" : "done";

@@ -5,7 +5,7 @@
  *
  * @typedef {import("../../../clients/typescript/src/protocol").EventData} EventData
  * @typedef {import("../../../clients/typescript/src/protocol").Compaction} Compaction
- * @typedef {import("../../../clients/typescript/src/protocol").DiffContent} DiffContent
+ * @typedef {import("../../../clients/typescript/src/protocol").DiffContent & { isPart?: boolean }} Change a part of a file has no line numbers
  * @typedef {import("../../../clients/typescript/src/protocol").QueueItem} QueueItem
  * @typedef {import("../../../clients/typescript/src/protocol").PlanItem} PlanItem
  * @typedef {import("../../../clients/typescript/src/protocol").ConfigOption} ConfigOption
@@ -21,7 +21,7 @@
  * @typedef {Common & { type: "answer", text: string, done: boolean }} AnswerRow
  * @typedef {Common & { type: "thinking", text: string, done: boolean }} ThinkingRow
  * @typedef {Common & { type: "tool", callId: string, name: string, title: string, kind: string, input: any, output: string,
- *   done: boolean, isError: boolean, diffs: DiffContent[], locations: { path: string, line?: number }[] }} ToolRow
+ *   done: boolean, isError: boolean, diffs: Change[], locations: { path: string, line?: number }[] }} ToolRow
  * @typedef {Common & { type: "compaction", compaction: Compaction, summary: string }} CompactionRow
  * @typedef {Common & { type: "restored", files: RestoredFile[], missing: string[] }} RestoredRow
  * @typedef {Common & { type: "notice", severity: string, title: string, text: string }} NoticeRow
@@ -309,7 +309,7 @@ export function eventsOf(sid, nodes) {
   });
 }
 
-/** The change that a call of the past asked for; its result has it no more. @param {ToolRow} tool @returns {DiffContent[]} */
+/** The change that a call of the past asked for; its result has it no more. @param {ToolRow} tool @returns {Change[]} */
 function changeOf({ input, kind, locations }) {
   if (kind !== "edit" || typeof input !== "object" || input === null) return [];
   const path = locations[0]?.path ?? String(input.path ?? "");
@@ -317,7 +317,7 @@ function changeOf({ input, kind, locations }) {
   const asked = Array.isArray(input.edits) ? input.edits : [input];
   const edits = asked.map((edit) => [edit?.oldText ?? edit?.old_text, edit?.newText ?? edit?.new_text]);
   if (edits.every(([before, after]) => typeof before === "string" && typeof after === "string")) {
-    return edits.map(([oldText, newText]) => ({ path, oldText, newText }));
+    return edits.map(([oldText, newText]) => ({ path, oldText, newText, isPart: true }));
   }
   return typeof input.content === "string" ? [{ path, oldText: null, newText: input.content }] : [];
 }

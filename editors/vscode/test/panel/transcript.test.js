@@ -45,7 +45,7 @@ test("the past that is replayed has the changes that its calls asked for", () =>
   for (const [kind, data] of /** @type {[string, object][]} */ ([["toolStarted", { ...tool, input: { path: "a.py", oldText: "a", newText: "b" } }], ["toolFinished", { ...tool, content: "edited", isError: false, diffs: [] }]])) {
     transcript.take(/** @type {any} */ ({ sid: "s", seq: 0, at: 0, kind, data }));
   }
-  expect(transcript.rows[0]).toMatchObject({ type: "tool", done: true, diffs: [{ path: "/p/a.py", oldText: "a", newText: "b" }] });
+  expect(transcript.rows[0]).toMatchObject({ type: "tool", done: true, diffs: [{ path: "/p/a.py", oldText: "a", newText: "b", isPart: true }] });
 });
 
 test("a compaction is one card from its beginning to its end", () => {

@@ -1,0 +1,134 @@
+"""``sidecar chat`` beside an editor that has the file open: the day of the editors, in three widths."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from provider_fakes.scenes import Called, Ended, Scene, Spent
+from sidecar_client.sync import SidecarClient
+from tests.editors.conftest import DAEMON, write_foreign_session
+from threaded_provider import provider_env, provider_in_thread, says
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal"),
+]
+
+if os.name != "nt":
+    from terminals import Screened
+
+
+def calls(name: str, **given: object) -> Scene:
+    return (Called(f"c-{name}", name, (json.dumps(given),)), Spent(900, 20), Ended("tool_calls"))
+
+
+SCENES = (
+    calls("read", path="a.py"),
+    says("It has **42** on its first line.\n\n" + "".join(f"- reason {at}\n" for at in range(40))),
+    calls("read", path="b.py"),
+    calls("edit", path="b.py", edits=[{"old_text": "answer = 42", "new_text": "answer = 43"}]),
+    says("It is 43 now."),
+    calls("bash", command="touch made-by-the-model"),
+    says("I was quick."),
+    says("# Goal\nThe answer is to be 43."),
+    *(says("It goes on."),) * 3,
+)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A state directory with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="sc", dir="/tmp") as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_day_in_the_terminal(
+    home: Path, project: Path, keep: Callable[[str, str], None], columns: int
+) -> None:
+    write_foreign_session(home, project)
+    (project / "b.py").write_text("answer = 42\n")
+    unsaved = "mine = 'unsaved'\n" + (project / "a.py").read_text()
+    with provider_in_thread(SCENES) as provider:
+        own = {
+            **provider_env(provider),
+            "HOME": str(home),
+            "INDUSAGI_HOME": str(home),
+            "TERM": "xterm-256color",
+        }
+        with SidecarClient.spawn((*DAEMON, "serve", "--shared"), cwd=project, env=own) as editor:
+            editor.did_open(project / "a.py", unsaved)
+            chat = Screened(project, own, "chat", columns=columns)
+            talk_all_day(chat, editor, project, keep)
+
+
+def talk_all_day(
+    chat: Screened, editor: SidecarClient, project: Path, keep: Callable[[str, str], None]
+) -> None:
+    chat.wait_for("»")
+    chat.type("what is in a.py?\r")
+    chat.wait_for("• reason 39")
+    keep("1 answer", chat.shown)
+
+    chat.type("make it 43\r")
+    chat.wait_for("[y]es")
+    assert "+ answer = 43" in chat.text
+    keep("2 question", chat.shown)
+    chat.type("y")
+    chat.wait_for("It is 43 now.")
+    assert (project / "b.py").read_text() == "answer = 43\n"
+
+    chat.type("make a file\r")
+    chat.wait_for("touch made-by-the-model")
+    chat.wait_for("[n]o")
+    chat.type("be quick\x13")
+    chat.wait_for("goes into the running turn")
+    chat.type("n")
+    chat.wait_for("I was quick.")
+    chat.wait_for("» be quick")
+    assert not (project / "made-by-the-model").exists()
+
+    chat.type("/compact\r")
+    chat.wait_for(lambda: "compact now?  [y]es" in chat.shown)
+    keep("3 preview", chat.shown)
+    chat.type("y")
+    chat.wait_for("the older part is now a digest")
+    keep("4 compacted", chat.shown)
+    (sid,) = [each.sid for each in editor.session_list().sessions]
+    assert "mine = 'unsaved'" in (editor.session_export(sid).text or "")
+    chat.type("/undo\r")
+    chat.wait_for("tokens are restored")
+
+    chat.type("/rewind\r")
+    chat.wait_for("go back to before")
+    chat.type("\x1b[B\x1b[B\r")
+    chat.wait_for("/checkpoint restore ")
+    chat.wait_for(lambda: "» make it 43" in chat.shown.rpartition("Removed")[2])
+    keep("5 rewind", chat.shown)
+    offered = re.search(r"/checkpoint restore\s+([\w-]+)", chat.text)
+    assert offered is not None
+    chat.type(f"\x03/checkpoint restore {offered[1]}\r")
+    chat.wait_for(lambda: (project / "b.py").read_text() == "answer = 42\n")
+
+    os.kill(editor.status().pid, signal.SIGKILL)
+    chat.wait_for("another daemon goes on with the conversation")
+    chat.type("and now?\r")
+    chat.wait_for("It goes on.")
+    keep("6 after the kill", chat.shown)
+
+    chat.type("/import\r")
+    chat.wait_for("a question of before")
+    chat.type("\r")
+    chat.wait_for("an answer of before")
+    keep("7 import", chat.shown)
+    chat.type("\x04")
+    assert chat.end() == 0, chat.text
