@@ -34,7 +34,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class NotificationMethod:
     """One notification, of the daemon or of a client."""
 
     name: str

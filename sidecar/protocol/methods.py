@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from sidecar.conductor.contract import ContextUsage, PermissionAnswer, PermissionRequest, Plan
 from sidecar.conductor.events import Payload
 from sidecar.protocol import messages as m
-from sidecar.protocol.method import MOVES, STORES, Method, Notification
+from sidecar.protocol.method import MOVES, STORES, Method, NotificationMethod
 from sidecar.protocol.session_methods import SESSION_METHODS
 
 _DAEMON: Final = (
@@ -328,10 +328,10 @@ CLIENT_REQUESTS: Final[dict[str, Method]] = {
 }
 """The requests of the daemon to a client that has declared the capability."""
 
-CLIENT_NOTIFICATIONS: Final[dict[str, Notification]] = {
+CLIENT_NOTIFICATIONS: Final[dict[str, NotificationMethod]] = {
     row.name: row
     for row in (
-        Notification(
+        NotificationMethod(
             "sidecar/editor/context",
             m.EditorContextParams,
             "Report the state of the editor: the active file, the selection, open files, diagnostics.",
@@ -340,25 +340,25 @@ CLIENT_NOTIFICATIONS: Final[dict[str, Notification]] = {
 }
 """The notifications of a client, by method."""
 
-NOTIFICATIONS: Final[dict[str, Notification]] = {
+NOTIFICATIONS: Final[dict[str, NotificationMethod]] = {
     row.name: row
     for row in (
-        Notification("sidecar/event", m.EventNotification, "Report one event of a session."),
-        Notification("sidecar/gap", m.GapNotification, "Report events that this client will not get."),
-        Notification(
+        NotificationMethod("sidecar/event", m.EventNotification, "Report one event of a session."),
+        NotificationMethod("sidecar/gap", m.GapNotification, "Report events that this client will not get."),
+        NotificationMethod(
             "sidecar/sessions/changed",
             m.SessionsChangedNotification,
             "Report that the list of sessions has changed.",
         ),
-        Notification(
+        NotificationMethod(
             "sidecar/permission/resolved",
             m.PermissionResolvedNotification,
             "Report that a question to the user is over.",
         ),
-        Notification(
+        NotificationMethod(
             "sidecar/fs/changed", m.FsChangedNotification, "Report watched files that may have changed."
         ),
-        Notification("sidecar/closing", m.ClosingNotification, "Announce the end of the daemon."),
+        NotificationMethod("sidecar/closing", m.ClosingNotification, "Announce the end of the daemon."),
     )
 }
 """The notifications of the daemon, by method."""

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
-from sidecar.protocol.method import Method, Notification
+from sidecar.protocol.method import Method, NotificationMethod
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema_model import (
     AnyOf,
@@ -131,7 +131,7 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
     }
 
 
-def _notifications(rows: Iterable[Notification]) -> dict[str, Any]:
+def _notifications(rows: Iterable[NotificationMethod]) -> dict[str, Any]:
     return {
         row.name: {"doc": row.doc, "params": _ref(row.params.__name__), "since": row.since} for row in rows
     }
