@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PANELS: Final = sorted((Path(__file__).parent / "panels").glob("*.json"))
 CHANGE: Final = {"path": "a.py", "old_text": "answer = 42", "new_text": "answer = 43"}

@@ -22,7 +22,7 @@ from provider_fakes import FakeProvider
 from provider_fakes.scenes import Called, Ended, Scene, Spent
 from threaded_provider import provider_env, provider_in_thread, says
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SCRIPTS = Path(__file__).parents[2] / "clients/scripts"
 SIDECAR = shlex.join((sys.executable, "-P", "-m", "sidecar"))

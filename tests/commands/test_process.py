@@ -23,7 +23,11 @@ from sidecar.cli import main
 if sys.platform != "win32":
     import pty
 
-pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal"),
+]
 
 SIDECAR = (sys.executable, "-m", "sidecar")
 _TIMEOUT_S = 60.0

@@ -16,7 +16,11 @@ from provider_fakes import FakeProvider
 from provider_fakes.scenes import Called, Ended, Scene, Spent, Thought
 from threaded_provider import provider_env, provider_in_thread, says
 
-pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name == "nt", reason="drives a POSIX terminal"),
+]
 
 if os.name != "nt":
     from pictures import chat_picture, compaction_picture, project_to_show

@@ -13,7 +13,7 @@ import pytest
 from scripted_sessions import DONE, call
 from sidecar_client import Session
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 async def outcomes(session: Session, checkpoint_id: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pytest
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow, reject
 
-pytestmark = [pytest.mark.e2e, pytest.mark.skipif(os.name == "nt", reason="POSIX shells")]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="POSIX shells")]
 
 DONE = [{"text": "done"}]
 SKILL = "---\nname: pdf\ndescription: Fill in forms.\n---\nUse scripts/fill.py.\n"

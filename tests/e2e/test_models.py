@@ -25,7 +25,7 @@ from provider_fakes import (
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 from sidecar_client import SidecarClient
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 KEY = "sk-proj-0123456789abcdefghij"
 READS: Scene = (

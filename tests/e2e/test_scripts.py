@@ -18,7 +18,7 @@ from provider_fakes import FakeProvider, Refused
 from provider_fakes.scenes import Called, Ended, Said, Scene, Spent
 from threaded_provider import provider_env, provider_in_thread, says
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 LOOK: Scene = (
     Said(("I look first.",)),
