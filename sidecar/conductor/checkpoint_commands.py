@@ -41,7 +41,7 @@ async def offer_restore(checkpoints: Checkpoints, changes: Collection[str]) -> s
     if not diffs:
         return ""
     command = f"/checkpoint restore {checkpoints.first_of(changes)}"
-    lines = (f"\n{command} takes these changes back:", describe_diffs(diffs))
+    lines = (f"\n\n{command} takes these changes back:", describe_diffs(diffs))
     return "\n".join((*lines, *describe_uncovered(checkpoints.uncovered)))
 
 
