@@ -119,7 +119,7 @@ class Relays:
         return self._links.get((connection.client_id, sid))
 
     async def link(self, connection: Connection, sid: str) -> SessionLink | None:
-        """SessionLink a client to the daemon that has *sid* open; None when none has. Raises SidecarError."""
+        """Link a client to the daemon that has *sid* open; None when none has. Raises SidecarError."""
         stream = await self._switchboard.open(sid, connection.name)
         if stream is None:
             return None

@@ -18,7 +18,7 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from sidecar.runtime.store.postgres.schema import migrate
+from sidecar.runtime.store.postgres.schema import NewerSchemaError, migrate
 
 T = TypeVar("T")
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # each failure is told by whom it meets
@@ -68,6 +68,8 @@ class Database:
         try:
             with self._ready().connection(timeout=_WAIT_S) as connection:
                 return work(connection)
+        except NewerSchemaError as error:
+            raise DatabaseError(str(error.strerror)) from error
         except psycopg.Error as error:
             raise DatabaseError(describe(error)) from error
 

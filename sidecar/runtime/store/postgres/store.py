@@ -253,21 +253,23 @@ class PostgresStore:
 
     def _append_to(self, session_id: str) -> Append:
         loop, held = asyncio.get_running_loop(), self._leases.find(session_id)
-        n_stored, n_tried = (-1 if held is None else held.n_records), 0
+        n_stored, tried = (-1 if held is None else held.n_records), set[int]()
 
         def append(data: bytes) -> None:
-            nonlocal n_stored, n_tried
+            nonlocal n_stored
             lease, rows = self._lease(session_id), rows_of(data)
             at = lease.n_records if n_stored < 0 else n_stored
             try:
-                self.database.transact(lambda connection: insert_rows(connection, lease, rows, at, n_tried))
+                self.database.transact(lambda connection: insert_rows(connection, lease, rows, at, tried))
             except TakenOverError as error:
                 loop.call_soon_threadsafe(self._leases.lose, lease, error.holder)
                 raise
             except DatabaseError:
-                n_stored, n_tried = at, len(rows)
+                n_stored = at
+                tried.add(len(rows))
                 raise
-            n_stored, n_tried = at + len(rows), 0
+            n_stored = at + len(rows)
+            tried.clear()
 
         return append
 
@@ -285,15 +287,17 @@ class PostgresStore:
 
 
 def insert_rows(
-    connection: Connection[TupleRow], lease: Lease, rows: Sequence[Row], at: int, n_tried: int
+    connection: Connection[TupleRow], lease: Lease, rows: Sequence[Row], at: int, tried: Set[int]
 ) -> None:
-    """Store *rows* behind the first *at* records; the first *n_tried* may be stored already.
+    """Store *rows* behind the first *at* records.
+
+    Earlier writes without an answer brought the first *tried* of them, each a number; one may be stored.
 
     Raises:
         TakenOverError: another daemon has written the session since.
     """
-    if n_tried and _count(connection, lease) == at + n_tried:
-        at, rows = at + n_tried, rows[n_tried:]
+    if tried and (n_done := _count(connection, lease) - at) in tried:
+        at, rows = at + n_done, rows[n_done:]
     if not rows:
         return
     values = {

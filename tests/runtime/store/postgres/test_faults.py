@@ -83,12 +83,16 @@ async def test_a_commit_whose_answer_is_lost_is_made_once(
             transact(self, work)
         raise DatabaseError("the database does not answer")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Database, "transact", cut)
-        with pytest.raises(StoreUnavailable):
-            await journal.append([prompt("b")])
-    await journal.append([prompt("c")])
-    assert await shown(store) == ["a", "b", "c"]
+    def refuse(self: Database, work: Callable[[object], object]) -> object:
+        raise DatabaseError("the database does not answer")
+
+    for fault, text in ((cut, "b"), (refuse, "c")):
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "transact", fault)
+            with pytest.raises(StoreUnavailable):
+                await journal.append([prompt(text)])
+    await journal.append([prompt("d")])
+    assert await shown(store) == ["a", "b", "c", "d"]
     assert (await store.open("s")).integrity.ok
 
 
@@ -156,3 +160,12 @@ def test_a_password_is_never_told() -> None:
         Database("postgresql://ann:hunter2@127.0.0.1:9/x").transact(lambda connection: None)
     assert "hunter2" not in str(told.value)
     assert isinstance(told.value.__cause__, psycopg.Error)
+
+
+async def test_tables_of_a_newer_version_are_told(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    await make_store().exists("s")
+    server.execute("INSERT INTO sidecar.migrations (version) VALUES (99)", database)
+    with pytest.raises(StoreUnavailable, match="install a newer one"):
+        await make_store().exists("s")
