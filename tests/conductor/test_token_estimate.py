@@ -47,6 +47,9 @@ def test_a_mixture_costs_what_its_parts_cost() -> None:
     [
         ("The account of marta_kowalski_4471 is closed since 2021.", 19),
         ("          graph = NodeGraph(owner=self.MAIN, base=out_dir, log=log, net=net)", 23),
+        ("My user ID is emilia_novak_7316. The reason for cancellation is a change of plans.", 23),
+        ("➜  p-x git:(dev) ✗\n➜  p-x git:(dev) ✗ ls\n➜  p-x git:(dev) ✗", 36),
+        ("│   ├── gix-pack v0.71.4\n│   │   ├── gix-hash v0.26.2 (*)\n│   └── gix-url v0.36.1 (*)", 49),
         ("Sure, my user ID is jonas_petrov_8130. What do you see there?", 20),
     ],
 )
