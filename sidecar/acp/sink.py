@@ -6,7 +6,7 @@ because the updates show it already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.shapes import Update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
@@ -74,12 +75,16 @@ class AcpSink:
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else, if the client knows it and wants it.
 
-        An event that comes this way belongs to a past that is replayed.
+        An event that comes this way is for this client alone.
         """
         if method == "sidecar/event":
             self._send_updates(params["sid"], self._past_mapper.updates(params))
         elif self._knows(method):
             self._outbox.put_state(encode_notification(f"_{method}", params))
+
+    def replay(self, events: Iterator[Event]) -> None:
+        """Send the updates of a past, each when there is room for it."""
+        self._outbox.put_past(events, partial(self._encode, self._past_mapper))
 
     def show_terminal(self, sid: str, call_id: str, terminal_id: str) -> None:
         """Show that a tool call of session *sid* runs in a terminal of the client."""

@@ -15,14 +15,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from lsprotocol.types import MessageType
 
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.events import Faulted, Message, Notice, Retry, describe_retry
+from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, describe_retry
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import encode_notification
@@ -293,6 +293,14 @@ class LspSink:
             is_wanted = method not in features.opt_out
         if is_wanted:
             self._outbox.put_state(encode_notification(method, params))
+
+    def replay(self, events: Iterator[Event]) -> None:
+        """Send the events of a past that the client wants, each when there is room for it."""
+        features = self._profile.features
+        if features is not None:
+            self._outbox.put_past(
+                events, lambda event: event_bodies(event) if features.wants_kind(event.kind) else ()
+            )
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user, by our own request or with the editor's buttons; ``cancelled`` without either."""

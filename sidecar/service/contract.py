@@ -5,13 +5,14 @@ A front end turns bytes into calls and events into bytes. It never decides the m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
     from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.events import Event
     from sidecar.conductor.log import EventLog
     from sidecar.service.service import Connection
     from sidecar.workspace.contract import PositionEncoding, WorkspacePort
@@ -82,6 +83,10 @@ class ClientSink(Protocol):
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification, in order with everything else."""
+        ...
+
+    def replay(self, events: Iterator[Event]) -> None:
+        """Send the past of a session, in order with everything else; each event is made when it is sent."""
         ...
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:

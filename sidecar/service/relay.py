@@ -9,12 +9,13 @@ wire, so both daemons must be of the same version.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.errors import SessionNotFound
+from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
@@ -199,6 +200,10 @@ class GuestClient:
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send one notification."""
         self._peer.outbox.put_state(encode_notification(method, params))
+
+    def replay(self, events: Iterator[Event]) -> None:
+        """Send the past of a session."""
+        self._peer.outbox.put_past(events, event_bodies)
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user at the other end."""

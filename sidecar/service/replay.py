@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -124,10 +125,9 @@ def timeline(
 
 def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
     """Return the entries from the *n_prompts*-th last prompt, or command of the user, on."""
-    prompts = [index for index, entry in enumerate(history) if entry.kind in ("user", "shell")]
-    if n_prompts < 1 or not prompts:
-        return ()
-    return history[prompts[max(0, len(prompts) - n_prompts)] :]
+    prompts = (at for at in reversed(range(len(history))) if history[at].kind in ("user", "shell"))
+    first = min(islice(prompts, n_prompts), default=None)
+    return () if first is None else history[first:]
 
 
 def replay_timeline(

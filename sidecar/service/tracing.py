@@ -13,7 +13,7 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -21,6 +21,7 @@ from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.state_folder import make_private_folder
 from sidecar._internal.surrogates import has_halves
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.service.contract import Answer, ClientSink
@@ -243,6 +244,17 @@ class TracedSink:
         self._tracer.record(self._client_id, "out", {"method": method}, params)
         self._sink.notify(method, params)
 
+    def replay(self, events: Iterator[Event]) -> None:
+        """Send the past of a session, and record each event when it is made."""
+
+        def record() -> Iterator[Event]:
+            for event in events:
+                if self._tracer.is_on:
+                    self._record_event(event)
+                yield event
+
+        self._sink.replay(record())
+
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user."""
         message = {"method": "sidecar/permission/request", "id": request.permission_id}
@@ -290,6 +302,10 @@ class TracedSink:
         self._logs.clear()
         self._record_events()
 
+    def _record_event(self, event: Event) -> None:
+        message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
+        self._tracer.record(self._client_id, "out", message, event_to_wire(event))
+
     def _record_answer(self, call: dict[str, Any], answer: Answer) -> None:
         self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.value)
 
@@ -306,8 +322,7 @@ class TracedSink:
 
         def record_newest(log: EventLog) -> None:
             for event in log.after(log.seq - 1, 1):
-                message = {"method": "sidecar/event", "kind": event.kind, "seq": event.seq}
-                self._tracer.record(self._client_id, "out", message, event_to_wire(event))
+                self._record_event(event)
 
         if self._tracer.is_on:
             self._recording = [log.follow(record_newest) for log in self._logs.values()]

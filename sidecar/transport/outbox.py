@@ -4,11 +4,12 @@ The problem: responses and the events of several sessions share one stream. An e
 message that was queued before it, nor fall behind one queued after it. A client that stops reading must
 not cost memory without bound.
 
-The queue therefore holds two things: ready messages, as bytes, and marks. A mark says "send the events of
-this log up to number n here". Events stay in their log and are pulled and encoded only when the stream has
-room, so a waiting event costs nothing. A new event moves the newest mark of its log forward, unless a
-message was queued behind that mark; then a new mark is queued. ``epoch`` counts the queued messages to tell
-the two cases apart. For example, with logs a and b and an answer::
+The queue therefore holds three things: ready messages, as bytes, marks, and pasts. A mark says "send the
+events of this log up to number n here"; a past is a series of events that is older than any log. Events stay
+in their log or series, and are pulled and encoded only when the stream has room, so a waiting event costs
+nothing. A new event moves the newest mark of its log forward, unless a message was queued behind that mark;
+then a new mark is queued. ``epoch`` counts the queued messages to tell the two cases apart. For example, with
+logs a and b and an answer::
 
     a:1  b:1  a:2  <answer>  a:3     leads to the queue     [a up to 2] [b up to 1] <answer> [a up to 3]
 
@@ -26,6 +27,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
@@ -148,6 +151,8 @@ HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
 _LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 _BATCH_BYTES: Final = 64 * 1024
 _PULL_EVENTS: Final = 64
+_EVENT_BYTES: Final = 256
+"""The size that an event of a past counts at least: a batch ends also where the client wants few of them."""
 
 
 @dataclass(slots=True)
@@ -157,6 +162,14 @@ class _Mark:
     feed: Feed
     up_to: int
     epoch: int
+
+
+@dataclass(slots=True)
+class _Past:
+    """A place in the queue for *events*, which are made and encoded when there is room to send them."""
+
+    events: Iterator[Event]
+    encode: Callable[[Event], Iterable[bytes]]
 
 
 @dataclass(slots=True)
@@ -188,7 +201,7 @@ class Outbox:
         self._frame = frame
         self._on_room = on_room
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[bytes | _Mark] = deque()
+        self._queue: deque[bytes | _Mark | _Past] = deque()
         self._queued_states: set[bytes] = set()
         self._queued_bytes = 0
         self._written_bytes = 0
@@ -225,6 +238,18 @@ class Outbox:
         if not (self.is_full and framed in self._queued_states):
             self._queued_states.add(framed)
             self._put_framed(framed)
+
+    def put_past(self, events: Iterator[Event], encode: Callable[[Event], Iterable[bytes]]) -> None:
+        """Queue a series of events that may be long; each is made and encoded when there is room to send it.
+
+        Args:
+            events: makes the events, the oldest first.
+            encode: returns the message bodies for one event.
+        """
+        if not self._is_closed:
+            self._queue.append(_Past(events, encode))
+            self._epoch += 1
+            self._schedule()
 
     def put_if_room(self, body: bytes) -> None:
         """Queue one message that may be dropped when the queue is full."""
@@ -332,24 +357,38 @@ class Outbox:
         size = 0
         while self._queue and size < _BATCH_BYTES:
             head = self._queue[0]
-            if not isinstance(head, _Mark):
+            if isinstance(head, bytes):
                 self._queue.popleft()
                 self._queued_states.discard(head)
                 self._queued_bytes -= len(head)
                 size += len(head)
                 yield head
                 continue
-            items = head.feed.take(head.up_to, _PULL_EVENTS)
-            if head.feed.cursor >= head.up_to:
-                self._queue.popleft()
-                followed = self._logs.get(head.feed.log.sid)
-                if followed is not None and followed.mark is head:
-                    followed.mark, followed.waiting_chars = None, 0
-            for item in items:
+            for encode in self._pull(head):
+                size += _EVENT_BYTES if isinstance(head, _Past) else 0
                 try:
-                    for framed in map(self._frame, head.feed.projection.encode(item)):
+                    for framed in map(self._frame, encode()):
                         size += len(framed)
                         yield framed
                 except Exception as error:
                     # One event that cannot be encoded must not stop all others.
                     log_fault("encoding an event", error)
+
+    def _pull(self, head: _Mark | _Past) -> list[Callable[[], Iterable[bytes]]]:
+        """Return functions that encode the next events at *head*; it leaves the queue with its last event."""
+        if isinstance(head, _Past):
+            events: list[Event] = []
+            try:
+                events += islice(head.events, _PULL_EVENTS)
+            except Exception as error:
+                log_fault("replaying the past", error)
+            if len(events) < _PULL_EVENTS:
+                self._queue.popleft()
+            return [partial(head.encode, event) for event in events]
+        items = head.feed.take(head.up_to, _PULL_EVENTS)
+        if head.feed.cursor >= head.up_to:
+            self._queue.popleft()
+            followed = self._logs.get(head.feed.log.sid)
+            if followed is not None and followed.mark is head:
+                followed.mark, followed.waiting_chars = None, 0
+        return [partial(head.feed.projection.encode, item) for item in items]

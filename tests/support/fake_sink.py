@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
+from sidecar.protocol.codec import event_to_wire
 
 __all__ = ["FakeProgress", "FakeSink"]
 
@@ -56,6 +57,11 @@ class FakeSink:
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """Take one notification."""
         self.notices.append((method, params))
+
+    def replay(self, events: Iterator[Event]) -> None:
+        """Take a past at once, as notifications."""
+        for event in events:
+            self.notify("sidecar/event", event_to_wire(event))
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Answer a question."""

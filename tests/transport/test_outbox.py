@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -329,3 +329,45 @@ async def play(script: list[str]) -> None:
             seen[sid] = seq
     assert next(expected, None) is None
     assert seen == {sid: log.seq for sid, log in logs.items()}
+
+
+async def test_a_past_is_made_only_as_far_as_there_is_room_and_nothing_overtakes_it() -> None:
+    box, log, made = Box(), log_named("a"), []
+
+    def past() -> Iterator[Event]:
+        for number in range(10_000):
+            made.append(number)
+            yield Event("a", 0, 0, Notice("info", f"{number}", ""))
+
+    def encode(event: Event) -> Iterable[bytes]:
+        assert isinstance(event.data, Notice)
+        return [] if int(event.data.title) % 10 else [event.data.title.encode()]
+
+    box.outbox.put(b'"before"')
+    box.outbox.put_past(past(), encode)
+    box.outbox.follow(log, 0, Projection(None, tell))
+    box.outbox.put(b'"after"')
+    box.stream.stall()
+    box.outbox.pump()
+    assert 0 < len(made) < 1_000
+    log.append(Notice("info", "new", ""))
+    box.stream.read_on()
+    await box.outbox.drain()
+    assert box.sent == ["before", *range(0, 10_000, 10), "after", ["a", 1]]
+    assert len(box.writes) > 10
+
+
+async def test_a_past_that_cannot_be_made_ends_and_holds_nothing_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    box = Box()
+
+    def past() -> Iterator[Event]:
+        yield Event("a", 0, 0, Notice("info", "one", ""))
+        raise ValueError("no more")
+
+    box.outbox.put_past(past(), tell)
+    box.outbox.put(b'"after"')
+    await box.outbox.drain()
+    assert box.sent == [["a", 0], "after"]
+    assert "replaying the past" in caplog.text

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
-from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
-from sidecar.protocol.codec import event_to_wire, to_wire
+from sidecar.protocol.codec import to_wire
+from sidecar.runtime.contract import SessionNode
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
 from sidecar.service.foreign_export import export_foreign
@@ -80,7 +81,8 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
-    seq = session.log.seq
+    # Taken together, before anything is awaited: the events after *seq* follow on this past.
+    seq, history, compactions = session.log.seq, session.history.current, session.compactions.all
     result = m.SessionLoadResult(
         snapshot=session.snapshot(),
         config_options=session.options.all(),
@@ -88,6 +90,9 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         integrity=integrity,
         seq=seq,
     )
+    parts: Sequence[SessionNode | Compaction] = ()
+    if replay == "full":
+        parts = await asyncio.to_thread(timeline, session.history.graph, compactions, history.head)
 
     def follow() -> None:
         is_followed = bool(connection.hub.audience.listeners(session.sid))
@@ -98,8 +103,13 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
                 connection.sink.notify("sidecar/gap", to_wire(gap))
             connection.follow(session, min(known, seq))
         else:
-            for event in past_events(session, replay):
-                connection.sink.notify("sidecar/event", event)
+            describe = session.tools.describe
+            if replay == "full":
+                past = replay_timeline(session.sid, session.history.graph, parts, describe)
+                connection.sink.replay(past)
+            elif isinstance(replay, Mapping):
+                entries = last_turns(history, replay["lastTurns"])
+                connection.sink.replay(replay_events(session.sid, entries, describe))
             connection.follow(session, seq)
         if is_followed:
             connection.introduce(session)
@@ -275,19 +285,6 @@ def _introduce(connection: Connection, session: Session) -> Answer:
         session.introduce()
 
     return Answer(result, follow)
-
-
-def past_events(session: Session, replay: str | Mapping[str, int]) -> Sequence[dict[str, object]]:
-    """Return the past of a session as events: none of it, the last turns, or all of it."""
-    if replay == "none":
-        return ()
-    history = session.history
-    if isinstance(replay, Mapping):
-        entries = last_turns(history.current, replay["lastTurns"])
-        return [event_to_wire(event) for event in replay_events(session.sid, entries, session.tools.describe)]
-    parts = timeline(history.graph, session.compactions.all, history.head)
-    past = replay_timeline(session.sid, history.graph, parts, session.tools.describe)
-    return [event_to_wire(event) for event in past]
 
 
 def take_page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
