@@ -43,10 +43,12 @@ _COMMAND = (
 )
 _TIMEOUT_S = 20
 _ALARM_S = _TIMEOUT_S + 5
+_STOP_AFTER_S = _TIMEOUT_S - 5
+"""After so long a file is left at the end of a block, with what was found in it."""
+
 _NOTES_CHARS = 600
 _BATCH = 256
 _SKIPPED = {
-    "large": "files over 10 MB not searched",
     "unreadable": "files could not be read",
     "long_lines": "lines searched only up to character 20000",
 }
@@ -66,6 +68,7 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True):
         False
     )
     context: Annotated[int, msgspec.Meta(ge=0, le=200, description="Lines to show around each match.")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=1, description="The line to begin at in a file, from 1.")] = 1
     max_results: Annotated[int, msgspec.Meta(ge=1, le=2000, description="Matching lines to show.")] = 200
 
 
@@ -109,7 +112,9 @@ class _Search:
             "n_context": self.arguments.context,
             "max_matches": self.arguments.max_results,
             "max_chars": self.context.max_output_chars,
+            "first_line": self.arguments.offset,
             "alarm_s": _ALARM_S,
+            "stop_after_s": _STOP_AFTER_S,
             "texts": self.texts,
             "decoder": find_decoder(),
         }
@@ -164,6 +169,14 @@ class _Search:
         else:
             notes += [f"[{summary['note']}]"] if summary["note"] else []
             notes += [f"[{n} {_SKIPPED[reason]}]" for reason, n in summary["skipped"].items() if n]
+        if summary is not None and summary["stopped_at"] is not None and len(kept) == len(lines):
+            at, name = (
+                summary["stopped_at"],
+                display_path(self.paths[summary["n_files"] - 1], self.context.cwd),
+            )
+            notes.append(
+                f"[{name}: searched up to line {at}; for the rest search path={name}, offset={at + 1}]"
+            )
         if len(kept) < len(lines) or (summary is not None and summary["is_full"]):
             notes.append("[cut: there may be more; narrow the pattern, glob or path, or raise max_results]")
         if self.capped_note:
@@ -200,8 +213,8 @@ def format_matches(name: str, found: Sequence[tuple[int, bool, str]]) -> list[st
 GREP = TypedTool(
     name="grep",
     description=(
-        "Search files for lines that match a regular expression. Ignored files are left out, unsaved buffers "
-        "are searched as they stand in the editor. Results are path:line: text."
+        "Search files of any size for lines that match a regular expression. Ignored files are left out, "
+        "unsaved buffers are searched as they stand in the editor. Results are path:line: text."
     ),
     kind="search",
     effects=SEARCHES,

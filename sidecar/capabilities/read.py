@@ -7,10 +7,10 @@ a file is always marked as such.
 from __future__ import annotations
 
 import asyncio
-import io
-from collections.abc import Callable, Iterator
+import os
+import time
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import msgspec
 
@@ -25,6 +25,7 @@ from sidecar.capabilities.file_formats import (
     read_notebook,
     read_pdf,
 )
+from sidecar.capabilities.large_files import read_range
 from sidecar.capabilities.listing import LsArguments, list_tree
 from sidecar.capabilities.output import NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable, view_file
@@ -36,9 +37,8 @@ from sidecar.workspace.line_index import LineText
 _DEFAULT_LIMIT = 2000
 _MARKER_CHARS = 120
 _UNSAVED = "[unsaved buffer]"
-_CHUNK_BYTES = 1 << 20
-_LINE_BYTES = 8192
-"""Of a line in a file that is too large to be held, so many bytes are looked at."""
+_LARGE_FILE_S = 20
+"""So long the lines of a file that is too large to be held are looked for."""
 
 
 class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,50 +97,27 @@ def read_other(
             reason = f"; {shown}" if context.sees_images else ""
             return ToolReply(f"[{name} is {image.describe()}{reason}]", locations=place)
         return ToolReply(f"[{name} is {image.describe()}, shown below]", locations=place, images=(shown,))
+    ends_at = time.monotonic() + _LARGE_FILE_S
+
+    def is_over() -> bool:
+        return cancel.cancelled or time.monotonic() > ends_at
+
     with open_regular(path, follow_links=False) as file:
-        n_bytes = file.seek(0, io.SEEK_END)
-        file.seek(0)
-        if b"\0" in file.read(_LINE_BYTES):
-            return None
-        file.seek(0)
-        if not seek_line(file, arguments.offset, lambda: cancel.cancelled):
-            return error_reply(f"read: {name} has no line {arguments.offset}", "read with a smaller offset")
-        lines = (line for line, _ in zip(stream_lines(file), range(arguments.limit), strict=False))
-        cap_chars = context.max_output_chars - 2 * _MARKER_CHARS
-        page = number_lines(lines, first=arguments.offset, cap_chars=cap_chars)
-    last = arguments.offset - 1 + page.n_lines
-    note = f"[lines {arguments.offset}-{last} of a file of {n_bytes} bytes, too large to be edited here"
-    return ToolReply(f"{page.text}\n{note}; read with offset={last + 1} for more]", locations=place)
-
-
-def seek_line(file: BinaryIO, first: int, is_cancelled: Callable[[], bool]) -> bool:
-    """Move *file* from its beginning to line *first*, from 1; return whether there is such a line."""
-    n_left = first - 1
-    while n_left:
-        chunk = file.read(_CHUNK_BYTES)
-        if not chunk or is_cancelled():
-            return False
-        n_ends = chunk.count(b"\n")
-        if n_ends < n_left:
-            n_left -= n_ends
-            continue
-        end = -1
-        for _ in range(n_left):
-            end = chunk.find(b"\n", end + 1)
-        file.seek(end + 1 - len(chunk), io.SEEK_CUR)
-        n_left = 0
-    return bool(file.peek(1)) if isinstance(file, io.BufferedReader) else True
-
-
-def stream_lines(file: BinaryIO) -> Iterator[str]:
-    """Yield the lines of *file* from where it stands, without their ends; long ones are cut in sight."""
-    while line := file.readline(_LINE_BYTES):
-        n_more = 0
-        end = line
-        while not end.endswith(b"\n") and (end := file.readline(_CHUNK_BYTES)):
-            n_more += len(end)
-        text = line.decode("utf-8", "replace").rstrip("\r\n")
-        yield f"{text} [cut: {n_more} more bytes]" if n_more else text
+        n_bytes = os.fstat(file.fileno()).st_size
+        cap_chars = context.max_output_chars - 3 * _MARKER_CHARS
+        found = read_range(file, arguments.offset, arguments.limit, cap_chars=cap_chars, is_over=is_over)
+    if found is None:
+        return None
+    if not found.text:
+        if not found.ends:
+            problem = f"read: line {found.last} of {name} is as far as {_LARGE_FILE_S} s of reading go"
+            return error_reply(problem, "search it with grep from an offset, or use a command")
+        problem = f"read: {name} has no line {arguments.offset}, it has {found.last}"
+        return error_reply(problem, "read with a smaller offset")
+    encoding = "" if found.codec.startswith("utf-8") else f", decoded as {found.codec}"
+    note = f"lines {arguments.offset}-{found.last} of a file of {n_bytes} bytes{encoding}"
+    rest = "the file ends here" if found.ends else f"read with offset={found.last + 1} for more"
+    return ToolReply(f"{found.text}\n[{note}, too large to be edited here; {rest}]", locations=place)
 
 
 def show_pages(name: str, path: Path, unit: str, pages: Pages, cap_chars: int) -> ToolReply:
@@ -198,9 +175,9 @@ async def read_lines(arguments: ReadArguments, view: FileView, name: str, contex
 READ = TypedTool(
     name="read",
     description=(
-        "Read a file: text as numbered lines, as it stands in the editor where the user has not saved it "
-        "yet, PDF documents by page, notebooks by cell, images where the model sees them. Long files are cut "
-        "with a marker that says how to read on. Read a file before changing it."
+        "Read a file of any size: text as numbered lines, as it stands in the editor where the user has not "
+        "saved it yet, PDF documents by page, notebooks by cell, images where the model sees them. Long "
+        "files are cut with a marker that says how to read on. Read a file before changing it."
     ),
     kind="read",
     effects=READS_FILE,

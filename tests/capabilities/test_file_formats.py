@@ -1,4 +1,4 @@
-"""Images, documents, notebooks and very large files, as the read tool shows them."""
+"""Images, documents and notebooks, as the read tool shows them."""
 
 from __future__ import annotations
 
@@ -174,32 +174,3 @@ class TestNotebooks:
     async def test_what_is_none_is_refused_with_the_way_out(self, desk: Desk, text: str) -> None:
         desk.put("a.ipynb", text)
         assert "read it with raw=true" in await desk.failure(READ, path="a.ipynb")
-
-
-class TestLargeFiles:
-    """A range of a file of any size is read without holding the file."""
-
-    async def test_a_range_far_into_it(self, desk: Desk) -> None:
-        with (desk.root / "log").open("wb") as file:
-            for block in range(300):
-                file.write(
-                    b"".join(
-                        b"line %d of the log, with some more text\n" % (block * 1000 + n) for n in range(1000)
-                    )
-                )
-        n_bytes = (desk.root / "log").stat().st_size
-        output = await desk.output(READ, path="log", offset=250_001, limit=2)
-        assert output == (
-            "250001\tline 250000 of the log, with some more text\n"
-            "250002\tline 250001 of the log, with some more text\n"
-            f"[lines 250001-250002 of a file of {n_bytes} bytes, too large to be edited here; "
-            "read with offset=250003 for more]"
-        )
-        assert "has no line 400000" in await desk.failure(READ, path="log", offset=400_000)
-        assert desk.reads.get(desk.root / "log") is None
-
-    async def test_a_line_without_an_end_is_cut(self, desk: Desk) -> None:
-        desk.put("a", b"x" * 12_000_000 + b"\nlast\n")
-        output = await desk.output(READ, path="a")
-        assert len(output) < 3000
-        assert "\n     2\tlast\n[lines 1-2 of a file of 12000006 bytes" in output

@@ -67,19 +67,29 @@ async def test_cuts_are_in_sight(desk: Desk) -> None:
     desk.put("a", "x\n" * 50)
     output = await desk.output(GREP, pattern="x", max_results=2)
     marker = "[cut: there may be more; narrow the pattern, glob or path, or raise max_results]"
-    assert output == f"a:1: x\na:2: x\n{marker}"
+    rest = "[a: searched up to line 2; for the rest search path=a, offset=3]"
+    assert output == f"a:1: x\na:2: x\n{rest}\n{marker}"
+    output = await desk.output(GREP, pattern="x", path="a", offset=50)
+    assert output == "a:50: x"
     desk.max_output_chars = 600 + 16
     assert await desk.output(GREP, pattern="x") == f"a:1: x\na:2: x\n{marker}"
 
 
-async def test_skipped_files_are_counted(desk: Desk) -> None:
+async def test_what_is_not_searched_is_said(desk: Desk) -> None:
     with (desk.root / "huge").open("wb") as file:
         file.truncate(1 << 30)
     desk.put("a", "x" + " " * 30_000 + "x\n")
     output = await desk.output(GREP, pattern="x")
-    assert output.endswith(
-        "\n[1 files over 10 MB not searched]\n[1 lines searched only up to character 20000]"
-    )
+    assert output.endswith("\n[1 lines searched only up to character 20000]")
+
+
+async def test_a_large_file_is_searched_to_its_end_and_the_buffer_of_one_first(desk: Desk) -> None:
+    path = desk.put("log", b"a line of the log\n" * 1_000_000 + b"the needle\nthe end\n")
+    found = "log-1000000- a line of the log\nlog:1000001: the needle\nlog-1000002- the end"
+    assert await desk.output(GREP, pattern="nee.le", context=1) == found
+    assert await desk.output(GREP, pattern="line|needle", offset=1_000_001) == "log:1000001: the needle"
+    desk.open("log", "typed needle\n")
+    assert await desk.output(GREP, pattern="needle", path=str(path)) == "log:1: typed needle"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX links and names")

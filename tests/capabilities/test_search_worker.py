@@ -19,6 +19,7 @@ from sidecar.capabilities.search_worker import (
     make_prefilter,
     read_records,
     read_regular_file,
+    split_blocks,
 )
 
 
@@ -158,8 +159,7 @@ def test_capital_letters_beyond_ascii(tmp_path: Path) -> None:
     check(tmp_path, "ÉTÉ\n".encode(), Job("été", ignore_case=True), [(1, True, "ÉTÉ")])
 
 
-def test_large_files_and_long_lines_are_counted(tmp_path: Path) -> None:
-    assert check(tmp_path, b"x" * 11, Job("x", size_cap=10), []).skipped["large"] == 1
+def test_long_lines_are_counted(tmp_path: Path) -> None:
     assert check(tmp_path, b"y" * 30_000 + b"x", Job("x"), []).skipped["long_lines"] == 1
 
 
@@ -203,12 +203,77 @@ def test_a_long_line_is_cut_around_its_match() -> None:
     assert cut_around(line, 500, 102) == f"...{'a' * 100}bb [cut: line of 1000 characters]"
 
 
-def test_only_regular_files_up_to_a_size_are_read(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    assert read_regular_file(str(tmp_path / "a"), 5) == b"12345"
-    assert read_regular_file(str(tmp_path / "a"), 4) is None
+    assert b"".join(read_regular_file(str(tmp_path / "a"))) == b"12345"
     with pytest.raises(OSError, match="not a regular file"):
-        read_regular_file(os.devnull, 5)
+        list(read_regular_file(os.devnull))
+
+
+line_pieces = st.sampled_from(["a", "b", "x", "é", "aaaaaaaaaaaa", "\n", "\r\n", "\r", "\n\n"])
+
+
+@given(
+    st.lists(line_pieces, max_size=30).map("".join),
+    st.integers(1, 16),
+    st.integers(0, 3),
+    st.integers(1, 6),
+    st.integers(1, 4),
+)
+def test_blocks_of_any_size_find_what_one_block_finds(
+    tmp_path_factory: pytest.TempPathFactory,
+    text: str,
+    n_bytes: int,
+    n_context: int,
+    first_line: int,
+    max_matches: int,
+) -> None:
+    raw = text.encode()
+    chunks = [raw[at : at + 3] for at in range(0, len(raw), 3)]
+    blocks = list(split_blocks(chunks, n_bytes))
+    assert all(len(block) < n_bytes + 3 for block, _ in blocks)
+    if not all(is_whole for _, is_whole in blocks):
+        return  # a line longer than a block is cut, see below
+    assert b"".join(block for block, _ in blocks) == raw
+    whole = Search(Job("a|é", n_context=n_context, first_line=first_line, max_matches=max_matches))
+    path = tmp_path_factory.mktemp("t") / "f"
+    path.write_bytes(raw)
+    found = whole.lines_of(str(path))
+    job = Job("a|é", n_context=n_context, first_line=first_line, max_matches=max_matches, block_bytes=n_bytes)
+    parts = Search(job)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sidecar.capabilities.search_worker._CHUNK", 3)
+        in_parts = parts.lines_of(str(path))
+    if whole.stopped_at is None and parts.stopped_at is None:
+        assert in_parts == found
+    assert [each for each in in_parts if each[1]] == [each for each in found if each[1]]
+    assert parts.n_matches == whole.n_matches
+
+
+def test_a_line_larger_than_a_block_is_cut_and_its_rest_passed_over(tmp_path: Path) -> None:
+    raw = b"x1\n" + b"x" * 700_000 + b"\nx3\n"
+    job = Job("^x", block_bytes=300_000, line_chars=3)
+    shown = "xxx [cut: line of more than 524285 characters]"
+    search = check(tmp_path, raw, job, [(1, True, "x1"), (2, True, shown), (3, True, "x3")])
+    assert search.skipped["long_lines"] == 1
+
+
+def test_a_file_is_left_at_the_end_of_a_block_when_the_time_is_over(tmp_path: Path) -> None:
+    raw = b"x\n" * 200_000
+    search = check(
+        tmp_path, raw, Job("y|x$", block_bytes=100_000, stop_after_s=0, max_matches=1), [(1, True, "x")]
+    )
+    assert search.stopped_at == 1
+    search = check(tmp_path, raw, Job("y", block_bytes=262_144, stop_after_s=0), [])
+    assert search.stopped_at == 131_072
+    check(tmp_path, raw + b"y\n", Job("y", block_bytes=262_144, first_line=131_073), [(200_001, True, "y")])
+
+
+def test_the_rest_of_a_file_is_searched_from_a_line(tmp_path: Path) -> None:
+    search = check(tmp_path, b"x1\nx2\nx3\n", Job("x", max_matches=1), [(1, True, "x1")])
+    assert search.stopped_at == 1
+    job = Job("x", first_line=2, n_context=1)
+    check(tmp_path, b"x1\nx2\nx3\n", job, [(1, False, "x1"), (2, True, "x2"), (3, True, "x3")])
 
 
 def test_a_record_is_read_as_soon_as_it_ends() -> None:
