@@ -258,7 +258,7 @@ class SessionShelf:
             self._store.close(sid)
             if held is not None:
                 held.release()
-                await self._store.wait_free(sid)
+            await self._store.wait_free(sid)
 
         try:
             if not create:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from postgres_fixtures import database, server
+from postgres_fixtures import database, make_server, server
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionPlace, SessionStore
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sidecar.runtime.store.postgres.store import PostgresStore
     from sidecar.transport.streams import ByteStream
 
-__all__ = ["database", "server"]
+__all__ = ["database", "make_server", "server"]
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes]
 N_APPENDS = 100

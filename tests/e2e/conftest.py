@@ -20,10 +20,10 @@ from pygls.protocol import default_converter
 from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES
 
-from postgres_fixtures import database, server
+from postgres_fixtures import database, make_server, server
 from scripted_sessions import open_session, project
 
-__all__ = ["database", "open_session", "project", "server"]
+__all__ = ["database", "make_server", "open_session", "project", "server"]
 
 PROFILES = ("visual-studio-code", "neovim", "emacs")
 HALF_AN_ANSWER = [[{"text": "half an answer"}, {"hang": True}]]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 _N_DATABASES = count(1)
 
 
+MakeServer = Callable[..., "PostgresServer"]
+
+
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    """A running server."""
+def make_server() -> Iterator[MakeServer]:
+    """Returns servers with the options of ``PostgresServer``, to be started; each is stopped in the end."""
     if sys.platform == "win32":
         pytest.skip("the server of the tests is started as POSIX programs are")
     pytest.importorskip("psycopg", reason="the extra postgres is not installed")
@@ -30,19 +34,33 @@ def server() -> Iterator[PostgresServer]:
     if binaries is None:
         pytest.skip("there is no PostgreSQL server here; with apt: postgresql")
     # Not below pytest's own folder, into which a server that must not be root's may not go.
+    made: list[PostgresServer] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        try:
-            server = PostgresServer(Path(folder), binaries)
-        except (
-            OSError,
-            subprocess.CalledProcessError,
-        ) as error:
-            pytest.skip(f"no database can be made here: {error}")
-        server.start()
-        server.execute("CREATE ROLE ann LOGIN")
-        server.execute("CREATE ROLE bob LOGIN")
-        yield server
-        server.stop()
+        Path(folder).chmod(0o755)
+
+        def make(**options: Any) -> PostgresServer:
+            room = Path(folder) / f"server{len(made)}"
+            room.mkdir()
+            try:
+                made.append(PostgresServer(room, binaries, **options))
+            except (OSError, subprocess.CalledProcessError) as error:
+                why = getattr(error, "stderr", b"").decode(errors="replace")
+                pytest.skip(f"no database can be made here: {error} {why}")
+            return made[-1]
+
+        yield make
+        for server in made:
+            server.stop(signal.SIGQUIT)  # what is in them is wanted no more
+
+
+@pytest.fixture(scope="session")
+def server(make_server: MakeServer) -> PostgresServer:
+    """A running server with the users of the tests."""
+    made = make_server()
+    made.start()
+    made.execute("CREATE ROLE ann LOGIN")
+    made.execute("CREATE ROLE bob LOGIN")
+    return made
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import psycopg
 
 def find_binaries() -> Path | None:
     """Return the folder of ``initdb`` and ``postgres``, the newest version; None when there is none."""
-    found = [Path(each).parent for each in (shutil.which("initdb"),) if each is not None]
+    found = [Path(each).resolve().parent for each in (shutil.which("initdb"),) if each is not None]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found += [Path(each) for each in ("/opt/homebrew/opt/postgresql/bin", "/usr/local/opt/postgresql/bin")]
     return next((each for each in found if (each / "initdb").exists() and (each / "postgres").exists()), None)
@@ -26,10 +26,15 @@ class PostgresServer:
     """A server that is started, stopped, killed and started again by its tests.
 
     Attributes:
+        folder: where it has its own.
         port: where it listens.
     """
 
-    def __init__(self, folder: Path, binaries: Path) -> None:
+    def __init__(
+        self, folder: Path, binaries: Path, *, leader: PostgresServer | None = None, wal: Path | None = None
+    ) -> None:
+        """Make a server in *folder*: an empty one, or a standby of *leader*; *wal* is where its log goes."""
+        self.folder = folder
         self._data = folder / "data"
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
@@ -41,7 +46,14 @@ class PostgresServer:
         self._data.mkdir()
         if self._user is not None:
             shutil.chown(self._data, self._user)
-        self._run("initdb", "-D", str(self._data), "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync")
+        if leader is None:
+            where = () if wal is None else ("--waldir", str(wal), "--wal-segsize", "1")
+            given = ("-D", str(self._data), "-U", "tests", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self._run("initdb", *given, *where)
+        else:
+            self._data.chmod(0o700)
+            source = ("-h", "127.0.0.1", "-p", str(leader.port), "-U", "tests", "--checkpoint=fast")
+            self._run("pg_basebackup", "-D", str(self._data), "--write-recovery-conf", "--no-sync", *source)
 
     def conninfo(self, user: str = "tests", database: str = "postgres") -> str:
         """Return the connection string of *user* for *database*."""

@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
-from psycopg import Connection
-from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from sidecar.runtime.store.postgres.connection import OPTIONS, PATIENCE_S, PatientConnection
 from sidecar.runtime.store.postgres.schema import NewerSchemaError, migrate
 
 T = TypeVar("T")
@@ -26,21 +25,16 @@ _N_CONNECTIONS: Final = 4
 _WAIT_S: Final = 5.0
 _LOOK_S: Final = 0.5
 """How long a listener takes to see that it is over."""
-
-_OPTIONS: Final[dict[str, Any]] = {
-    "application_name": "sidecar",
-    "connect_timeout": 5,
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "options": "-c statement_timeout=60000 -c idle_in_transaction_session_timeout=60000",
-}
-
+_ASK_S: Final = 10.0
+"""How often a listener asks whether the server is there; a connection that waits for notices is silent."""
+_PATIENCE_WITH_IDLE_S: Final = 3.0
+"""How long a connection that lay unused may take to prove that it works."""
 
 _CHECK: Final = """
 SELECT current_setting('server_version'), current_user::text,
        (SELECT count(*) FROM sidecar.sessions WHERE owner = current_user AND n_records > 0),
-       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false)
+       coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
+       current_setting('transaction_read_only')::boolean
 """
 
 
@@ -57,16 +51,17 @@ class Database:
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._opening = threading.Lock()
-        self._pool: ConnectionPool[Connection[TupleRow]] | None = None
+        self._pool: ConnectionPool[PatientConnection] | None = None
 
-    def transact(self, work: Callable[[Connection[TupleRow]], T]) -> T:
-        """Return the result of *work*, committed.
+    def transact(self, work: Callable[[PatientConnection], T], patience_s: float = PATIENCE_S) -> T:
+        """Return the result of *work*, committed; a server may be silent for *patience_s* seconds in it.
 
         Raises:
             DatabaseError: it may or may not have been committed.
         """
         try:
             with self._ready().connection(timeout=_WAIT_S) as connection:
+                connection.patience_s = patience_s
                 return work(connection)
         except NewerSchemaError as error:
             raise DatabaseError(str(error.strerror)) from error
@@ -82,10 +77,11 @@ class Database:
         started = time.perf_counter()
         rows = self.transact(lambda connection: connection.execute(_CHECK).fetchall())
         taken_ms = (time.perf_counter() - started) * 1000
-        version, user, n_sessions, is_encrypted = rows[0]
+        version, user, n_sessions, is_encrypted, is_standby = rows[0]
         noun = "session" if n_sessions == 1 else "sessions"
         tls = "encrypted by TLS" if is_encrypted else "not encrypted"
-        return f"PostgreSQL {version} as {user}, {n_sessions} {noun}, {tls}, connected in {taken_ms:.0f} ms"
+        told = f"PostgreSQL {version} as {user}, {n_sessions} {noun}, {tls}, connected in {taken_ms:.0f} ms"
+        return f"{told}; it takes no changes, as a standby does not" if is_standby else told
 
     def listen(self, channel: str, on_notice: Callable[[str], None], is_over: threading.Event) -> None:
         """Call *on_notice* with the text of each notice on *channel*, until *is_over*.
@@ -96,12 +92,16 @@ class Database:
             DatabaseError: the connection is lost, or there is none.
         """
         try:
-            with psycopg.connect(self._conninfo, autocommit=True, **_OPTIONS) as connection:
+            with PatientConnection.connect(self._conninfo, autocommit=True, **OPTIONS) as connection:
                 connection.execute(f"LISTEN {channel}".encode())
                 on_notice("")
+                asked_at = time.monotonic()
                 while not is_over.is_set():
                     for notice in connection.notifies(timeout=_LOOK_S):
                         on_notice(notice.payload)
+                    if time.monotonic() - asked_at > _ASK_S:
+                        check_connection(connection)
+                        asked_at = time.monotonic()
         except psycopg.Error as error:
             raise DatabaseError(describe(error)) from error
 
@@ -112,21 +112,28 @@ class Database:
         if pool is not None:
             pool.close(timeout=5.0)
 
-    def _ready(self) -> ConnectionPool[Connection[TupleRow]]:
+    def _ready(self) -> ConnectionPool[PatientConnection]:
         with self._opening:
             if self._pool is None:
                 # One connection first: a pool would only say that it had waited.
-                with psycopg.connect(self._conninfo, **_OPTIONS) as connection:
+                with PatientConnection.connect(self._conninfo, **OPTIONS) as connection:
                     migrate(connection)
                 self._pool = ConnectionPool(
                     self._conninfo,
-                    kwargs=_OPTIONS,
+                    kwargs=OPTIONS,
                     min_size=1,
                     max_size=_N_CONNECTIONS,
                     open=True,
-                    check=ConnectionPool.check_connection,
+                    connection_class=PatientConnection,
+                    check=check_connection,
                 )
             return self._pool
+
+
+def check_connection(connection: PatientConnection) -> None:
+    """Raise ``psycopg.Error`` unless the server answers soon."""
+    connection.patience_s = _PATIENCE_WITH_IDLE_S
+    ConnectionPool.check_connection(connection)
 
 
 def describe(error: psycopg.Error) -> str:
@@ -140,7 +147,7 @@ def describe(error: psycopg.Error) -> str:
     if isinstance(error, psycopg.errors.DiskFull):
         return "the disk of the database is full"
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return "the database took longer than a minute"
+        return "the database took longer than a quarter of a minute"
     if isinstance(error, PoolTimeout) or error.sqlstate is None:
         return "the database does not answer"
     words = error.sqlstate

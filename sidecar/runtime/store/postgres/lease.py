@@ -13,6 +13,7 @@ import asyncio
 import os
 import platform
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,11 +22,11 @@ from uuid import getnode, uuid4
 
 import msgspec
 import psutil
-from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.place import LostHandler
+from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 
 LEASE_S: Final = 30.0
@@ -60,13 +61,12 @@ WHERE owner = current_user AND id = %s AND lease_token = %s AND n_records = 0
 
 
 class Lease:
-    """The right to write one session. *n_records* is how many records it had; *is_lost* never turns back."""
+    """The right to write one session; *n_records* is how many records it had."""
 
     def __init__(self, session_id: str, token: int, n_records: int, release: Callable[[Lease], None]) -> None:
         self.session_id = session_id
         self.token = token
         self.n_records = n_records
-        self.is_lost = False
         self._release = release
 
     def release(self) -> None:
@@ -89,6 +89,8 @@ class Leases:
         self.daemon = uuid4().hex
         self._holder = describe_self(self.daemon)
         self._held: dict[str, Lease] = {}
+        self._taking: set[str] = set()
+        self._choosing = threading.Lock()
         self._heart: asyncio.Task[None] | None = None
         self._releasing: dict[str, asyncio.Task[None]] = {}
 
@@ -105,30 +107,38 @@ class Leases:
         """
         await self.wait_free(session_id)
         lease = await asyncio.to_thread(self.take_now, session_id)
-        if self._heart is None or self._heart.done():
-            self._heart = asyncio.create_task(self._beat())
+        self.start_heart()
         return lease
 
+    def start_heart(self) -> None:
+        """Keep the leases, unless that is done already. On the event loop."""
+        if self._heart is None or self._heart.done():
+            self._heart = asyncio.create_task(self._beat())
+
     def take_now(self, session_id: str) -> Lease:
-        """Take the lease as :meth:`take`, but block, and without a heartbeat until the next one is taken."""
+        """Take the lease as :meth:`take`, but block; the caller starts the heartbeat."""
+        with self._choosing:
+            if session_id in self._held or session_id in self._taking:
+                raise SessionLockedError(session_id, os.getpid(), name_of(self._holder))
+            self._taking.add(session_id)
         try:
             row, holder = self._try_to_take(session_id, dead="")
-            if row is None and is_dead_here(holder, self._holder):
+            # Ours, and not held here: the answer to a taking or a release was lost.
+            if row is None and (holder == self._holder or is_dead_here(holder, self._holder)):
                 row, holder = self._try_to_take(session_id, dead=holder)
+            if row is None:
+                raise SessionLockedError(session_id, pid_of(holder, self._holder), name_of(holder))
+            lease = self._held[session_id] = Lease(session_id, int(row[0]), int(row[1]), self._let_go)
+            return lease
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
-        if row is None:
-            raise SessionLockedError(session_id, pid_of(holder, self._holder), name_of(holder))
-        lease = Lease(session_id, int(row[0]), int(row[1]), self._let_go)
-        self._held[session_id] = lease
-        return lease
+        finally:
+            self._taking.discard(session_id)
 
     def lose(self, lease: Lease, holder: str) -> None:
         """Give *lease* up, which *holder* has now. On the event loop."""
-        if not lease.is_lost:
-            lease.is_lost = True
-            if self._held.get(lease.session_id) is lease:
-                del self._held[lease.session_id]
+        if self._held.get(lease.session_id) is lease:
+            del self._held[lease.session_id]
             if self.on_lost is not None:
                 self.on_lost(lease.session_id, holder)
 
@@ -149,7 +159,7 @@ class Leases:
         """Return the token and count of the new lease, or None for a lease of another, and its holder."""
         values = {"id": session_id, "holder": self._holder, "seconds": self._seconds, "dead": dead}
 
-        def take(connection: Connection[TupleRow]) -> tuple[TupleRow | None, str]:
+        def take(connection: PatientConnection) -> tuple[TupleRow | None, str]:
             row = connection.execute(_TAKE, values).fetchone()
             others = connection.execute(_HOLDER, (session_id,)).fetchall()
             return row, str(others[0][0]) if others else ""
@@ -173,12 +183,14 @@ class Leases:
             )
 
     async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        due_at = loop.time()
         while self._held:
-            await asyncio.sleep(self._seconds / _BEATS)
+            # After one that took longer than its time the next follows at once: the lease runs out meanwhile.
+            due_at = max(due_at + self._seconds / _BEATS, loop.time())
+            await asyncio.sleep(due_at - loop.time())
             leases = tuple(self._held.values())
-            with suppress(
-                DatabaseError
-            ):  # tried again with the next beat; the token still guards every write
+            with suppress(DatabaseError):  # the next beat tries again; the token still guards every write
                 kept = await asyncio.to_thread(self._keep, leases)
                 for lease in leases:
                     if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
@@ -188,7 +200,8 @@ class Leases:
     def _keep(self, leases: tuple[Lease, ...]) -> set[str]:
         ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
         rows = self._database.transact(
-            lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall()
+            lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall(),
+            patience_s=self._seconds / _BEATS / 2,
         )
         return {row[0] for row in rows}
 
@@ -220,8 +233,16 @@ def describe_self(daemon: str) -> str:
         with suppress(OSError):
             boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
             machine = f"{boot.strip()} {os.readlink('/proc/self/ns/pid')}"
-    started = psutil.Process().create_time()
-    return msgspec.json.encode(_Holder(platform.node()[:100], os.getpid(), started, machine, daemon)).decode()
+    own = psutil.Process()
+    return msgspec.json.encode(
+        _Holder(platform.node()[:100], own.pid, start_of(own), machine, daemon)
+    ).decode()
+
+
+def start_of(process: psutil.Process) -> float:
+    """Return when *process* started, in seconds that stay the same when the clock of the machine is set."""
+    # Linux counts from the boot, whose time moves with the clock.
+    return process.create_time() - (psutil.boot_time() if sys.platform == "linux" else 0.0)
 
 
 def _parse(holder: str) -> _Holder | None:
@@ -261,7 +282,7 @@ def is_dead_here(holder: str, own: str) -> bool:
     if found is None or pid is None:
         return False
     try:
-        return abs(psutil.Process(pid).create_time() - found.started) > 1
+        return abs(start_of(psutil.Process(pid)) - found.started) > 1
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

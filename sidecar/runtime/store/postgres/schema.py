@@ -7,10 +7,10 @@ see everything, as everywhere in PostgreSQL.
 from __future__ import annotations
 
 import errno
+import math
 from typing import Final
 
-from psycopg import Connection
-from psycopg.rows import TupleRow
+from sidecar.runtime.store.postgres.connection import PatientConnection
 
 _LOCK: Final = 0x51DECA2
 """The advisory lock of whoever migrates."""
@@ -106,7 +106,7 @@ class NewerSchemaError(OSError):
         super().__init__(errno.EPROTO, why)
 
 
-def migrate(connection: Connection[TupleRow]) -> None:
+def migrate(connection: PatientConnection) -> None:
     """Bring the tables to the newest version; nothing is written where they are.
 
     Raises:
@@ -114,7 +114,9 @@ def migrate(connection: Connection[TupleRow]) -> None:
     """
     found = _version(connection)
     if found < len(MIGRATIONS):
+        connection.patience_s = math.inf  # large tables take their time
         with connection.transaction():
+            connection.execute("SET LOCAL statement_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             connection.execute("CREATE SCHEMA IF NOT EXISTS sidecar")
             connection.execute(
@@ -129,7 +131,7 @@ def migrate(connection: Connection[TupleRow]) -> None:
         raise NewerSchemaError(found)
 
 
-def _version(connection: Connection[TupleRow]) -> int:
+def _version(connection: PatientConnection) -> int:
     """Return the version of the tables, 0 where there are none."""
     row = connection.execute("SELECT to_regclass('sidecar.migrations') IS NOT NULL").fetchone()
     if row is None or not row[0]:

@@ -8,11 +8,10 @@ write is lost with the connection, the count tells whether it was made, and it i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
-from typing import Any, Final
+from collections.abc import Sequence, Set
+from typing import Final
 
 import msgspec
-from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from sidecar.conversation import kind_by_role
@@ -23,6 +22,7 @@ from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, T
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
 from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
 from sidecar.runtime.store.postgres.rows import Row, lines_of, newest_meta, rows_of
@@ -150,8 +150,13 @@ class PostgresStore:
         return SessionJournal(self._writers.of(session_id), lambda: self._read(session_id))
 
     def close(self, session_id: str) -> None:
-        """Let go of the journal of *session_id*; records that could not be written wait for the next one."""
+        """Let go of the journal of *session_id*, and of a lease that a write took for it.
+
+        Records that could not be written wait for the next one.
+        """
         self._writers.close(session_id)
+        if (lease := self._leases.find(session_id)) is not None:
+            lease.release()
 
     async def write_waiting(self, session_id: str) -> None:
         """Write the records that wait since *session_id* was closed. Raises StoreUnavailable."""
@@ -240,7 +245,7 @@ class PostgresStore:
             raise StoreUnavailable(session_id, error) from error
 
     def _remove(self, session_id: str) -> bool:
-        def remove(connection: Connection[TupleRow]) -> bool:
+        def remove(connection: PatientConnection) -> bool:
             nodes = [row[0] for row in connection.execute(_NODES_OF, (session_id,)).fetchall()]
             row = connection.execute(_DELETE, (session_id,)).fetchone()
             connection.execute(_DROP_NODES, (nodes,))
@@ -257,7 +262,10 @@ class PostgresStore:
 
         def append(data: bytes) -> None:
             nonlocal n_stored
-            lease, rows = self._lease(session_id), rows_of(data)
+            lease, rows = self._leases.find(session_id), rows_of(data)
+            if lease is None:
+                lease = self._take_late(session_id)
+                loop.call_soon_threadsafe(self._leases.start_heart)
             at = lease.n_records if n_stored < 0 else n_stored
             try:
                 self.database.transact(lambda connection: insert_rows(connection, lease, rows, at, tried))
@@ -273,21 +281,18 @@ class PostgresStore:
 
         return append
 
-    def _lease(self, session_id: str) -> Lease:
-        """Return the lease for a write; a session that began while the database was away takes it now."""
-        lease = self._leases.find(session_id)
-        if lease is None:
-            try:
-                lease = self._leases.take_now(session_id)
-            except SessionLockedError as error:
-                raise TakenOverError(error.writer) from error
-            except StoreUnavailable as error:
-                raise DatabaseError(error.reason) from error
-        return lease
+    def _take_late(self, session_id: str) -> Lease:
+        """Take the lease for the first write of a session that began while the database was away."""
+        try:
+            return self._leases.take_now(session_id)
+        except SessionLockedError as error:
+            raise TakenOverError(error.writer) from error
+        except StoreUnavailable as error:
+            raise DatabaseError(error.reason) from error
 
 
 def insert_rows(
-    connection: Connection[TupleRow], lease: Lease, rows: Sequence[Row], at: int, tried: Set[int]
+    connection: PatientConnection, lease: Lease, rows: Sequence[Row], at: int, tried: Set[int]
 ) -> None:
     """Store *rows* behind the first *at* records.
 
@@ -317,13 +322,9 @@ def insert_rows(
         raise TakenOverError("another daemon")
 
 
-def _count(connection: Connection[TupleRow], lease: Lease) -> int:
+def _count(connection: PatientConnection, lease: Lease) -> int:
     """Return how many records the session of *lease* has. Raises TakenOverError."""
     row = connection.execute(_STANDS.encode(), (lease.session_id,)).fetchone()
     if row is None or row[0] != lease.token:
         raise TakenOverError(name_of(row[2]) if row is not None else "another daemon")
     return int(row[1])
-
-
-def _decode(meta: str | None) -> Mapping[str, Any] | None:
-    return None if meta is None else msgspec.json.decode(meta, type=dict[str, Any])

@@ -7,11 +7,13 @@ import os
 import platform
 import signal
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from postgres_daemons import spawn, texts
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClient, SidecarClientError
 
@@ -19,26 +21,8 @@ if TYPE_CHECKING:
     from postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes, pytest.mark.e2e]
-ANSWERS = [[{"text": f"answer {n}"}] for n in range(9)]
 WRITE = {"name": "write", "input": {"path": "new.txt", "content": "hello"}}
 WRITES = [[{"toolCall": WRITE}], [{"text": "done"}]]
-
-
-def spawn(
-    tmp_path: Path, name: str, address: str, script: Any = ANSWERS, permission: Any = None
-) -> SidecarClient:
-    """Return the client of a daemon with a state directory of its own, as on another machine."""
-    home = tmp_path / name
-    setup: Any = {} if permission is None else {"permission": permission}
-    home.mkdir()
-    (home / "config.toml").write_text(f'store = "{address}"\n')
-    environment, options = {"INDUSAGI_HOME": str(home)}, {"models": {"fake-1": {"scripted": script}}}
-    return SidecarClient.spawn(cwd=tmp_path, env=environment, options=options, **setup)
-
-
-async def texts(client: SidecarClient, sid: str) -> list[str]:
-    page = await client.session_read(sid, view="full")
-    return [block["text"] for node in page.nodes for block in node.blocks if "text" in block]
 
 
 async def test_a_session_moves_from_machine_to_machine(
@@ -150,3 +134,59 @@ async def test_a_client_learns_that_the_daemon_it_followed_is_gone(
                 await second.turn_run(session.sid, ({"type": "text", "text": "two"},))
         theirs = await second.load_session(session.sid)
         assert (await theirs.run("two")).stop_reason == "end_turn"
+
+
+async def test_a_lease_lost_in_a_turn_stops_it_before_its_next_change(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    async with spawn(tmp_path, "b", address) as second:
+
+        async def lose(request: PermissionRequest) -> PermissionAnswer:
+            # While the user thinks, this machine sleeps for longer than its lease.
+            server.execute("UPDATE sidecar.sessions SET leased_until = '-infinity'", database)
+            theirs = await second.load_session(sid)
+            await theirs.run("theirs")
+            return PermissionAnswer("selected", request.options[0].option_id)
+
+        async with spawn(tmp_path, "a", address, script=WRITES, permission=lose) as first:
+            ours = await first.start_session(tmp_path, model="fake-1")
+            sid = ours.sid
+            with pytest.raises(SidecarClientError, match="in use by process"):
+                await ours.run("write it")
+        assert not (tmp_path / "new.txt").exists()
+        assert (await texts(second, sid))[-2:] == ["theirs", "answer 0"]
+
+
+async def test_leases_go_by_the_clock_of_the_server_alone(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+
+    def spawn_with_clock(name: str, shift_s: int) -> SidecarClient:
+        folder = tmp_path / f"clock-{name}"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(
+            f"import time\nreal, real_ns = time.time, time.time_ns\ntime.time = lambda: real() + {shift_s}\n"
+            f"time.time_ns = lambda: real_ns() + {shift_s} * 10**9\n"
+        )
+        return spawn(tmp_path, name, address, environment={"PYTHONPATH": str(folder)})
+
+    async with spawn_with_clock("ahead", 3600) as ahead, spawn_with_clock("behind", -3600) as behind:
+        for writer, other in ((behind, ahead), (ahead, behind)):
+            session = await writer.start_session(tmp_path, model="fake-1")
+            await session.run("one")
+            lasts = "SELECT leased_until - clock_timestamp() FROM sidecar.sessions WHERE id = '{}'"
+            [(left,)] = server.execute(lasts.format(session.sid), database)
+            assert isinstance(left, timedelta)
+            assert timedelta(0) < left < timedelta(seconds=30)
+            with pytest.raises(SidecarClientError, match=r"in use by process \d+ on"):
+                await other.load_session(session.sid)
+            await writer.session_close(session.sid)
+            theirs = await other.load_session(session.sid)
+            await theirs.run("two")
+            [listed] = [each for each in (await writer.session_list()).sessions if each.sid == session.sid]
+            assert listed.writer == f"process {(await other.status()).pid} on {platform.node()}"
+        newest = (await behind.session_read(session.sid, view="full")).nodes
+        hours = {round((node.created_at - newest[-1].created_at) / 3_600_000) for node in newest}
+        assert hours == {0, 2}  # the clocks were shifted indeed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.store import StoreUnavailable
+from postgres_sessions import begin, prompt, shown
+from sidecar.runtime.store import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 
 if TYPE_CHECKING:
@@ -22,25 +22,12 @@ pytestmark = [pytest.mark.postgres, pytest.mark.processes]
 MakeStore = Callable[..., "PostgresStore"]
 
 
-def prompt(text: str) -> Entry:
-    return Entry(UserTurn((TextBlock(text),)), "user")
-
-
-async def shown(store: PostgresStore, sid: str = "s") -> list[str]:
-    graph = (await store.open(sid)).graph
-    turns = graph.path_to(graph.leaf) if graph.leaf is not None else ()
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restart", "crash"])
 async def test_turns_wait_while_the_server_is_away(
     make_store: MakeStore, server: PostgresServer, how: signal.Signals
 ) -> None:
     store = make_store()
-    await store.hold("s")
-    journal = store.journal("s")
-    await journal.load()
-    await journal.append([prompt("before")])
+    journal = await begin(store, "before")
     server.stop(how)
     try:
         with pytest.raises(StoreUnavailable, match="the database does not answer"):
@@ -52,9 +39,9 @@ async def test_turns_wait_while_the_server_is_away(
 
 
 async def test_a_session_that_begins_while_the_server_is_away_is_stored_later(
-    make_store: MakeStore, server: PostgresServer
+    make_store: MakeStore, server: PostgresServer, database: str, beats: asyncio.Queue[set[str]]
 ) -> None:
-    store = make_store()
+    store, other = make_store(lease_s=3.0), make_store()
     server.stop()
     try:
         with pytest.raises(StoreUnavailable):
@@ -65,6 +52,17 @@ async def test_a_session_that_begins_while_the_server_is_away_is_stored_later(
     await journal.load()
     await journal.append([prompt("a")])
     assert await shown(store) == ["a"]
+    # The lease that the write took is kept like every other, and released with the session.
+    until = "SELECT leased_until FROM sidecar.sessions"
+    [(taken,)] = server.execute(until, database)
+    async with asyncio.timeout(20):
+        assert await beats.get() == {"s"}
+    assert server.execute(until, database) != [(taken,)]
+    with pytest.raises(SessionLockedError):
+        await other.hold("s")
+    store.close("s")
+    await store.wait_free("s")
+    await other.hold("s")
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
@@ -72,18 +70,15 @@ async def test_a_commit_whose_answer_is_lost_is_made_once(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     store = make_store()
-    await store.hold("s")
-    journal = store.journal("s")
-    await journal.load()
-    await journal.append([prompt("a")])
+    journal = await begin(store, "a")
     transact = Database.transact
 
-    def cut(self: Database, work: Callable[[object], object]) -> object:
+    def cut(self: Database, work: Callable[[object], object], patience_s: float = 1) -> object:
         if is_committed:
             transact(self, work)
         raise DatabaseError("the database does not answer")
 
-    def refuse(self: Database, work: Callable[[object], object]) -> object:
+    def refuse(self: Database, work: Callable[[object], object], patience_s: float = 1) -> object:
         raise DatabaseError("the database does not answer")
 
     for fault, text in ((cut, "b"), (refuse, "c")):
@@ -100,10 +95,7 @@ async def test_a_killed_connection_is_replaced(
     make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
     store = make_store()
-    await store.hold("s")
-    journal = store.journal("s")
-    await journal.load()
-    await journal.append([prompt("a")])
+    journal = await begin(store, "a")
     server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
     await journal.append([prompt("b")])
     assert await shown(store) == ["a", "b"]
@@ -113,9 +105,7 @@ async def test_a_database_that_takes_no_changes_is_told(
     make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
     store = make_store()
-    await store.hold("s")
-    journal = store.journal("s")
-    await journal.load()
+    journal = await begin(store)
     server.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
     server.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'")
     with pytest.raises(StoreUnavailable, match="takes no changes"):
@@ -131,25 +121,18 @@ async def test_what_waits_for_a_session_that_another_daemon_has_written_since_is
     make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
     ours, other = make_store(lease_s=3600), make_store()
-    held = await ours.hold("s")
-    journal = ours.journal("s")
-    await journal.load()
-    await journal.append([prompt("a")])
+    journal = await begin(ours, "a")
     server.stop()
     try:
         with pytest.raises(StoreUnavailable):
             await journal.append([prompt("b")])
         ours.close("s")
-        held.release()
         await ours._leases.settle()
     finally:
         server.start()
     server.execute("UPDATE sidecar.sessions SET leased_until = '-infinity'", database)
-    theirs = await other.hold("s")
-    second = other.journal("s")
-    await second.load()
-    await second.append([prompt("c")])
-    theirs.release()
+    await begin(other, "c")
+    other.close("s")
     await other.settle()
     await ours.settle()
     assert await shown(other) == ["a", "c"]
