@@ -393,4 +393,5 @@ class Hub:
             raise
         self._sessions[info.sid] = session
         self._releases[info.sid] = opened.release
+        models.warm_up(info.model)
         return session

@@ -102,6 +102,10 @@ class Models(Protocol):
         """Fetch the card of *model_id* where that takes time. Bounded, off the event loop; never raises."""
         ...
 
+    def warm_up(self, model_id: str) -> None:
+        """Begin to load the code of *model_id* in a thread. Opens no connection; never raises."""
+        ...
+
     def learn_window(self, model_id: str, tokens: int) -> None:
         """Use *tokens* as the window of *model_id*, if no window is known for it."""
         ...

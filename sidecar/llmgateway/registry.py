@@ -295,6 +295,12 @@ class ModelRegistry:
 
         await asyncio.gather(*map(learn, used))
 
+    def warm_up(self, model_id: str) -> None:
+        """Begin to load the SDK of *model_id*, so that its first call need not wait. Never raises."""
+        route = self._route(model_id)
+        if route is not None:
+            self._setup.served.warm_up(route.provider)
+
     def learn_window(self, model_id: str, tokens: int) -> None:
         """Use *tokens*, which a refusal named, as the window of *model_id* unless one is known."""
         route = self._routes.find(model_id)

@@ -15,6 +15,7 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.knowledge import NoLibrary
 from sidecar.conductor.session import Session
+from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Say, WaitFor
 from sidecar.rooms import KnowledgeSource, MockKnowledgeSource
 
@@ -195,3 +196,18 @@ async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[st
     with pytest.raises(InvalidInput, match="policy"):
         session.compact(CompactionRequest(policy=policy))
     assert session.gauge.usage().used > 0
+
+
+async def test_the_model_of_a_session_is_warmed_up_when_it_is_chosen_or_loaded(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage()
+    warmed: list[str] = []
+    monkeypatch.setattr(ModelRegistry, "warm_up", lambda models, name: warmed.append(name))
+    session = await stage.session()
+    with pytest.raises(SidecarError):
+        await session.choose("model", "no such model")
+    await session.choose("model", "offline-1")
+    await stage.hub.close(session.sid)
+    await stage.hub.load(session.sid)
+    assert warmed == ["scripted-1", "offline-1", "offline-1"]

@@ -1,4 +1,6 @@
-"""The SDK clients of one provider: made in a thread when first needed, one for each event loop and key.
+"""The SDK clients of one provider: made in a thread, one for each event loop and key.
+
+They are made when a session has chosen a model (:meth:`ClientPool.warm_up`), else when a call needs them.
 
 Importing an SDK takes a second, which the event loop must not spend. Nor may it wait for a garbage collection
 among everything that was imported, which takes tenths of a second in every thread.
@@ -10,6 +12,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -50,6 +53,42 @@ class ClientPool(Generic[ClientT]):
         Raises:
             GatewayError: ``unsupported`` when the SDK is not installed, ``auth`` when there is no key.
         """
+        tasks = self._of_this_loop().tasks
+        if (early := tasks.get(None)) is not None and not early.done():
+            # It may fail for want of a key that the user is asked for only now.
+            await asyncio.wait((early,))
+        task = tasks.get(api_key)
+        if task is None or _has_failed(task):
+
+            def find_key() -> Key | None:
+                return Key(api_key, "the call") if api_key else self._credentials.find(self.provider)
+
+            task = self._start(api_key, find_key)
+        return await asyncio.shield(task)
+
+    def warm_up(self) -> None:
+        """Begin to import the SDK, so that the first call need not wait for it. Never raises.
+
+        With a key at hand the client is made too. The keyring is not searched, because it may ask its user to
+        unlock it, nor are credentials of a cloud: no connection is opened before a call. The first call
+        repeats a failed attempt.
+        """
+        provider, keys = self.provider, self._credentials
+
+        def find_key_at_hand() -> Key | None:
+            key = keys.without_keyring().find(provider)
+            if key is None and (provider.needs_key or keys.has_keyring):
+                import_module(sdk_of(provider)[1])
+                raise gateway_error("auth", "no key is at hand", provider=provider.id)
+            return key
+
+        if not self._of_this_loop().tasks:
+            self._start(None, find_key_at_hand)
+
+    def _start(
+        self, api_key: str | None, find_key: Callable[[], Key | None]
+    ) -> asyncio.Task[_Opened[ClientT]]:
+        """Begin to make the client for *api_key* in a thread."""
         provider = self.provider
         extra, module = sdk_of(provider)
 
@@ -57,18 +96,15 @@ class ClientPool(Generic[ClientT]):
             if not is_installed(provider):
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
                 raise gateway_error("unsupported", message, provider=provider.id)
-            key = Key(api_key, "the call") if api_key else self._credentials.find(provider)
-            endpoint = Endpoint(provider, self.base_url, key, self.idle_timeout_s)
             with nullcontext() if module in sys.modules else fast_imports():
+                endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
                 return endpoint, self._connect(endpoint)
 
-        tasks = self._of_this_loop().tasks
-        task = tasks.get(api_key)
-        if task is None or _has_failed(task):
-            task = tasks[api_key] = asyncio.create_task(asyncio.to_thread(connect))
-            # The caller may be gone before it fails; its failure is looked at in any case.
-            task.add_done_callback(_has_failed)
-        return await asyncio.shield(task)
+        task = asyncio.create_task(asyncio.to_thread(connect))
+        # The caller may be gone before it fails; its failure is looked at in any case.
+        task.add_done_callback(_has_failed)
+        self._of_this_loop().tasks[api_key] = task
+        return task
 
     def forget(self, api_key: str | None) -> None:
         """Look the key up again for the next call, because the provider refused this one.
@@ -84,6 +120,9 @@ class ClientPool(Generic[ClientT]):
         clients = self._by_loop.pop(asyncio.get_running_loop(), None)
         if clients is not None:
             tasks = (*clients.tasks.values(), *clients.retired)
+            for task in tasks:
+                # One that is still being made has no connection, and nobody waits for it.
+                task.cancel()
             for opened in await asyncio.gather(*tasks, return_exceptions=True):
                 if not isinstance(opened, BaseException):
                     await opened[1].close()

@@ -1,6 +1,6 @@
 """All models of all providers as invokers: the adapter, address and clients of each.
 
-An SDK is not imported before one of its models is called.
+An SDK is not imported before one of its models is chosen for a session, or called.
 """
 
 from __future__ import annotations
@@ -112,15 +112,21 @@ class ProviderModels:
         address = address_of(provider)
         key = (card, provider, address)
         if key not in self._models:
-            adapter = ADAPTERS[address.api]()
-            clients = self._clients.setdefault(
-                (provider, address),
-                ClientPool(
-                    provider, address.base_url, self._credentials, adapter.connect, self._idle_timeout_s
-                ),
-            )
-            self._models[key] = ProviderModel(card, adapter, clients, self._retries)
+            clients = self._find_clients(provider, address)
+            self._models[key] = ProviderModel(card, ADAPTERS[address.api](), clients, self._retries)
         return self._models[key]
+
+    def warm_up(self, provider: Provider) -> None:
+        """Begin to load the SDK of *provider*; see :meth:`ClientPool.warm_up`."""
+        self._find_clients(provider, address_of(provider)).warm_up()
+
+    def _find_clients(self, provider: Provider, address: ApiAddress) -> ClientPool[Any]:
+        if (provider, address) not in self._clients:
+            connect = ADAPTERS[address.api]().connect
+            self._clients[provider, address] = ClientPool(
+                provider, address.base_url, self._credentials, connect, self._idle_timeout_s
+            )
+        return self._clients[provider, address]
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""

@@ -1,4 +1,4 @@
-"""An SDK is imported when it is first called, in a thread; the event loop goes on meanwhile."""
+"""An SDK is imported in a thread once one of its models is chosen or called; the event loop goes on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,31 @@ from sidecar.llmgateway.providers.clients import ClientPool
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
 
+WARM = """
+import asyncio, json, os, sys
+from sidecar.llmgateway.contract import *
+from sidecar.llmgateway.registry import ModelRegistry
+from provider_fakes import Ended, Said, fake_provider
+
+async def main():
+    async with fake_provider("openai-chat", [(Said(("x",)), Ended())]) as fake:
+        os.environ |= {"OPENAI_API_KEY": "sk-fake", "OPENAI_BASE_URL": f"{fake.http.url}/v1"}
+        models = ModelRegistry()
+        models.warm_up("offline-1")
+        models.warm_up("no such model")
+        models.warm_up("openai-chat:gpt-5")
+        warming = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(warming)
+        loaded = [name for name in ("openai", "anthropic", "google.genai") if name in sys.modules]
+        n_asked = len(fake.http.asked)
+        hello = Conversation((UserTurn((TextBlock("hi"),)),))
+        *_, last = [each.kind async for each in models.invoker("openai-chat:gpt-5")(hello, StreamOptions())]
+        await models.aclose()
+    print(json.dumps([len(warming), loaded, n_asked, last]))
+
+asyncio.run(main())
+"""
+
 SUPPORT = str(Path(__file__).parents[2] / "support")
 
 IMPORTS = f"""
@@ -53,8 +79,13 @@ def run(program: str, *arguments: str) -> Any:
 
 
 @pytest.mark.processes
-def test_nothing_is_imported_before_it_is_called() -> None:
+def test_nothing_is_imported_before_it_is_chosen_or_called() -> None:
     assert run(IMPORTS) == []
+
+
+@pytest.mark.processes
+def test_the_sdk_of_a_chosen_model_is_imported_before_it_is_called_and_no_other() -> None:
+    assert run(WARM) == [1, ["openai"], 0, "done"]
 
 
 @pytest.mark.processes
@@ -91,6 +122,57 @@ async def test_a_client_that_could_not_be_made_is_made_again() -> None:
     assert (connected.client, places[1].key) == ("client", Key("sk-call", "the call"))
     assert (await clients.get())[1].client == "client"
     await clients.aclose()
+
+
+async def test_the_first_call_gets_the_client_that_was_made_early() -> None:
+    made: list[Endpoint] = []
+
+    def connect(place: Endpoint) -> SdkClient[str]:
+        made.append(place)
+        return SdkClient("client", _closed)
+
+    clients = clients_of(connect)
+    clients.warm_up()
+    clients.warm_up()
+    opened = await clients.get()
+    clients.warm_up()
+    assert await clients.get() is opened
+    assert len(made) == 1
+    await clients.aclose()
+
+
+async def test_a_keyring_is_not_searched_before_a_call() -> None:
+    searched: list[str] = []
+
+    def search(name: str) -> str:
+        searched.append(name)
+        return "sk-kept"
+
+    def connect(place: Endpoint) -> SdkClient[str]:
+        return SdkClient("client", _closed)
+
+    clients = ClientPool(PROVIDERS_BY_NAME["ollama"], None, Credentials(keyring=search), connect)
+    clients.warm_up()
+    early = clients._of_this_loop().tasks[None]
+    await asyncio.wait((early,))
+    assert searched == []
+    endpoint, _ = await clients.get()
+    assert (searched, endpoint.key) == (["ollama"], Key("sk-kept", "keyring"))
+    await clients.aclose()
+
+
+async def test_closing_does_not_wait_for_a_client_that_is_being_made() -> None:
+    may_end = threading.Event()
+
+    def connect(place: Endpoint) -> SdkClient[str]:
+        may_end.wait()
+        return SdkClient("client", _closed)
+
+    clients = clients_of(connect)
+    clients.warm_up()
+    await clients.aclose()
+    assert not may_end.is_set()
+    may_end.set()
 
 
 async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end() -> None:
