@@ -31,11 +31,11 @@ MAX_FILE_CHARS: Final = 400_000
 MAX_LINES: Final = 1_500
 """A larger file is not chosen from, and of one file so many lines at most."""
 
-EDIT_CONTEXT: Final = 15
-HIT_CONTEXT: Final = 10
+EDIT_CONTEXT: Final = 60
+HIT_CONTEXT: Final = 30
 MAX_HITS: Final = 3
 MOST_CHARS_PER_TOKEN: Final = 8
-OUTLINE_CHARS: Final = 600
+OUTLINE_CHARS: Final = 400
 OUTLINE_FROM_TOKENS: Final = 600
 """A smaller piece has no room for an outline."""
 

@@ -29,7 +29,7 @@ from sidecar.window_budget.text import compact_json
 LOOK_BACK_CALLS: Final = 250
 HALF_LIFE_CALLS: Final = 20
 SEARCH_WEIGHT: Final = 0.3
-MENTION_TEXTS: Final = 6
+MENTION_TEXTS: Final = 4
 MENTION_CHARS: Final = 4_000
 MOST_MENTIONS: Final = 3
 TOUCHES_KEPT: Final = 24

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.capabilities.shell_touches import Touch
-from sidecar.conductor.file_choice import EDIT_CONTEXT, FILE_SHARE, FilePiece, choose_lines
+from sidecar.conductor.file_choice import EDIT_CONTEXT, FILE_SHARE, HIT_CONTEXT, FilePiece, choose_lines
 from sidecar.conductor.file_use import FileUse
 from sidecar.window_budget import FileRange, UserMessage, estimate_message_tokens, file_message
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS
@@ -47,12 +47,12 @@ def test_the_lines_of_the_newest_touches_come_first() -> None:
     """An edit with its surroundings, the hits of a search, the lines of a read; each line once."""
     edit = Touch(path="a.py", kind="edit", text=f"{LINES[499]}\n{LINES[500]}")
     hit = Touch(path="a.py", kind="search", ranges=((900, 1),))
-    piece = choose([edit, hit, read("a.py", (1, 5), (505, 4))])
+    piece = choose([edit, hit, read("a.py", (1, 5), (505, 4))], budget=12_000)
     assert piece is not None
-    spans = ((1, 5), (500 - EDIT_CONTEXT, 2 * EDIT_CONTEXT + 2), (890, 21))
+    spans = ((1, 5), (500 - EDIT_CONTEXT, 2 * EDIT_CONTEXT + 2), (900 - HIT_CONTEXT, 2 * HIT_CONTEXT + 1))
     assert piece.file.ranges == spans
-    assert piece.file.label == " (lines 1-5, 485-516, 890-910)"
-    assert "\nline 5 of a file that is long enough\n[from line 485]\nline 485" in piece.text
+    assert piece.file.label == " (lines 1-5, 440-561, 870-930)"
+    assert "\nline 5 of a file that is long enough\n[from line 440]\nline 440" in piece.text
 
 
 def test_a_line_in_view_is_not_shown_again() -> None:
