@@ -13,6 +13,7 @@ from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import ModelCard
+from sidecar.window_budget.prompt import BEHIND_WORDS
 
 _LEAST_RATIO: Final = 0.47
 """The least share of the window at which prices make a compaction due."""
@@ -21,7 +22,9 @@ _MOST_RATIO: Final = 0.75
 _SIZE_AFTER: Final = 0.25
 """The share of the window that a compaction is taken to leave until one has shown its size."""
 _SUMMARY_SHARE: Final = 0.05
-"""The share of the window that a model is taken to write for a summary."""
+"""The share of the window that a model is taken to write for a summary of any length."""
+_SUMMARY_TOKENS: Final = 2 * BEHIND_WORDS
+"""The most tokens that a model is taken to write where it is asked for a number of words."""
 
 _MAX_SIZE: Final = 1e12
 _SHARES: Final = ("triggerRatio", "tier1Ratio", "tier2Ratio")
@@ -83,12 +86,13 @@ class PriceTrigger:
         if card is None or card.cost.cache_read_per_mtok is None:
             return None
         window, done = card.context_window, reversed(self._compactions.all)
+        summary_tokens = int(window * _SUMMARY_SHARE)
         size = find_paying_size(
             card.cost,
             after_tokens=next(
                 (each.post_tokens for each in done if each.post_tokens), int(window * _SIZE_AFTER)
             ),
-            summary_tokens=int(window * _SUMMARY_SHARE),
+            summary_tokens=min(summary_tokens, _SUMMARY_TOKENS) if self._is_prefix_cached else summary_tokens,
             n_calls=self._n_calls.of(self._history()),
             is_prefix_cached=self._is_prefix_cached,
         )

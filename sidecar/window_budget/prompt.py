@@ -58,12 +58,18 @@ SECTION_TEMPLATE = """\
 # Plan
 # Carryover"""
 
+BEHIND_WORDS = 600
+"""The most words that are asked of a digest to which the host adds the facts of its own record."""
+
 _BEHIND_BRIEF = f"""\
 This request comes from the host of this session, not from the user. Do NOT go on with the work, run tools or
 ask questions now. Distill the conversation above into a compact, faithful digest under the exact headings
 below. The newest turns stay verbatim behind it, and the work goes on from there.
 
-{_POINTS}"""
+{_POINTS}
+- Write at most {BEHIND_WORDS} words. The host adds the user's prompts and rules, files, commands, errors and
+  open tasks from its own record, so do not list them: write what that record cannot say, how far the work
+  is, the reasons, and the next steps."""
 
 _FRAMING = {
     CondenseScope.SESSION: (
@@ -124,6 +130,9 @@ def assemble_prompt(
 
 def build_prompt_behind(instructions: str | None = None) -> str:
     """Return the text of the user turn that requests a digest of the conversation that it follows.
+
+    A written token costs as much as fifty read from the cache, and what a fact index holds need not be
+    written: at most :data:`BEHIND_WORDS` words are asked for.
 
     Args:
         instructions: the user's wishes for this digest; blank ones are left out.

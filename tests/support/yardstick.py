@@ -40,11 +40,12 @@ from sidecar.llmgateway.contract import AssistantTurn, CostSheet, ToolTurn, Turn
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.prompt import BEHIND_WORDS
 
 CACHED_SHARE, OUTPUT_PRICE = 0.1, 5.0
 """The price of a token from the cache, and of one that a model writes, where another one costs 1."""
-WRITTEN_TOKENS = 2_800
-"""The length of a model's summary: the median of the recorded ones. The facts are added without a model."""
+WRITTEN_TOKENS = 2 * BEHIND_WORDS
+"""The length of a model's summary, twice the words asked for. The facts are added without a model."""
 HEAD_TOKENS = 1_500
 """The size of the system prompt and the tools, which every cache knows."""
 AUTO, FORCED = CompactionRequest(force=False), CompactionRequest(force=True)
