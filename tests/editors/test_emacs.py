@@ -41,7 +41,8 @@ def settings(tmp_path: Path) -> Path:
     path.write_text(
         f"""
 (add-to-list 'load-path {json.dumps(str(PACKAGE.parent))})
-(setq inhibit-startup-screen t auto-save-default nil create-lockfiles nil load-prefer-newer t)
+(setq suggest-key-bindings nil ; the hint may swallow the next key
+      inhibit-startup-screen t auto-save-default nil create-lockfiles nil load-prefer-newer t)
 (require 'sidecar)
 (setq sidecar-command '{quoted} sidecar-model "fake-1"
       sidecar-options (json-parse-string {options} :object-type 'plist))
