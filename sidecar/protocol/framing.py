@@ -25,6 +25,9 @@ from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 16 * 1024
+_SHORT_BYTES: Final = 4 * 1024
+"""The most bytes of an incomplete message that are copied when more of it comes."""
+
 _ABSURD_BYTES: Final = 512 * 1024 * 1024
 """A Content-Length above this is a mistake; to wait for so many bytes would look like a hang."""
 
@@ -114,17 +117,17 @@ class HeaderDecoder:
 
     def next(self) -> Frame | None:
         """Return the next frame, or None until more bytes are fed."""
-        if not (n_waiting := self._lines.waiting):
-            return None
-        if self._body_bytes is None and not self._is_broken:
+        if self._body_bytes is None:
+            if not self._lines.waiting:
+                return None
             broken = self._read_header()
             if broken is not None:
                 self._is_broken = True
                 self._lines = _Lines()
                 return broken
-            n_waiting = self._lines.waiting
-        if self._body_bytes is None:
-            return None
+            if self._body_bytes is None:
+                return None
+        n_waiting = self._lines.waiting
         if self._body_bytes > self._max_body_bytes:
             self._skipped = skipped = self._skipped or _Skipped()
             skipped.add(self._lines.take(min(n_waiting, self._body_bytes - skipped.size)))
@@ -208,10 +211,14 @@ class LineDecoder:
 
 
 class _Lines:
-    """A buffer of bytes, taken by line or by number; the search for a line's end never starts over."""
+    """A buffer of bytes, taken by line or by number; the search for a line's end never starts over.
+
+    The buffer is the received bytes themselves, which are not copied and quick to cut. Only a message that is
+    longer than one read grows in an array of its own.
+    """
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
         self._start = 0
         self._searched = 0
 
@@ -226,11 +233,15 @@ class _Lines:
         return self.waiting - (self.waiting > 0 and self._buffer.endswith(b"\r"))
 
     def feed(self, data: bytes) -> None:
-        if self._start:
+        if self.waiting < _SHORT_BYTES:
+            self._buffer = bytes(self._buffer[self._start :]) + data
+        else:
+            if isinstance(self._buffer, bytes):
+                self._buffer = bytearray(self._buffer)
             del self._buffer[: self._start]
-            self._searched = max(0, self._searched - self._start)
-            self._start = 0
-        self._buffer += data
+            self._buffer += data
+        self._searched = max(0, self._searched - self._start)
+        self._start = 0
 
     def next(self) -> bytes | None:
         """Return the next whole line without its end, or None."""
@@ -252,10 +263,11 @@ class _Lines:
 
     def take(self, count: int) -> bytes:
         """Return the next *count* bytes."""
+        start, self._start = self._start, self._start + count
+        if isinstance(self._buffer, bytes):
+            return self._buffer[start : self._start]
         with memoryview(self._buffer) as view:
-            data = bytes(view[self._start : self._start + count])
-        self._start += count
-        return data
+            return bytes(view[start : self._start])
 
 
 class _Skipped:

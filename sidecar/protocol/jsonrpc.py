@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -29,8 +28,7 @@ VERSION: Final = "2.0"
 _MAX_DIGITS: Final = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """A message that has to be answered; *params* is None when absent."""
 
     id: Id
@@ -38,16 +36,14 @@ class Request:
     params: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True):
     """A message that is never answered; *params* is None when absent."""
 
     method: str
     params: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """The answer to a request of ours.
 
     *error* is the error object, None for a result. *is_bare* is True when the message has neither member:
@@ -60,8 +56,7 @@ class Response:
     is_bare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(msgspec.Struct, frozen=True):
     """A body that is not a message; the answer is the error *problem* under *id*."""
 
     id: Id | None
@@ -88,7 +83,9 @@ def decode(body: bytes) -> Message:
     if not isinstance(value, dict):
         what = "batches are not supported" if isinstance(value, list) else "a message is an object"
         return Malformed(None, RequestRefused("invalidRequest", what, hint="send one message a frame"))
-    message_id = value.get("id") if type(value.get("id")) in (int, str) else None
+    message_id = value.get("id")
+    if type(message_id) is not int and type(message_id) is not str:
+        message_id = None
     if value.get("jsonrpc") != VERSION:
         return _refuse(message_id, 'a message has "jsonrpc": "2.0"')
     if "method" not in value:
