@@ -209,6 +209,8 @@ class Outbox:
         self.is_full = False
         self._is_closed = False
         self._logs: dict[str, _FollowedLog] = {}
+        self._is_corked = False
+        self._is_due = False
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
@@ -281,6 +283,16 @@ class Outbox:
         if followed is not None:
             followed.stop()
 
+    def cork(self) -> None:
+        """Let messages wait for :meth:`uncork`, so that all of them leave in one write, without a tick."""
+        self._is_corked = True
+
+    def uncork(self) -> None:
+        """Write the messages that wait, if any came; deltas alone may wait for more of their message."""
+        self._is_corked = False
+        if self._is_due:
+            self.pump()
+
     def pump(self) -> None:
         """Write the next batch if the stream has room; further batches are scheduled."""
         self._unschedule()
@@ -321,7 +333,7 @@ class Outbox:
         self._advance_mark(followed)
         may_wait = False
         coalesce_s = followed.feed.projection.coalesce_s
-        if coalesce_s and self._soon is None:
+        if coalesce_s and self._soon is None and not self._is_due:
             newest = log.after(log.seq - 1, 1)
             if newest and is_mergeable(newest[0]):
                 followed.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
@@ -343,7 +355,9 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._idle.clear()
-        if self._soon is None and self._stream.has_room:
+        if self._is_corked:
+            self._is_due = True
+        elif self._soon is None and self._stream.has_room:
             self._soon = self._loop.call_soon(self.pump)
 
     def _unschedule(self) -> None:
@@ -351,6 +365,7 @@ class Outbox:
             if handle is not None:
                 handle.cancel()
         self._soon = self._later = None
+        self._is_due = False
 
     def _take_batch(self) -> Iterator[bytes]:
         """Take framed messages off the queue until a batch is full; a mark yields events of its log."""

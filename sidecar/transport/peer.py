@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import inspect
 import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -225,17 +224,20 @@ class Peer:
         """Handle the present frames, at least one, while the client reads and for one slice of time."""
         if self._soon is not None:
             self._soon.cancel()
-            self._soon = None
+        next_slice: asyncio.Handle | None = None
         until = self._loop.time() + _SLICE_S
-        while not self._is_closing and not self.outbox.is_full and self._has_frame():
+        self.outbox.cork()
+        while not self._is_closing and not self.outbox.is_full and self._has_frame() and not next_slice:
             frame, self._next = self._next, None
             assert frame is not None
             self._handle_frame(frame)
             if self._loop.time() >= until and self._has_frame():
-                self._stream.pause_reading()
-                self._soon = self._loop.call_soon(self._proceed)
-                return
-        if self._is_input_over:
+                next_slice = self._loop.call_soon(self._proceed)
+        self._soon = next_slice
+        self.outbox.uncork()
+        if self._soon is not None:
+            self._stream.pause_reading()
+        elif self._is_input_over:
             self._ended.set()
         elif self.outbox.is_full or self._is_closing:
             self._stream.pause_reading()
@@ -249,8 +251,12 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        decode = decode_large if isinstance(frame, bytes) and len(frame) > _LARGE_BYTES else jsonrpc.decode
-        match decode(frame) if isinstance(frame, bytes) else frame:
+        received: jsonrpc.Message | Oversized | BrokenStream
+        if isinstance(frame, bytes):
+            received = jsonrpc.decode(frame) if len(frame) <= _LARGE_BYTES else decode_large(frame)
+        else:
+            received = frame
+        match received:
             case jsonrpc.Request() as request:
                 self._handle_request(request)
             case jsonrpc.Notification(method, params):
@@ -292,7 +298,7 @@ class Peer:
         except Exception as error:
             self._answer_error(request, error)
             return
-        if inspect.isawaitable(outcome):
+        if isinstance(outcome, Awaitable):
             task = asyncio.ensure_future(outcome)
             self._tasks[request.id] = task
             task.add_done_callback(on_done)

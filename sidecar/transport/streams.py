@@ -20,6 +20,8 @@ from sidecar.transport.stdio import ProtocolFds
 T = TypeVar("T")
 
 _CHUNK_BYTES: Final = 256 * 1024
+_PIPE_BYTES: Final = 64 * 1024
+"""What a pipe of Linux holds, so that no read of one finds more."""
 
 
 class Receiver(Protocol):
@@ -195,6 +197,8 @@ class TransportStream(StreamBase, asyncio.Protocol):
             # Room means that the kernel has every byte, so the only mark is "empty".
             self._writer.set_write_buffer_limits(high=0)  # type: ignore[union-attr]  # assigned above
         self._reader = transport  # type: ignore[assignment]  # asyncio types pipes as the base class
+        # For each read asyncio allocates this much, and from 128 kB on the C library asks the kernel for it.
+        self._reader.max_size = _PIPE_BYTES  # type: ignore[union-attr]  # an attribute of all its transports
 
     def data_received(self, data: bytes) -> None:
         """Deliver *data*. For asyncio."""

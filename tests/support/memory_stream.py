@@ -98,8 +98,10 @@ class MemoryStream(StreamBase):
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return once *condition* holds; it is evaluated after every write of the daemon.
 
+        A tick passes in any case, as it does for a client in another process.
         Raises TimeoutError when it never holds, so that a test fails and does not hang.
         """
+        await asyncio.sleep(0)
         async with asyncio.timeout(_TIMEOUT_S):
             while not condition():
                 self._changed.clear()

@@ -79,6 +79,28 @@ async def test_messages_leave_in_order_and_in_one_write() -> None:
     assert (box.sent, len(box.writes)) == (list(range(100)), 1)
 
 
+async def test_what_is_queued_under_a_cork_leaves_with_it_in_one_write() -> None:
+    """Answers to messages that came together leave without waiting for a tick."""
+    box = Box()
+    box.outbox.cork()
+    for n in range(3):
+        box.outbox.put(b"%d" % n)
+    assert box.writes == []
+    box.outbox.uncork()
+    assert box.writes == [b"0\n1\n2\n"]
+
+
+async def test_a_cork_that_nothing_was_queued_under_lets_a_delta_wait() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(None, tell, coalesce_s=60))
+    await box.outbox.drain()
+    log.append(TextDelta("m", "x"))
+    box.outbox.cork()
+    box.outbox.uncork()
+    assert box.writes == []
+    box.outbox.close()
+
+
 async def test_a_message_leaves_after_the_events_before_it_and_before_those_after_it() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, ALL)
