@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
-from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
+from sidecar.protocol.errors import RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
@@ -157,8 +157,6 @@ class LspConnection(FrontendConnection["LspClient"]):
                         case _:
                             self._server.notify(method, params)
                             self._is_traced = self._server.is_traced
-                except MethodNotFound:
-                    _log.debug("ignoring notification %.100r", method)
                 except SidecarError as error:
                     why = error if isinstance(error, InvalidInput) else error.kind
                     _log.warning("notification %.100r was ignored: %.300s", method, why)

@@ -14,8 +14,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from lsprotocol import types
+from msgspec import Struct
 
+from sidecar.server.handshake import read_params
 from sidecar.server.profile import ClientProfile
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import (
@@ -33,11 +34,93 @@ _log = logging.getLogger("sidecar.server")
 
 _WATCH_METHOD: Final = "workspace/didChangeWatchedFiles"
 _EVERYTHING: Final = "**/*"
-_WARNING: Final = types.MessageType.Warning.value
+_WARNING: Final = 2
+"""The number of a warning in ``window/logMessage``."""
+
+
+class OpenedDocument(Struct, rename="camel"):
+    """A document that was opened."""
+
+    uri: str
+    language_id: str
+    version: int
+    text: str
+
+
+class DocumentName(Struct):
+    """The name of a document."""
+
+    uri: str
+
+
+class VersionedDocument(Struct):
+    """The name of a document, and its version after the changes."""
+
+    uri: str
+    version: int
+
+
+class Position(Struct):
+    """A place in a document; *character* counts in the negotiated unit."""
+
+    line: int
+    character: int
+
+
+class Range(Struct):
+    """A part of a document."""
+
+    start: Position
+    end: Position
+
+
+class Change(Struct):
+    """One edit; one without a range replaces the whole text."""
+
+    text: str
+    range: Range | None = None
+
+
+class DidOpen(Struct, rename="camel"):
+    """The params of ``textDocument/didOpen``."""
+
+    text_document: OpenedDocument
+
+
+class DidChange(Struct, rename="camel"):
+    """The params of ``textDocument/didChange``; each change counts in the text that the one before left."""
+
+    text_document: VersionedDocument
+    content_changes: list[Change]
+
+
+class DidSave(Struct, rename="camel"):
+    """The params of ``textDocument/didSave``."""
+
+    text_document: DocumentName
+    text: str | None = None
+
+
+class DidClose(Struct, rename="camel"):
+    """The params of ``textDocument/didClose``."""
+
+    text_document: DocumentName
+
+
+BUFFER_MESSAGES: Final[dict[str, type[Struct]]] = {
+    "textDocument/didOpen": DidOpen,
+    "textDocument/didChange": DidChange,
+    "textDocument/didSave": DidSave,
+    "textDocument/didClose": DidClose,
+}
+"""The params of the messages that :meth:`OpenDocuments.take` handles.
+
+They come with every keystroke, so they do not go through pygls, whose types cost more than the edit itself.
+"""
 
 
 class OpenDocuments:
-    """The open buffers of one client. Every method handles one typed notification.
+    """The open buffers of one client.
 
     Args:
         workspace: keeps the text, and is notified of changes on disk.
@@ -59,21 +142,28 @@ class OpenDocuments:
         self._peer = peer
         self._lost: set[str] = set()
 
-    def open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Add a buffer."""
-        document = params.text_document
-        self._lost.discard(document.uri)
-        self._editor.open_buffer(document.uri, version=document.version, text=document.text)
+    def take(self, method: str, params: Any) -> None:
+        """Handle one of :data:`BUFFER_MESSAGES`. Raises InvalidInput.
 
-    def change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Edit a buffer; for a buffer that is not open, ask the user once to open it again."""
-        uri, version = params.text_document.uri, params.text_document.version
-        changes = [to_text_change(change) for change in params.content_changes]
-        try:
-            self._editor.change_buffer(uri, version=version, changes=changes, encoding=self._encoding)
-        except BufferOutOfSyncError:
-            _log.warning("an edit came for a buffer that is not open")
-            self._ask_to_reopen(uri, "was edited but is not open here")
+        For an edit of a buffer that is not open, the user is asked once to open it again.
+        """
+        match read_params(method, params, BUFFER_MESSAGES[method]):
+            case DidChange(text_document=edited, content_changes=edits):
+                changes = [to_text_change(edit) for edit in edits]
+                try:
+                    self._editor.change_buffer(
+                        edited.uri, version=edited.version, changes=changes, encoding=self._encoding
+                    )
+                except BufferOutOfSyncError:
+                    _log.warning("an edit came for a buffer that is not open")
+                    self._ask_to_reopen(edited.uri, "was edited but is not open here")
+            case DidOpen(text_document=opened):
+                self._lost.discard(opened.uri)
+                self._editor.open_buffer(opened.uri, version=opened.version, text=opened.text)
+            case DidSave(text_document=saved, text=text):
+                self._editor.save_buffer(saved.uri, text=text)
+            case DidClose(text_document=closed):
+                self._editor.close_buffer(closed.uri)
 
     def drop(self, uri: object) -> None:
         """Remove a buffer after an edit of it that cannot be read: its text is not the editor's any more."""
@@ -87,14 +177,6 @@ class OpenDocuments:
             message = f"{uri} {why}; close and open it again"
             self._peer.notify("window/logMessage", {"type": _WARNING, "message": message})
 
-    def save(self, params: types.DidSaveTextDocumentParams) -> None:
-        """Record that a buffer is on the disk now."""
-        self._editor.save_buffer(params.text_document.uri, text=params.text)
-
-    def close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Remove a buffer."""
-        self._editor.close_buffer(params.text_document.uri)
-
     def report_changed(self, uris: Iterable[str]) -> None:
         """Report files and folders that were created, changed, renamed or deleted on disk."""
         if paths := [path for uri in uris if (path := uri_to_path(uri)) is not None]:
@@ -105,9 +187,9 @@ class OpenDocuments:
         self._editor.close()
 
 
-def to_text_change(change: types.TextDocumentContentChangeEvent) -> TextChange:
+def to_text_change(change: Change) -> TextChange:
     """Return an edit as the workspace takes it; one without a range replaces the whole text."""
-    if isinstance(change, types.TextDocumentContentChangeWholeDocument):
+    if change.range is None:
         return TextChange(change.text)
     start, end = change.range.start, change.range.end
     return TextChange(change.text, TextRange(start.line, start.character, end.line, end.character))

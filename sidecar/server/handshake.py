@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import fields
@@ -20,6 +20,8 @@ from sidecar.server.commands import COMMANDS
 if TYPE_CHECKING:
     from sidecar.server.profile import Handshake
     from sidecar.workspace.contract import PositionEncoding
+
+StructT = TypeVar("StructT", bound=Struct)
 
 DOCUMENT_SCHEME: Final = "sidecar-session"
 """The scheme of the URIs of conversations that are opened as documents."""
@@ -145,13 +147,25 @@ def read_initialize(params: Any) -> InitializeParams:
         declared = params["capabilities"] or {}
         if isinstance(declared, Mapping):
             params = {**params, "capabilities": _keep_used(declared, Capabilities)}
+    return read_params("initialize", params, InitializeParams, strict=False)
+
+
+def read_params(method: str, params: Any, kind: type[StructT], *, strict: bool = True) -> StructT:
+    """Return the *params* of *method* as a *kind*. Raises InvalidInput, which names the wrong place.
+
+    Args:
+        method: the name of the message.
+        params: decoded JSON.
+        kind: the type of the params.
+        strict: whether a number is refused where it comes as a text.
+    """
     try:
-        return convert(params, InitializeParams, strict=False)
+        return convert(params, kind, strict=strict)
     except ValidationError as error:
         problem = _PROBLEM.search(str(error))
         assert problem is not None
         names = [_INDEX.sub("", problem["place"] or ""), *filter(None, [problem["missing"]])]
-        raise InvalidInput(f"the params of 'initialize' are not valid at params{'.'.join(names)}") from None
+        raise InvalidInput(f"the params of {method!r} are not valid at params{'.'.join(names)}") from None
 
 
 def answer_initialize(

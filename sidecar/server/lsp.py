@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
-from pygls.protocol import LanguageServerProtocol, default_converter, lsp_method
+from pygls.protocol import LanguageServerProtocol, default_converter
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.protocol.items import limit_wrong_items
 from sidecar.server.commands import COMMANDS
+from sidecar.server.documents import BUFFER_MESSAGES
 from sidecar.server.handshake import InitializeParams
 from sidecar.server.profile import ClientProfile
 
@@ -41,10 +42,11 @@ _NOT_OURS: Final = (
 )
 """The messages that pygls would handle, and that the connection handles instead, or nobody does."""
 
+_log = logging.getLogger("sidecar.server")
+
 _FILES: Final = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
 )
-_UNKNOWN: Final = (None, None, None, None)
 
 
 class _Protocol(LanguageServerProtocol):
@@ -52,26 +54,9 @@ class _Protocol(LanguageServerProtocol):
 
     _server: LspServer
 
-    @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
-    def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> None:
-        """Leave the text to the workspace: that of pygls splits lines where editors do not."""
-        self._server.open_client().documents.open(params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """Leave the edit to the workspace."""
-        self._server.open_client().documents.change(params)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CLOSE)
-    def lsp_text_document__did_close(self, params: types.DidCloseTextDocumentParams) -> None:
-        """Leave the buffer to the workspace."""
-        self._server.open_client().documents.close(params)
-
     def structure(self, method: str, params: Any) -> Any:
         """Return *params* in the type of *method*. Raises the errors of the converter."""
         kind: Any = types.METHOD_TO_TYPES[method][2]
-        if method == types.TEXT_DOCUMENT_DID_CHANGE:
-            check_changes(params)
         return None if kind is None else self._converter.structure(params, kind)
 
     def handle(self, method: str, typed_params: Any) -> Any:
@@ -111,19 +96,20 @@ class LspServer(LanguageServer):
         logging.getLogger("pygls").setLevel(logging.WARNING)
         super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
         self.open_client = open_client
+        self._known: set[str] = set()
         builtin = self.protocol.fm.builtin_features
         for method in _NOT_OURS:
             builtin.pop(method, None)
         self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: on_folders())
         for name in COMMANDS:
             self.command(name)(lambda: None)
+        # Handled before pygls sees it, as all messages about buffers, and registered to be announced.
+        self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))(lambda _: None)
 
         # Lambdas, because pygls marks what it registers, and a bound method cannot be marked.
         def documents() -> OpenDocuments:
             return self.open_client().documents
 
-        save = self.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
-        save(lambda params: documents().save(params))
         watch = self.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         watch(lambda params: documents().report_changed(change.uri for change in params.changes))
         create = self.feature(types.WORKSPACE_DID_CREATE_FILES, _FILES)
@@ -174,6 +160,9 @@ class LspServer(LanguageServer):
             ],
         )
         run_steps(self.protocol.lsp_initialize(params))
+        features = self.protocol.fm
+        # A handshake comes another way; as a notification it would begin everything anew.
+        self._known = {*features.builtin_features, *features.features} - {types.INITIALIZE}
         self.protocol.trace = types.TraceValue(asked.trace_level)
 
     def call(self, method: str, params: Any) -> Any:
@@ -181,10 +170,9 @@ class LspServer(LanguageServer):
 
         Raises MethodNotFound, InvalidInput.
         """
-        features = self.protocol.fm
-        # A handshake comes another way; as a notification it would begin everything anew.
-        is_known = method in features.builtin_features or method in features.features
-        if not is_known or method == types.INITIALIZE:
+        if method in BUFFER_MESSAGES:
+            return self.open_client().documents.take(method, params)
+        if method not in self._known:
             raise MethodNotFound(method)
         try:
             typed = self.protocol.structure(method, params)
@@ -201,19 +189,13 @@ class LspServer(LanguageServer):
         return self.protocol.handle(method, typed)
 
     def notify(self, method: str, params: Any) -> None:
-        """Handle one notification. Raises MethodNotFound, also for a request that wants no answer."""
-        if types.METHOD_TO_TYPES.get(method, _UNKNOWN)[1] is not None:
-            raise MethodNotFound(method)
-        self.call(method, params)
-
-
-def check_changes(params: Any) -> None:
-    """Raise ValueError for edits without a text or with odd numbers: the converter accepts anything."""
-    for change in params["contentChanges"]:
-        ends = (change["range"]["start"], change["range"]["end"]) if change.get("range") is not None else ()
-        numbers = (number for end in ends for number in (end["line"], end["character"]))
-        if not isinstance(change["text"], str) or not all(type(number) is int for number in numbers):
-            raise ValueError("an edit lacks its text, or a position is not a number")
+        """Handle one notification; one that is not known, or is a request without an id, is ignored."""
+        if method in BUFFER_MESSAGES:
+            self.open_client().documents.take(method, params)
+        elif method in self._known and types.METHOD_TO_TYPES[method][1] is None:
+            self.call(method, params)
+        else:
+            _log.debug("ignoring notification %.100r", method)
 
 
 @cache

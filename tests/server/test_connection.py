@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -251,10 +252,13 @@ async def test_an_unknown_method_is_refused_with_its_kind() -> None:
         assert code_and_kind(await editor.request(n, method)) == (-32601, "methodNotFound")
 
 
-async def test_unknown_notifications_are_ignored() -> None:
+async def test_unknown_notifications_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     editor = await ready()
+    failing = Mock(side_effect=AssertionError("an exception costs more than the message"))
+    monkeypatch.setattr("sidecar.server.lsp.MethodNotFound", failing)
     for method in ("$/nope", "nope", "initialize", "sidecar/status", "notebookDocument/didOpen"):
         editor.notify(method, {})
+    assert not failing.called
     assert (await editor.request(1, "sidecar/fake/echo", 1))["result"] == 1
     assert editor.service.calls == [("sidecar/fake/echo", 1)]
     assert len(editor.messages) == 2
