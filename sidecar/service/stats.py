@@ -21,6 +21,7 @@ from sidecar.workspace.contract import WorkspacePort
 _LINES_KEPT: Final = 2_000
 _LINES_AT_ONCE: Final = 500
 _ERRORS_KEPT: Final = 20
+_MEASURE_EVERY_MS: Final = 1_000
 
 
 class ProcessStats:
@@ -31,7 +32,7 @@ class ProcessStats:
         self._clock_ms = clock_ms
         self._started_ms = clock_ms()
         self.children = Children()
-        self.memory = Memory()
+        self.memory = Memory(clock_ms)
         self.log = LogRing()
         logging.getLogger("sidecar").addHandler(self.log)
 
@@ -73,16 +74,26 @@ class Children:
 
 
 class Memory:
-    """The memory that this process holds."""
+    """The memory that this process holds; *clock_ms* tells when it was last measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        self._measured_ms = -_MEASURE_EVERY_MS
+        self._resident_bytes = 0
         self._statm: int | None = None
 
     def bytes(self) -> int:
-        """Return the resident bytes."""
+        """Return the resident bytes, as they were at most a second ago: clients may ask much more often."""
+        if abs(self._clock_ms() - self._measured_ms) >= _MEASURE_EVERY_MS:
+            self._measured_ms = self._clock_ms()
+            self._resident_bytes = self.measure()
+        return self._resident_bytes
+
+    def measure(self) -> int:
+        """Return the resident bytes at this moment."""
         if sys.platform == "linux":
             with suppress(OSError):  # a Linux without /proc
-                # Kept open, because every status reads it; psutil opens it anew, at ten times the cost.
+                # Kept open; psutil opens it anew, at ten times the cost.
                 if self._statm is None:
                     self._statm = os.open("/proc/self/statm", os.O_RDONLY)
                 return int(os.pread(self._statm, 128, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -185,9 +185,9 @@ def seconds(work: Callable[[Server], None], server: Server) -> float:
 @pytest.mark.parametrize(
     ("work", "at_most"),
     [
-        pytest.param(round_trips, 2.0, id="status round trip"),
-        pytest.param(notifications, 4.0, id="notifications in"),
-        pytest.param(ten_megabytes, 1.5, id="10 MB structured in"),
+        pytest.param(round_trips, 1.6, id="status round trip"),
+        pytest.param(notifications, 2.0, id="notifications in"),
+        pytest.param(ten_megabytes, 1.2, id="10 MB structured in"),
     ],
 )
 def test_the_daemon(
@@ -199,7 +199,7 @@ def test_the_daemon(
 @pytest.mark.parametrize(
     ("work", "at_most"),
     [
-        pytest.param(pipelined, 5.0, id="pipelined status"),
+        pytest.param(pipelined, 2.0, id="pipelined status"),
         pytest.param(events, 4.0, id="100-byte events"),
     ],
 )

@@ -1278,7 +1278,7 @@ export interface SidParams {
   sid: string;
 }
 
-/** The state of the daemon; `queues` and `rssBytes` are measured at this moment. */
+/** The state of the daemon; `queues` is measured at this moment, `rssBytes` at most a second earlier. */
 export interface StatusResult {
   pid: number;
   version: string;

@@ -52,7 +52,7 @@ class ChildInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusResult:
-    """The state of the daemon; *queues* and *rss_bytes* are measured at this moment."""
+    """The state of the daemon; *queues* is measured at this moment, *rss_bytes* at most a second earlier."""
 
     pid: int
     version: str
