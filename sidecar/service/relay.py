@@ -26,7 +26,7 @@ from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.service.streaming import event_bodies
-from sidecar.transport.outbox import Projection
+from sidecar.transport.feed import Projection
 from sidecar.transport.peer import Dialect, Limits, Peer, PeerGoneError
 from sidecar.transport.streams import ByteStream
 

@@ -29,7 +29,7 @@ from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
-from sidecar.transport.outbox import FeedItem, Gap
+from sidecar.transport.feed import FeedItem, Gap
 
 SendPart: TypeAlias = Callable[[dict[str, Any], bool], bool]
 """Takes ``(value, is_last)`` and returns whether the value was sent; the last value always is."""

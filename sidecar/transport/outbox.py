@@ -15,153 +15,55 @@ logs a and b and an answer::
 
 Responses are never dropped. When more bytes than the high-water mark wait, :attr:`Outbox.is_full` asks the
 owner to accept no more work. Nothing here blocks or waits: the stream reports when it has room.
-
-Each log is followed by a :class:`Feed`, a cursor that is advanced when there is room to send. A client that
-never reads costs its cursor and nothing more. Events that the log has dropped meanwhile become a
-:class:`Gap`; waiting deltas of one message are merged into one. A feed never waits and never encodes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from sidecar._internal.errors import log_fault
+from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Projection, is_mergeable
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
-    from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
-    from sidecar.conductor.log import EventLog
-
-MERGED_CHARS: Final = 4 * 1024
-"""The most text that a merged delta holds, unless one delta was longer by itself."""
-
-_MERGEABLE: Final = frozenset({"textDelta", "thinkingDelta"})
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """The events *first* to *last* of session *sid*, which are lost.
-
-    *reason* is ``slowClient``, or ``notKept`` for events from before the client joined.
-    """
-
-    sid: str
-    first: int
-    last: int
-    reason: str
-
-
-FeedItem: TypeAlias = "Event | Gap"
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """The view that one client has of a log.
-
-    Attributes:
-        wants: decides by an event's kind whether it is sent; None sends all.
-        encode: returns the message bodies for one item.
-        coalesce_s: how long a delta may wait for more of its message, in seconds.
-    """
-
-    wants: Callable[[str], bool] | None
-    encode: Callable[[FeedItem], Iterable[bytes]]
-    coalesce_s: float = 0.0
-
-
-class Feed:
-    """A cursor in an event log.
-
-    Args:
-        log: the events of one session.
-        after_seq: the number of the last event that the client has.
-        projection: the client's view of the log.
-    """
-
-    def __init__(self, log: EventLog, after_seq: int, projection: Projection) -> None:
-        self.log = log
-        self.projection = projection
-        self.cursor = after_seq
-        self._joined_at = log.seq
-
-    def skip_to(self, seq: int) -> None:
-        """Move the cursor on to *seq*; it never goes back."""
-        if seq > self.cursor:
-            self.cursor = seq
-
-    def take(self, up_to: int, limit: int) -> list[FeedItem]:
-        """Return the next items to send, and advance the cursor.
-
-        Args:
-            up_to: the number of the last event that may be taken.
-            limit: the most events to read from the log, at least 1.
-        """
-        events, wants = self.log.after(self.cursor, limit), self.projection.wants
-        items: list[FeedItem] = []
-        for event in events:
-            if event.seq > up_to:
-                break
-            if event.seq - 1 > self.cursor:
-                self._add_gap(items, event.seq - 1)
-            self.cursor = event.seq
-            if wants is None or wants(event.data.kind):
-                merged = merge_deltas(items[-1], event) if items and is_mergeable(event) else None
-                if merged is None:
-                    items.append(event)
-                else:
-                    items[-1] = merged
-        is_at_end = len(events) < limit or self.cursor < events[-1].seq
-        if is_at_end and up_to > self.cursor:
-            # The log has no more: events that are missing up to the mark were dropped.
-            self._add_gap(items, up_to)
-            self.cursor = up_to
-        return items
-
-    def _add_gap(self, items: list[FeedItem], last: int) -> None:
-        reason = "notKept" if last <= self._joined_at else "slowClient"
-        items.append(Gap(self.log.sid, self.cursor + 1, last, reason))
-
-
-def is_mergeable(event: Event) -> bool:
-    """Whether *event* may wait for more of its message."""
-    return event.data.kind in _MERGEABLE
-
-
-def merge_deltas(before: FeedItem, event: Event) -> Event | None:
-    """Return *before* with the delta of *event* added, or None when they are not parts of one message."""
-    if isinstance(before, Gap) or before.data.kind != event.data.kind or before.turn_id != event.turn_id:
-        return None
-    first: TextDelta | ThinkingDelta = before.data  # type: ignore[assignment]  # its kind was checked
-    second: TextDelta | ThinkingDelta = event.data  # type: ignore[assignment]  # its kind was checked
-    if first.message_id != second.message_id or len(first.delta) + len(second.delta) > MERGED_CHARS:
-        return None
-    return replace(event, data=replace(first, delta=first.delta + second.delta))
-
-
-if TYPE_CHECKING:
+    from sidecar.conductor.events import Event
     from sidecar.conductor.log import EventLog
 
 HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
 _LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 _BATCH_BYTES: Final = 64 * 1024
 _PULL_EVENTS: Final = 64
-_EVENT_BYTES: Final = 256
-"""The size that an event of a past counts at least: a batch ends also where the client wants few of them."""
 
 
 @dataclass(slots=True)
 class _Mark:
-    """A place in the queue for the events of *feed* up to *up_to*; *epoch* counts the messages before it."""
+    """A place in the queue for the events of *feed* up to *up_to*; *epoch* counts the messages before it.
+
+    *waiting_chars* counts the text of deltas that wait for more of their message.
+    """
 
     feed: Feed
     up_to: int
     epoch: int
+    waiting_chars: int = 0
+    least_bytes: ClassVar[int] = 0
+
+    def take(self) -> tuple[Sequence[FeedItem], bool]:
+        """Return the next events, and whether more follow."""
+        items = self.feed.take(self.up_to, _PULL_EVENTS)
+        if self.feed.cursor < self.up_to:
+            return items, True
+        self.epoch = -1  # no event may be added to a mark that has left the queue
+        return items, False
+
+    def encode(self, item: FeedItem) -> Iterable[bytes]:
+        """Return the message bodies for one event."""
+        return self.feed.projection.encode(item)
 
 
 @dataclass(slots=True)
@@ -170,6 +72,17 @@ class _Past:
 
     events: Iterator[Event]
     encode: Callable[[Event], Iterable[bytes]]
+    least_bytes: ClassVar[int] = 256
+    """The size that an event counts at least: a batch ends also where the client wants few of them."""
+
+    def take(self) -> tuple[Sequence[FeedItem], bool]:
+        """Return the next events, and whether more follow."""
+        events: list[Event] = []
+        try:
+            events += islice(self.events, _PULL_EVENTS)
+        except Exception as error:
+            log_fault("replaying the past", error)
+        return events, len(events) == _PULL_EVENTS
 
 
 @dataclass(slots=True)
@@ -178,8 +91,7 @@ class _FollowedLog:
 
     feed: Feed
     stop: Callable[[], None]
-    mark: _Mark | None = None
-    waiting_chars: int = 0
+    mark: _Mark
 
 
 class Outbox:
@@ -192,6 +104,7 @@ class Outbox:
 
     Attributes:
         is_full: whether the client reads too slowly, so that no more work should be accepted from it for now.
+        is_corked: whether messages wait for :meth:`uncork`, so that all of them leave in one write.
     """
 
     def __init__(
@@ -209,7 +122,7 @@ class Outbox:
         self.is_full = False
         self._is_closed = False
         self._logs: dict[str, _FollowedLog] = {}
-        self._is_corked = False
+        self.is_corked = False
         self._is_due = False
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -271,7 +184,8 @@ class Outbox:
         followed = self._logs.get(log.sid)
         if followed is None or followed.feed.log is not log:
             self.unfollow(log.sid)
-            followed = _FollowedLog(Feed(log, after_seq, projection), log.follow(self._on_event))
+            feed = Feed(log, after_seq, projection)
+            followed = _FollowedLog(feed, log.follow(self._on_event), _Mark(feed, after_seq, -1))
             self._logs[log.sid] = followed
         followed.feed.skip_to(after_seq)
         self._advance_mark(followed)
@@ -283,13 +197,9 @@ class Outbox:
         if followed is not None:
             followed.stop()
 
-    def cork(self) -> None:
-        """Let messages wait for :meth:`uncork`, so that all of them leave in one write, without a tick."""
-        self._is_corked = True
-
     def uncork(self) -> None:
-        """Write the messages that wait, if any came; deltas alone may wait for more of their message."""
-        self._is_corked = False
+        """Write the messages that were queued meanwhile, in this tick; deltas may wait for more of theirs."""
+        self.is_corked = False
         if self._is_due:
             self.pump()
 
@@ -336,8 +246,8 @@ class Outbox:
         if coalesce_s and self._soon is None and not self._is_due:
             newest = log.after(log.seq - 1, 1)
             if newest and is_mergeable(newest[0]):
-                followed.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
-                may_wait = followed.waiting_chars < MERGED_CHARS
+                followed.mark.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
+                may_wait = followed.mark.waiting_chars < MERGED_CHARS
         if may_wait:
             self._later = self._later or self._loop.call_later(coalesce_s, self.pump)
         else:
@@ -346,7 +256,7 @@ class Outbox:
     def _advance_mark(self, followed: _FollowedLog) -> None:
         """Move the newest mark of this log to the log's end, or add one behind the last queued message."""
         up_to = followed.feed.log.seq
-        if followed.mark is not None and followed.mark.epoch == self._epoch:
+        if followed.mark.epoch == self._epoch:
             followed.mark.up_to = up_to
         else:
             followed.mark = _Mark(followed.feed, up_to, self._epoch)
@@ -355,7 +265,7 @@ class Outbox:
 
     def _schedule(self) -> None:
         self._idle.clear()
-        if self._is_corked:
+        if self.is_corked:
             self._is_due = True
         elif self._soon is None and self._stream.has_room:
             self._soon = self._loop.call_soon(self.pump)
@@ -379,31 +289,16 @@ class Outbox:
                 size += len(head)
                 yield head
                 continue
-            for encode in self._pull(head):
-                size += _EVENT_BYTES if isinstance(head, _Past) else 0
+            items, has_more = head.take()
+            if not has_more:
+                self._queue.popleft()
+            for item in items:
+                size += head.least_bytes
                 try:
-                    for framed in map(self._frame, encode()):
+                    bodies = head.encode(item)  # type: ignore[arg-type]  # a past holds no gap
+                    for framed in map(self._frame, bodies):
                         size += len(framed)
                         yield framed
                 except Exception as error:
                     # One event that cannot be encoded must not stop all others.
                     log_fault("encoding an event", error)
-
-    def _pull(self, head: _Mark | _Past) -> list[Callable[[], Iterable[bytes]]]:
-        """Return functions that encode the next events at *head*; it leaves the queue with its last event."""
-        if isinstance(head, _Past):
-            events: list[Event] = []
-            try:
-                events += islice(head.events, _PULL_EVENTS)
-            except Exception as error:
-                log_fault("replaying the past", error)
-            if len(events) < _PULL_EVENTS:
-                self._queue.popleft()
-            return [partial(head.encode, event) for event in events]
-        items = head.feed.take(head.up_to, _PULL_EVENTS)
-        if head.feed.cursor >= head.up_to:
-            self._queue.popleft()
-            followed = self._logs.get(head.feed.log.sid)
-            if followed is not None and followed.mark is head:
-                followed.mark, followed.waiting_chars = None, 0
-        return [partial(head.feed.projection.encode, item) for item in items]

@@ -226,7 +226,7 @@ class Peer:
             self._soon.cancel()
         next_slice: asyncio.Handle | None = None
         until = self._loop.time() + _SLICE_S
-        self.outbox.cork()
+        self.outbox.is_corked = True
         while not self._is_closing and not self.outbox.is_full and self._has_frame() and not next_slice:
             frame, self._next = self._next, None
             assert frame is not None

@@ -18,7 +18,8 @@ from memory_stream import MemoryStream
 from sidecar.conductor.events import Event, Notice, TextDelta
 from sidecar.conductor.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
-from sidecar.transport.outbox import HIGH_WATER_BYTES, FeedItem, Gap, Outbox, Projection
+from sidecar.transport.feed import FeedItem, Gap, Projection
+from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
 
 
 def tell(item: FeedItem) -> Iterable[bytes]:
@@ -82,7 +83,7 @@ async def test_messages_leave_in_order_and_in_one_write() -> None:
 async def test_what_is_queued_under_a_cork_leaves_with_it_in_one_write() -> None:
     """Answers to messages that came together leave without waiting for a tick."""
     box = Box()
-    box.outbox.cork()
+    box.outbox.is_corked = True
     for n in range(3):
         box.outbox.put(b"%d" % n)
     assert box.writes == []
@@ -95,7 +96,7 @@ async def test_a_cork_that_nothing_was_queued_under_lets_a_delta_wait() -> None:
     box.outbox.follow(log, 0, Projection(None, tell, coalesce_s=60))
     await box.outbox.drain()
     log.append(TextDelta("m", "x"))
-    box.outbox.cork()
+    box.outbox.is_corked = True
     box.outbox.uncork()
     assert box.writes == []
     box.outbox.close()
