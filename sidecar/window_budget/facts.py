@@ -59,6 +59,9 @@ class FactKind(Enum):
     ENVIRONMENT = "Environment"
     NAME = "Names and numbers"
 
+    # The hash of an Enum is that of its name, and a call in Python; there is one object for each member.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -74,7 +77,9 @@ class Fact:
 _NAME = re.compile(
     r"https?://[^\s)>\]\"'`]{1,200}"
     r"|`[^`\n]{2,60}`"
-    r"|(?<![\w./~@-])(?:~|\.{1,2})?/?(?:[\w.@-]{1,60}/){1,12}[\w.@-]{1,60}"
+    # An ordinary word, with another one or the end behind it: most words, and none of the rest begins there.
+    r"|(?<!\w)(?![A-Za-z][a-z]*+(?: (?!(?:is|was|of|to|at|in|id) )[A-Za-z]|[.,;!?)]*+(?:\Z|[.,;!?)]\s)))"
+    r"(?:(?<![\w./~@-])(?:~|\.{1,2})?/?(?:[\w.@-]{1,60}/){1,12}[\w.@-]{1,60}"
     r"|\b[A-Z][A-Z0-9]{1,15}-\d{1,12}\b"
     r"|(?<![\w&])#\d{1,9}\b"
     r"|(?<![\w.+-])[\w.+-]{1,60}@[\w-]{1,60}\.[\w.]{2,60}"
@@ -84,7 +89,7 @@ _NAME = re.compile(
     r"|\b[A-Za-z][\w-]{1,30}(?: (?:is|was|of|to|at|in|=|id))?[ :=]{1,2}\$?\d[\d.,:]{0,20}\d"
     r"(?: ?(?:ms|s|sec\w*|min\w*|%|[kKMG]i?[bB]|tokens|px)\b)?"
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
-    r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b"
+    r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b)"
 )
 _ENVIRONMENT = re.compile(
     r"(?<![\w.-])(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][a-z0-9-]{0,40}(?:\.[a-z0-9-]{1,40}){1,4}):\d{2,5}\b"
@@ -92,18 +97,21 @@ _ENVIRONMENT = re.compile(
 )
 """A host with its port, and a program with its version."""
 
-_QUESTION = re.compile(r"[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
-"""A question at the end of an answer."""
+_PORT_OR_VERSION = re.compile(r"[:.]\d")
+"""What stands in each of them, and in few lines else."""
 
-_DIGIT = re.compile(r"\d")
-_TELLING = re.compile(r"[/`@_\d]|[a-z0-9][A-Z]")
+_QUESTION = re.compile(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
+_QUESTION_MARK = re.compile(r"[?？]\W{0,4}\Z")
+"""A question at the end of an answer, and how it ends."""
+
+_TELLING = re.compile(r"[/`@_\dA-Z](?:(?<![A-Z])|(?<=[a-z0-9].))")
 """What every name holds at least one of: a clause without any is passed over, which most prose is."""
 
 _CLAUSE_END = re.compile(r" (?<=[.,;!?] )")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？\n]")
 _BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
 _CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_DIGITS = re.compile(r"\b[0-9a-f]{7,}\b|\d+")
+_DIGITS = re.compile(r"[0-9a-f](?<!\w\w)[0-9a-f]{6,}\b|\d+")
 _TRAILER = re.compile(r" \[(?:exit -?\d+|failed)\]$")
 _SUBJECT = re.compile(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
 SUBJECT_CHARS = 36
@@ -154,7 +162,8 @@ def find_question(answer: str) -> str:
     >>> find_question("Both would work. Shall I use the first one?")
     'Shall I use the first one?'
     """
-    found = _QUESTION.search(answer[-SENTENCE_CHARS:].rstrip())
+    end = answer[-SENTENCE_CHARS:].rstrip()
+    found = _QUESTION.search(end) if _QUESTION_MARK.search(end, len(end) - 5) else None
     return one_line(found.group(), SENTENCE_CHARS) if found else ""
 
 
@@ -254,9 +263,9 @@ def _sentences(prose: str, is_wanted: Callable[[str], bool], limit: int) -> Iter
 
 
 def _environment(prose: str, index: int) -> Iterator[Fact]:
-    if _DIGIT.search(prose) is None:
+    if _PORT_OR_VERSION.search(prose) is None:
         return
-    lines = (line for line in prose.split("\n") if _DIGIT.search(line))
+    lines = (line for line in prose.split("\n") if _PORT_OR_VERSION.search(line))
     found = (each.group() for line in lines for each in _ENVIRONMENT.finditer(line))
     seen = dict.fromkeys(islice(found, MAX_NAMES))
     for text in seen:

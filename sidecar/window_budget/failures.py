@@ -42,6 +42,12 @@ _UNASKED = re.compile(
 )
 """Lines that are a failure even in the output of a command that ended well."""
 
+_UNASKED_BY = (
+    *("rror", "xception", "fatal: ", "panic", "FAIL", "npm ERR", "Segmentation fault", "make"),
+    *("command not found", "HTTP/", "CONFLICT "),
+)
+"""Every such line holds one of these, and most output holds none."""
+
 _HINT = re.compile(
     r"error|exception|panic|fatal|fail|denied|not found|no such|cannot|can't|unable|undefined|refused"
     r"|timed? ?out|invalid|missing|rejected|doesn't|does not|must |killed|aborted|out of memory"
@@ -91,5 +97,9 @@ def reported_failure(output: str) -> str | None:
     >>> reported_failure("12 passed"), reported_failure("collected 3\\nFAILED tests/test_a.py::test_x")
     (None, 'FAILED tests/test_a.py::test_x')
     """
-    found = [line for line in output.splitlines() if _UNASKED.match(line)]
+    parts = [part for part in _UNASKED_BY if part in output]
+    if not parts:
+        return None
+    likely = (line for line in output.splitlines() if any(part in line for part in parts))
+    found = [line for line in likely if _UNASKED.match(line)]
     return error_line("\n".join(found)) if found else None

@@ -159,7 +159,8 @@ def flatten_transcript(messages: Sequence[Message]) -> str:
 
 def flatten_message(message: Message) -> str:
     """Return *message* as it reads in the transcript; empty when it has no text."""
-    return _escape("\n".join(_FORGED_MARK.sub(r"\1\\»", line) for line in _lines(message)))
+    lines = (_FORGED_MARK.sub(r"\1\\»", line) if TURN_MARK in line[1:] else line for line in _lines(message))
+    return _escape("\n".join(lines))
 
 
 def _lines(message: Message) -> Iterator[str]:
@@ -203,4 +204,4 @@ def _label(label: str, text: str) -> Iterator[str]:
 
 
 def _escape(text: str) -> str:
-    return _CLOSING_TAG.sub(r"<\1\\/\2", text)
+    return _CLOSING_TAG.sub(r"<\1\\/\2", text) if "<" in text else text

@@ -124,7 +124,9 @@ class _Buffer:
         elif branch is not None:
             self.branches.append(DigestText(index, branch))
         self.lines.append(line)
-        self.ends.append(self.ends[-1] + (byte_length(line) + 1 if line else 0))
+        # Of most lines only the mark at the beginning is not ASCII, and such a text is measured at once.
+        n_bytes = byte_length(line[:1]) + byte_length(line[1:]) + 1 if line else 0
+        self.ends.append(self.ends[-1] + n_bytes)
         if self.ends[-1] - self.ends[self.block_ends[-1]] >= BLOCK_BYTES:
             self.blocks.append("\n".join(filter(None, self.lines[self.block_ends[-1] :])))
             self.block_ends.append(len(self.lines))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 
@@ -23,7 +24,7 @@ def compact_json(value: Any) -> str:
     '{1}'
     """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except (TypeError, ValueError):
         return str(value)
     except RecursionError:
@@ -38,7 +39,7 @@ def tidy(text: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     if " \n" in text or "\t\n" in text:
-        text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
+        text = "\n".join([line.rstrip(" \t") for line in text.split("\n")])
     return text.strip()
 
 

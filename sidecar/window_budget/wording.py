@@ -208,29 +208,44 @@ _ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^
 _CHOICE = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
 """A choice at the beginning of an alternative, and whether it may be left out."""
 
+_NOT_BEHIND = re.compile(r"\(\?<!([^()]*)\)")
+"""What must not stand before an alternative; it is looked for once the first letter is there."""
+
+
+def _by_letter(*alternatives: str) -> str:
+    """Return a pattern that finds any of *alternatives*, tried by their first letters."""
+    by_letter: dict[str, list[str]] = defaultdict(list)
+    waiting = [("", words) for words in _ALTERNATIVE.findall("|".join(alternatives))[::-1]]
+    while waiting:
+        banned, words = waiting.pop()
+        if (ban := _NOT_BEHIND.match(words)) is not None:
+            waiting.append((ban[1], words[ban.end() :]))
+        elif (choice := _CHOICE.match(words)) is not None:
+            rest = words[choice.end() :]
+            waiting += [(banned, each + rest) for each in _ALTERNATIVE.findall(choice[1])]
+            waiting += [(banned, rest)] * bool(choice[2])
+        else:
+            letter = words[0] if words[0].isalpha() else ""
+            rest = words[len(letter) :]
+            by_letter[letter].append(f"(?<!{banned}{letter}){rest}" if banned else rest)
+    return "|".join(f"{letter}(?:{'|'.join(rest)})" for letter, rest in by_letter.items())
+
 
 def _search_words(*alternatives: str) -> str:
-    """Return a pattern that finds any of *alternatives* as whole words, tried by their first letters."""
-    by_letter: dict[str, list[str]] = defaultdict(list)
-    waiting = _ALTERNATIVE.findall("|".join(alternatives))[::-1]
-    while waiting:
-        words = waiting.pop()
-        if (choice := _CHOICE.match(words)) is not None:
-            rest = words[choice.end() :]
-            waiting += [each + rest for each in _ALTERNATIVE.findall(choice[1])] + [rest] * bool(choice[2])
-        else:
-            by_letter[words[0] if words[0].isalpha() else ""].append(words)
-    tried = (
-        f"{letter}(?:{'|'.join(each[len(letter) :] for each in by_letter[letter])})" for letter in by_letter
-    )
-    return rf"(?<!\w)(?:{'|'.join(tried)})"
+    """Return a pattern that finds any of *alternatives* where a word begins."""
+    return rf"(?<!\w)(?:{_by_letter(*alternatives)})"
 
 
-_LONG_PROMPT = 12_000
-_RULE = re.compile(_search_words(_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES) + r"\b")
+_RULES = (_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES)
+_RULE = re.compile(_search_words(*_RULES) + r"\b")
 _ORDER, _OPENING = re.compile(_search_words(_ENGLISH_ORDERS)), re.compile(_search_words(_OPENINGS))
 _PERMISSION = re.compile(_search_words(_PERMISSIONS) + r"\b")
 _WITHDRAWAL = re.compile(_search_words(_WITHDRAWALS) + r"\b")
+_BEGINNING = re.compile(
+    rf"(?<!\w)(?={_by_letter(*_RULES, _ENGLISH_ORDERS, _OPENINGS, _PERMISSIONS, _WITHDRAWALS)})"
+)
+"""Where any of these may begin: one search that finds few places, instead of five."""
+
 _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
 _REFUSAL = re.compile(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
@@ -248,15 +263,20 @@ def find_rule_words(text: str) -> Iterator[tuple[int, int]]:
     Each sentence that does either has some; whether it does is decided sentence by sentence.
     """
     lower = text.lower().replace("’", "'")
-    patterns = [_RULE, _ORDER, _OPENING, _PERMISSION, _WITHDRAWAL]
-    if not lower.isascii():
-        patterns += [_ASIAN_RULE, _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL]
     if len(lower) != len(text):
         yield 0, len(text)
         return
-    for pattern in patterns:
-        for found in pattern.finditer(lower):
-            yield found.span()
+    patterns = (_RULE, _ORDER, _OPENING, _PERMISSION, _WITHDRAWAL)
+    ends = [0] * len(patterns)
+    for beginning in _BEGINNING.finditer(lower):
+        start = beginning.start()
+        for number, pattern in enumerate(patterns):
+            if start >= ends[number] and (found := pattern.match(lower, start)) is not None:
+                ends[number] = found.end()
+                yield found.span()
+    if not lower.isascii():
+        for pattern in (_ASIAN_RULE, _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL):
+            yield from (found.span() for found in pattern.finditer(lower))
 
 
 def sets_rule(text: str) -> bool:
@@ -273,13 +293,6 @@ def sets_rule(text: str) -> bool:
             if lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()]):
                 return True
     return False
-
-
-def may_set_rules(prompt: str) -> bool:
-    """Whether *prompt* may set a rule or allow something; a long one, or one with code, may."""
-    if len(prompt) > _LONG_PROMPT or "```" in prompt:
-        return True
-    return next(find_rule_words(prompt), None) is not None
 
 
 def find_permission(sentence: str) -> tuple[int, int, bool] | None:

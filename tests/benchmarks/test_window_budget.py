@@ -199,6 +199,7 @@ SHELL = AssistantMessage((TextBlock("I run it."), ToolCallBlock("c", "bash", {"c
     "messages",
     [
         pytest.param([AssistantMessage((TextBlock(PROSE * 50),))], id="an answer"),
+        pytest.param([UserMessage(PROSE * 50)], id="a prompt"),
         pytest.param([SHELL, ToolResultMessage("c", "bash", (TextBlock(LINES),))], id="a command"),
         pytest.param(
             [SHELL, ToolResultMessage("c", "bash", (TextBlock(LINES + "error: no"),), is_error=True)],

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
-from sidecar.window_budget.wording import find_permission, sets_rule, states_decision
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sidecar.window_budget import wording
+from sidecar.window_budget.wording import find_permission, find_rule_words, sets_rule, states_decision
+
+FRAGMENTS = re.findall(
+    r"[\w' ]{2,30}", "|".join(each for each in vars(wording).values() if type(each) is str)
+)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +96,14 @@ def test_a_decision_is_known_by_its_words(sentence: str) -> None:
 )
 def test_words_that_deny_a_permission_give_none(sentence: str, allows: bool) -> None:
     assert (find_permission(sentence) is not None) is allows
+
+
+@given(st.lists(st.sampled_from([*FRAGMENTS, " ", ". ", "\n", "x", "不要", "’"]), max_size=12).map("".join))
+def test_one_search_finds_what_a_search_for_each_kind_of_words_finds(text: str) -> None:
+    """No word that begins inside the words before it is found twice, and none is passed over."""
+    lower = text.lower().replace("’", "'")
+    kinds = ["RULE", "ORDER", "OPENING", "PERMISSION", "WITHDRAWAL"]
+    kinds += [] if text.isascii() else ["ASIAN_RULE", "ASIAN_PERMISSION", "ASIAN_WITHDRAWAL"]
+    patterns: list[re.Pattern[str]] = [getattr(wording, f"_{kind}") for kind in kinds]
+    spans = sorted(each.span() for pattern in patterns for each in pattern.finditer(lower))
+    assert sorted(find_rule_words(text)) == (spans if len(lower) == len(text) else [(0, len(text))])
