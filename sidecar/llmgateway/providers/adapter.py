@@ -15,7 +15,8 @@ from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 ClientT = TypeVar("ClientT")
 ChunkT = TypeVar("ChunkT")
@@ -64,7 +65,7 @@ class ModelCall:
     options: StreamOptions
     card: ModelCard
     endpoint: Endpoint
-    memo: TurnMemo = field(default_factory=TurnMemo)
+    memo: TurnMemo[Any] = field(default_factory=TurnMemo)
 
     def sampling_arguments(self) -> SdkArguments:
         """Return the arguments for sampling that the call sets, under the names of all formats."""

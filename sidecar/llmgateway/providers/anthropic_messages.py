@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     Block,
     ImageBlock,
     StopReason,
@@ -43,7 +40,8 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.turn_memo import TurnMemo, join_roles
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
@@ -241,19 +239,21 @@ class _Reader:
         )
 
 
-def anthropic_messages(turns: Sequence[Turn], memo: TurnMemo) -> Iterator[dict[str, Any]]:
+def anthropic_messages(
+    turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]]
+) -> Iterator[dict[str, Any]]:
     """Yield messages of alternating roles, a user message with its tool results first.
 
     *memo* has the content of the turns of earlier calls.
     """
-    for is_assistant, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
-        content = [part for turn in group for part in memo.get(turn, None, partial(content_parts, turn))]
-        while is_assistant and content and "thinking" in content[-1]["type"]:
+    for role, content in join_roles(turns, memo.write(turns, lambda at: content_parts(turns[at]))):
+        while role == "assistant" and content and "thinking" in content[-1]["type"]:
             # An answer that was stopped while it thought cannot be sent with that at its end.
-            content.pop()
-        content.sort(key=lambda part: part["type"] != "tool_result")
+            content = content[:-1]
+        if role == "user" and len(content) > 1:
+            content = sorted(content, key=lambda part: part["type"] != "tool_result")
         if content:
-            yield {"role": "assistant" if is_assistant else "user", "content": content}
+            yield {"role": role, "content": content}
 
 
 def content_parts(turn: Turn) -> list[dict[str, Any]]:

@@ -250,7 +250,6 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                 self._report_repair(options, repair)
             endpoint, connected = await scope.run(self._clients.get(options.api_key))
             key = endpoint.key
-            sanitizer.memo.begin()
             call = ModelCall(sent, options, self._card, endpoint, sanitizer.memo)
             request, reader = self._adapter.request(call), self._adapter.reader(call)
             async with AsyncExitStack() as stack:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -27,7 +26,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.dialect import ChatDialect
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, without_mark
-from sidecar.llmgateway.providers.sanitize import TurnMemo
+from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 IN_CONTENT: Final = f"{CHAT_MARK}content"
@@ -47,7 +46,7 @@ _SHORT_ID: Final = re.compile(r"[A-Za-z0-9]+")
 class MessageWriter:
     """Writes conversations as messages of *dialect* for *model*; *memo* has the messages of earlier calls."""
 
-    def __init__(self, dialect: ChatDialect, model: str, memo: TurnMemo) -> None:
+    def __init__(self, dialect: ChatDialect, model: str, memo: TurnMemo[list[dict[str, Any]]]) -> None:
         self._dialect = dialect
         self._model = model
         self._memo = memo
@@ -57,8 +56,8 @@ class MessageWriter:
         if system:
             yield {"role": "system", "content": encodable(system)}
         role = ""
-        for turn in turns:
-            for message in self._memo.get(turn, None, partial(self.turn_messages, turn)):
+        for messages in self._memo.write(turns, lambda at: self.turn_messages(turns[at])):
+            for message in messages:
                 if self._dialect.answers_tools and (role, message["role"]) == ("tool", "user"):
                     yield _BRIDGE
                 role = message["role"]

@@ -17,8 +17,6 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -26,7 +24,6 @@ import msgspec
 
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import (
-    AssistantTurn,
     Block,
     GatewayError,
     ImageBlock,
@@ -51,7 +48,8 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool, join_roles
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
@@ -300,34 +298,31 @@ def thinking_config(model: str, level: ThinkingLevel, max_tokens: int | None = N
     return shown | {"thinkingLevel": _LEVELS.get(level, "HIGH")}
 
 
-def google_contents(turns: Sequence[Turn], memo: TurnMemo | None = None) -> Iterator[dict[str, Any]]:
+def google_contents(
+    turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]] | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield contents of alternating roles; *memo* has the parts of earlier calls."""
-    memo = memo or TurnMemo()
-    names: dict[str, str] = {}
-    for is_model, group in groupby(turns, lambda turn: isinstance(turn, AssistantTurn)):
-        parts: list[dict[str, Any]] = []
-        for turn in group:
-            if is_model:
-                names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCallBlock)}
-            make = partial(model_parts, turn.blocks) if is_model else partial(user_parts, turn.blocks, names)
-            parts += memo.get(turn, None, make)
-        if parts:
-            yield {"role": "model" if is_model else "user", "parts": parts}
+
+    def write(at: int) -> list[dict[str, Any]]:
+        return model_parts(turns[at].blocks) if turns[at].role == "assistant" else user_parts(turns, at)
+
+    for role, parts in join_roles(turns, (memo or TurnMemo()).write(turns, write)):
+        yield {"role": "model" if role == "assistant" else "user", "parts": parts}
 
 
-def user_parts(blocks: Sequence[Block], names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the parts of a prompt or of results; *names* has the tool of each call before them."""
+def user_parts(turns: Sequence[Turn], index: int) -> list[dict[str, Any]]:
+    """Return the parts of the prompt or the results at *index*; the calls of results stand before it."""
     parts: list[dict[str, Any]] = []
-    for block in blocks:
+    for block in turns[index].blocks:
         match block:
             case TextBlock(text=text):
                 parts.append({"text": text})
             case ImageBlock(media_type=media_type, data_base64=data):
                 parts.append({"inlineData": {"mimeType": media_type, "data": data}})
             case ToolResultBlock(call_id=call_id, output=output, is_error=is_error):
+                name = find_tool(turns, index, call_id)
                 response = {"error" if is_error else "output": encodable_json(output)}
-                result = {"id": call_id, "name": names.get(call_id, "unknown"), "response": response}
-                parts.append({"functionResponse": result})
+                parts.append({"functionResponse": {"id": call_id, "name": name, "response": response}})
             case _:
                 continue
     return parts

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.env import read_raw
@@ -32,7 +31,8 @@ from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedText
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def think_value(model: str, level: ThinkingLevel) -> bool | str:
 
 
 def ollama_messages(
-    system: str | None, turns: Sequence[Turn], memo: TurnMemo | None = None
+    system: str | None, turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the messages of a conversation; *memo* has the messages of earlier calls.
 
@@ -178,21 +178,19 @@ def ollama_messages(
     memo = memo or TurnMemo()
     if system:
         yield {"role": "system", "content": encodable(system)}
-    names: dict[str, str] = {}
-    for turn in turns:
-        if isinstance(turn, AssistantTurn):
-            names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCallBlock)}
-        yield from memo.get(turn, None, partial(turn_messages, turn, names))
+    for messages in memo.write(turns, lambda at: turn_messages(turns, at)):
+        yield from messages
 
 
-def turn_messages(turn: Turn, names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the messages of one turn; *names* has the tool of each call before it."""
+def turn_messages(turns: Sequence[Turn], index: int) -> list[dict[str, Any]]:
+    """Return the messages of the turn at *index*; the calls of its results stand before it."""
+    turn = turns[index]
     if isinstance(turn, AssistantTurn):
         return [ollama_answer(turn.blocks)]
     messages: list[dict[str, Any]] = [
         {
             "role": "tool",
-            "tool_name": names.get(block.call_id, "unknown"),
+            "tool_name": find_tool(turns, index, block.call_id),
             "tool_call_id": block.call_id,
             "content": json_text(block.output),
         }

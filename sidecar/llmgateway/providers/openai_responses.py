@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.llmgateway.contract import (
@@ -34,7 +33,8 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.sanitize import TurnMemo, WireRules
+from sidecar.llmgateway.providers.sanitize import WireRules
+from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -169,10 +169,9 @@ def reported_failure(code: object, message: object) -> ReportedFailureError:
     return ReportedFailureError(ProviderFailure(sentence, code=str(code or "server_error")))
 
 
-def response_items(turns: Sequence[Turn], memo: TurnMemo) -> Iterator[dict[str, Any]]:
-    """Yield the input items of a conversation; *memo* has the items of earlier calls."""
-    for turn in turns:
-        yield from memo.get(turn, None, partial(turn_items, turn))
+def response_items(turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Return the input items of a conversation; *memo* has the items of earlier calls."""
+    return chain.from_iterable(memo.write(turns, lambda at: turn_items(turns[at])))
 
 
 def turn_items(turn: Turn) -> list[dict[str, Any]]:

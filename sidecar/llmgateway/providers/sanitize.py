@@ -36,6 +36,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.providers.fields import encodable, encodable_json
+from sidecar.llmgateway.providers.turn_memo import TurnMemo
 from sidecar.runtime.cadence import UNPARSED
 from sidecar.runtime.wire import OPENING, Outgoing
 
@@ -94,32 +95,6 @@ def sanitize(
     return Sanitizer(rules, sees_images=sees_images).sanitize(conversation, refused)
 
 
-class TurnMemo:
-    """Results of work on the turns of one conversation, kept as long as they are used."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, object], tuple[Turn, Any]] = {}
-        self._used: dict[tuple[int, object], tuple[Turn, Any]] = {}
-
-    def begin(self) -> None:
-        """Forget the turns that were not asked for since the last call of this."""
-        self._known, self._used = self._used, {}
-
-    def get(self, turn: Turn, form: object, make: Callable[[], T]) -> T:
-        """Return the result of *make* for *turn*, which is called once; it must not be changed.
-
-        Args:
-            turn: the turn.
-            form: tells results for one turn apart.
-            make: makes the result.
-        """
-        key = id(turn), form
-        found = self._used.get(key) or self._known.get(key) or (turn, make())
-        self._used[key] = found
-        result: T = found[1]
-        return result
-
-
 class Sanitizer:
     """Makes the conversations of one model acceptable to a provider with *rules*.
 
@@ -133,7 +108,7 @@ class Sanitizer:
         self._given: tuple[Turn, ...] = ()
         self._outgoing = Outgoing()
         self._pass = _Pass(rules, sees_images)
-        self.memo = TurnMemo()
+        self.memo = TurnMemo[Any]()
 
     def knows(self, conversation: Conversation) -> bool:
         """Whether *conversation* is the remembered one, or has grown from it."""

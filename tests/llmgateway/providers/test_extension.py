@@ -108,7 +108,6 @@ def requests(name: str, turns: Sequence[Turn]) -> list[dict[str, Any]]:
         if isinstance(turn, AssistantTurn):
             continue
         conversation = sanitizer.sanitize(Conversation(tuple(turns[:end]), system="Be brief.", tools=TOOLS))
-        sanitizer.memo.begin()
         endpoint = Endpoint(provider, provider.base_url, Key("k", "test"))
         call = ModelCall(conversation.conversation, options, card, endpoint, sanitizer.memo)
         sent.append(adapter.request(call))
