@@ -128,6 +128,7 @@ def build(
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
     stats, compaction = ProcessStats(workspace, wall_clock_ms), models.settings.compaction
+    contents = KeptContents(real_path(home))
     place = place_of_sessions(home, models.settings.store)
     shelf = SessionShelf(place, home)
     parts = SessionDeps(
@@ -144,7 +145,7 @@ def build(
         may_fetch_private=models.settings.fetch_private,
         max_model_calls=models.settings.max_model_calls or 0,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
-        contents=KeptContents(real_path(home)),
+        contents=contents,
         home=real_path(home),
         compaction=CompactionSettings(
             prepare=compaction.prepare,
@@ -169,6 +170,9 @@ def build(
     service = Service(hub, stats, tracer, new_id)
     if not isinstance(place, SessionStore):
         shelf.on_open = link_to_others(service, place)
+        contents.read_elsewhere = place.read_content
+        if models.settings.store_checkpoints:
+            place.find_content = contents.find
     return Daemon(service, workspace, models, lifetime)
 
 

@@ -6,15 +6,22 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.errors import SidecarError
 from sidecar.boot import place_of_sessions
 from sidecar.commands.terminal import Screen
 from sidecar.llmgateway.config import read_settings
-from sidecar.runtime.store import SessionPlace
+from sidecar.runtime.store import SessionStore
 from sidecar.runtime.store.copying import CopyOutcome, copy_session
+from sidecar.workspace.kept_contents import KeptContents
+
+if TYPE_CHECKING:
+    from sidecar.runtime.store.postgres.store import PostgresStore
+
+Place: TypeAlias = "SessionStore | PostgresStore"
 
 FILES: Final = "files"
 _WORDS: Final[dict[CopyOutcome, str]] = {
@@ -28,25 +35,33 @@ _WORDS: Final[dict[CopyOutcome, str]] = {
 def run(options: argparse.Namespace) -> int:
     """Copy every session and return 0 when each is in both places."""
     screen, home = Screen(sys.stderr), indusagi_home()
-    source = options.source or read_settings(home).store or FILES
+    settings, contents = read_settings(home), KeptContents(home)
+    source = options.source or settings.store or FILES
     try:
         places = [place_of_sessions(home, None if each == FILES else each) for each in (source, options.to)]
         if source == options.to:
             screen.problem(f"sidecar sessions copy: the sessions are in {FILES} already; choose another --to")
             return 2
-        return asyncio.run(_copy_all(places[0], places[1], screen))
+        for place in places:
+            if settings.store_checkpoints and not isinstance(place, SessionStore):
+                place.find_content = contents.find
+        return asyncio.run(_copy_all(places[0], places[1], contents, screen))
     except SidecarError as error:
         screen.problem(f"sidecar sessions copy: {error.message}; {error.hint}")
         return 1
 
 
-async def _copy_all(source: SessionPlace, target: SessionPlace, screen: Screen) -> int:
+async def _copy_all(source: Place, target: Place, contents: KeptContents, screen: Screen) -> int:
     outcomes: Counter[CopyOutcome] = Counter()
     n_failed = 0
     try:
         for summary in await source.summaries():
             try:
-                outcomes[await copy_session(source, target, summary.session_id)] += 1
+                sid = summary.session_id
+                outcomes[await copy_session(source, target, sid)] += 1
+                if isinstance(target, SessionStore) and not isinstance(source, SessionStore):
+                    records = (await target.open(sid)).records
+                    await asyncio.to_thread(fetch_contents, source, contents, sid, records)
             except SidecarError as error:
                 n_failed += 1
                 screen.problem(f"{summary.session_id}: {error.message}")
@@ -59,3 +74,15 @@ async def _copy_all(source: SessionPlace, target: SessionPlace, screen: Screen) 
     if n_failed:
         screen.note(f"{n_failed} failed; the same command goes on with them")
     return 1 if n_failed or outcomes["differs"] else 0
+
+
+def fetch_contents(
+    source: PostgresStore, contents: KeptContents, sid: str, records: Sequence[Mapping[str, Any]]
+) -> None:
+    """Keep the contents of changed files here that *records* of *sid* name and *source* has."""
+    names = {each.get("content") for each in records if each.get("type") == "checkpoint"}
+    for name in names:
+        if isinstance(name, str) and contents.find(sid, name) is None:
+            content = source.read_content(sid, name)
+            if content is not None:
+                contents.keep(sid, content)

@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
         report.add("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
     if settings.store is not None:
         try:
-            report.add("sessions", f"{check_database(settings.store)}; copies of files stay on this machine")
+            where = "are stored there as well" if settings.store_checkpoints else "stay on this machine"
+            report.add("sessions", f"{check_database(settings.store)}; copies of changed files {where}")
         except SidecarError as error:
             report.add("sessions", f"{error.message}; {error.hint}", is_well=False)
     if not settings.sandbox:

@@ -30,7 +30,14 @@ from sidecar.workspace.paths import read_project_text
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
 SETTINGS_LIMIT_BYTES: Final = 256_000
-_OF_USER: Final = ("sandbox", "fetch_private", "max_model_calls", "model_idle_timeout_s", "store")
+_OF_USER: Final = (
+    "sandbox",
+    "fetch_private",
+    "max_model_calls",
+    "model_idle_timeout_s",
+    "store",
+    "store_checkpoints",
+)
 """The settings that only the user's own file makes."""
 
 MAX_NESTING: Final = 32
@@ -163,6 +170,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
+    store_checkpoints: bool = False
     compaction: CompactionEntry = CompactionEntry()
     hooks: list[HookEntry] = []
     mcp_servers: dict[str, ServerEntry] = {}
@@ -177,8 +185,9 @@ class ModelSettings:
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
     machine and its network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no
     limit; a model call without a byte for *model_idle_timeout_s* has failed. *store* is the database of the
-    sessions, None for files. *problems* are sentences for the user about files that could not be used;
-    *unreadable* is the one about the user's own file.
+    sessions, None for files; with *store_checkpoints* it has the contents of changed files as well.
+    *problems* are sentences for the user about files that could not be used; *unreadable* is the one about
+    the user's own file.
     """
 
     model: str | None = None
@@ -194,6 +203,7 @@ class ModelSettings:
     max_model_calls: int | None = None
     model_idle_timeout_s: float | None = None
     store: str | None = None
+    store_checkpoints: bool = False
     compaction: CompactionEntry = field(default_factory=CompactionEntry)
     hooks: tuple[HookEntry, ...] = ()
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
@@ -216,6 +226,7 @@ class ModelSettings:
             max_model_calls=self.max_model_calls,
             model_idle_timeout_s=self.model_idle_timeout_s,
             store=self.store,
+            store_checkpoints=self.store_checkpoints,
             compaction=self.compaction,
             hooks=(*self.hooks, *upper.hooks),
             servers={**upper.servers, **self.servers},
@@ -287,6 +298,7 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
         max_model_calls=None,
         model_idle_timeout_s=None,
         store=None,
+        store_checkpoints=False,
     )
     used = {
         "[providers]": found.providers,
@@ -331,6 +343,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
             max_model_calls=file.max_model_calls,
             model_idle_timeout_s=file.model_idle_timeout_s,
             store=file.store,
+            store_checkpoints=file.store_checkpoints,
             compaction=file.compaction,
             hooks=tuple(file.hooks),
             servers=file.mcp_servers,

@@ -89,3 +89,17 @@ def test_a_file_over_the_bound_is_named_and_a_link_is_never_followed(tmp_path: P
         (tmp_path / "link").symlink_to(path)
         with pytest.raises(FileAccessError):
             contents.look(tmp_path / "link")
+
+
+def test_a_content_that_is_not_here_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    contents, empty = KeptContents(tmp_path), KeptContents(tmp_path / "other").keep("s", b"")
+    name = KeptContents(tmp_path / "other").keep("s", b"there")
+    elsewhere = {empty: b"", name: b"there"}
+    assert contents.read("s", name, mode=None, is_text=False) is None
+    contents.read_elsewhere = lambda sid, name: elsewhere.get(name)
+    for each, raw in elsewhere.items():
+        found = contents.read("s", each, mode=0o600, is_text=False)
+        assert found is not None
+        assert (found.raw, found.mode) == (raw, 0o600)
+    elsewhere[name] = b"damaged"
+    assert contents.read("s", name, mode=None, is_text=False) is None

@@ -1,8 +1,9 @@
 """Lines of a session as rows, and back.
 
 A node's row is its content alone, under its hash, so that forks and copies share it. The rest (its kind, the
-files that were read) stands in the record of the session. A damaged node, with an id that is not the hash of
-its content, is kept whole in the record.
+files that were read) stands in the record of the session. The record of a checkpoint names the content of a
+file that it kept, by hash as well. A damaged node, with an id that is not the hash of its content, is kept
+whole in the record.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ _MAX_WORDS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A record as it is stored: *body* in JSON, and for a node its id, its content and its text."""
+    """A record as it is stored: *body* in JSON, and for a node its id, its content and its text.
+
+    *content* is the name of the file content that a checkpoint kept.
+    """
 
     body: str
     node_id: str | None = None
     node: str = ""
     words: str = ""
+    content: str | None = None
 
 
 def rows_of(lines: bytes) -> list[Row]:
@@ -55,7 +60,8 @@ def row_of(record: Mapping[str, Any]) -> Row:
     """Return the row of *record*."""
     node = record.get("node")
     if record.get("type") != "node" or not isinstance(node, Mapping) or not is_whole(node):
-        return Row(_encode(record))
+        name = record.get("content") if record.get("type") == "checkpoint" else None
+        return Row(_encode(record), content=name if isinstance(name, str) else None)
     rest = {name: value for name, value in record.items() if name != "node"}
     return Row(_encode(rest), str(node["id"]), _encode(node), words_of(node["turn"]))
 

@@ -76,7 +76,17 @@ CREATE UNLOGGED TABLE sidecar.chunks (
   FOREIGN KEY (owner, tunnel) REFERENCES sidecar.tunnels ON DELETE CASCADE
 );
 """
-_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"))
+_THIRD: Final = """
+ALTER TABLE sidecar.records ADD COLUMN content text;
+CREATE INDEX records_of_content ON sidecar.records (owner, content) WHERE content IS NOT NULL;
+CREATE TABLE sidecar.contents (
+  owner text NOT NULL DEFAULT current_user,
+  id text NOT NULL,
+  body bytea NOT NULL,
+  PRIMARY KEY (owner, id)
+);
+"""
+_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",))
 _OWN_ROWS: Final = """
 ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
@@ -93,6 +103,7 @@ GRANT SELECT ON sidecar.migrations TO PUBLIC;
 MIGRATIONS: Final = (
     _FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES[0]) + _FOR_ALL,
     _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
+    _THIRD + "".join(_OWN_ROWS.format(table) for table in _TABLES[2]),
 )
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 

@@ -8,7 +8,8 @@ write is lost with the connection, the count tells whether it was made, and it i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -42,9 +43,10 @@ WITH mine AS (
   WHERE node.id IS NOT NULL
   ON CONFLICT DO NOTHING
 ), new_records AS (
-  INSERT INTO sidecar.records (session, n, node, body)
-  SELECT %(id)s, %(at)s + record.n, record.node, record.body
-  FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[]) WITH ORDINALITY AS record(node, body, n)
+  INSERT INTO sidecar.records (session, n, node, body, content)
+  SELECT %(id)s, %(at)s + record.n, record.node, record.body, record.content
+  FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[], %(files)s::text[])
+    WITH ORDINALITY AS record(node, body, content, n)
 )
 SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
 """
@@ -85,6 +87,19 @@ WHERE node.owner = current_user AND node.id = ANY(%s) AND NOT EXISTS (
 _NODES_OF: Final = """
 SELECT DISTINCT node FROM sidecar.records WHERE owner = current_user AND session = %s AND node IS NOT NULL
 """
+_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = current_user AND id = ANY(%s)"
+_KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = current_user AND id = %s"
+_CONTENTS_OF: Final = """
+SELECT DISTINCT content FROM sidecar.records
+WHERE owner = current_user AND session = %s AND content IS NOT NULL
+"""
+_DROP_CONTENTS: Final = """
+DELETE FROM sidecar.contents AS kept
+WHERE kept.owner = current_user AND kept.id = ANY(%s) AND NOT EXISTS (
+  SELECT FROM sidecar.records AS record WHERE record.owner = kept.owner AND record.content = kept.id
+)
+"""
 
 
 class PostgresStore:
@@ -95,6 +110,8 @@ class PostgresStore:
 
     Attributes:
         database: its connections.
+        find_content: returns the content of a file that a session kept here, by its name, None where it has
+            gone; it is stored with the checkpoint that names it. Without it no contents are stored.
     """
 
     def __init__(
@@ -107,6 +124,7 @@ class PostgresStore:
         lease_s: float = LEASE_S,
     ) -> None:
         self.database = Database(conninfo)
+        self.find_content: Callable[[str, str], bytes | None] | None = None
         self._leases = Leases(self.database, lease_s)
         self._writers = SessionWriters(self._append_to, self.hold)
         self._migrators = tuple(migrators)
@@ -214,7 +232,7 @@ class PostgresStore:
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
         found = [
-            {row[0] for row in await asyncio.to_thread(self._query, word.replace("\0", " "), _SEARCH)}
+            {row[0] for row in await asyncio.to_thread(self._query, "", _SEARCH, word.replace("\0", " "))}
             for word in words
         ]
         return set[str].intersection(*found) if found else set()
@@ -232,23 +250,34 @@ class PostgresStore:
         """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
         await self._writers.of(session_id).write([lines])
 
+    def read_content(self, session_id: str, name: str) -> bytes | None:
+        """Return the stored content of a file, None where it is not. Blocks. Raises StoreUnavailable."""
+        rows = self._query(session_id, _CONTENT, name)
+        return bytes(rows[0][0]) if rows else None
+
     def _read(self, session_id: str) -> StoredSession:
         lines = lines_of(self._query(session_id, _READ))
         return read_session(lines, session_id, self._clock, self._migrators, self._recognise)
 
-    def _query(self, session_id: str, query: str) -> list[TupleRow]:
+    def _query(self, session_id: str, query: str, key: str | None = None) -> list[TupleRow]:
+        """Return the rows of *query* for *key*, by default the session."""
+        values = (session_id if key is None else key,)
         try:
             return self.database.transact(
-                lambda connection: connection.execute(query.encode(), (session_id,)).fetchall()
+                lambda connection: connection.execute(query.encode(), values).fetchall()
             )
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
 
     def _remove(self, session_id: str) -> bool:
         def remove(connection: PatientConnection) -> bool:
-            nodes = [row[0] for row in connection.execute(_NODES_OF, (session_id,)).fetchall()]
+            nodes, contents = (
+                [row[0] for row in connection.execute(of.encode(), (session_id,)).fetchall()]
+                for of in (_NODES_OF, _CONTENTS_OF)
+            )
             row = connection.execute(_DELETE, (session_id,)).fetchone()
             connection.execute(_DROP_NODES, (nodes,))
+            connection.execute(_DROP_CONTENTS, (contents,))
             return row is not None and row[0] > 0
 
         try:
@@ -267,8 +296,14 @@ class PostgresStore:
                 lease = self._take_late(session_id)
                 loop.call_soon_threadsafe(self._leases.start_heart)
             at = lease.n_records if n_stored < 0 else n_stored
+
+            def write(connection: PatientConnection) -> None:
+                if self.find_content is not None:
+                    insert_contents(connection, rows, partial(self.find_content, session_id))
+                insert_rows(connection, lease, rows, at, tried)
+
             try:
-                self.database.transact(lambda connection: insert_rows(connection, lease, rows, at, tried))
+                self.database.transact(write)
             except TakenOverError as error:
                 loop.call_soon_threadsafe(self._leases.lose, lease, error.holder)
                 raise
@@ -289,6 +324,18 @@ class PostgresStore:
             raise TakenOverError(error.writer) from error
         except StoreUnavailable as error:
             raise DatabaseError(error.reason) from error
+
+
+def insert_contents(
+    connection: PatientConnection, rows: Sequence[Row], find: Callable[[str], bytes | None]
+) -> None:
+    """Store the contents that *rows* name, as far as *find* has them and the database has not."""
+    names = {row.content for row in rows if row.content is not None}
+    if names:
+        there = {row[0] for row in connection.execute(_KEPT, ([*names],)).fetchall()}
+        for name in names - there:
+            if (content := find(name)) is not None:
+                connection.execute(_KEEP, (name, content))
 
 
 def insert_rows(
@@ -316,6 +363,7 @@ def insert_rows(
         "contents": [row.node for row in rows],
         "words": [row.words for row in rows],
         "bodies": [row.body for row in rows],
+        "files": [row.content for row in rows],
     }
     if connection.execute(_APPEND.encode(), values).fetchone() is None:
         _count(connection, lease)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from postgres_sessions import shown
+from sidecar.cli import main
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionPlace, SessionStore
+from sidecar.runtime.store.codec import encode_line
 from sidecar.runtime.store.copying import CopyDiffersError, copy_session
+from sidecar.workspace.kept_contents import KeptContents
 
 if TYPE_CHECKING:
+    from postgres_server import PostgresServer
     from sidecar.runtime.store.postgres.store import PostgresStore
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes]
@@ -62,3 +68,28 @@ async def test_a_copy_that_is_not_what_was_written_is_an_error(
     monkeypatch.setattr(other, "write_raw", lose_a_line)
     with pytest.raises(CopyDiffersError):
         await copy_session(files, other, "s")
+
+
+@pytest.mark.parametrize("are_stored", [True, False], ids=["stored", "local"])
+def test_the_command_copies_contents_of_changed_files_where_the_user_lets_it(
+    tmp_path: Path, server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch, are_stored: bool
+) -> None:
+    address, homes = server.conninfo("ann", database), [tmp_path / "a", tmp_path / "b"]
+    for home in homes:
+        home.mkdir()
+        (home / "config.toml").write_text(f"store_checkpoints = {str(are_stored).lower()}\n")
+    name = KeptContents(homes[0]).keep("s", b"before")
+
+    async def make() -> None:
+        files = SessionStore(homes[0] / "sessions")
+        await write(files, "s", "one")
+        for record in ({"type": "checkpoint", "content": name}, {"type": "checkpoint"}):
+            await files.write_raw("s", encode_line(record))
+
+    asyncio.run(make())
+    for home, source, to in ((homes[0], "files", address), (homes[1], address, "files")):
+        monkeypatch.setenv("INDUSAGI_HOME", str(home))
+        assert main(["sessions", "copy", "--from", source, "--to", to]) == 0
+    assert asyncio.run(shown(SessionStore(homes[1] / "sessions"))) == ["one"]
+    assert KeptContents(homes[1]).find("s", name) == (b"before" if are_stored else None)
+    assert len(server.execute("SELECT id FROM sidecar.contents", database)) == are_stored

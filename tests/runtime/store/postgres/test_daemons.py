@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.postgres, pytest.mark.processes, pytest.mark.e2e]
 WRITE = {"name": "write", "input": {"path": "new.txt", "content": "hello"}}
 WRITES = [[{"toolCall": WRITE}], [{"text": "done"}]]
+READ_AND_WRITE = [[{"toolCall": {"name": "read", "input": {"path": "new.txt"}}}], *WRITES]
 
 
 async def test_a_session_moves_from_machine_to_machine(
@@ -190,3 +191,36 @@ async def test_leases_go_by_the_clock_of_the_server_alone(
         newest = (await behind.session_read(session.sid, view="full")).nodes
         hours = {round((node.created_at - newest[-1].created_at) / 3_600_000) for node in newest}
         assert hours == {0, 2}  # the clocks were shifted indeed
+
+
+@pytest.mark.parametrize("are_stored", [True, False], ids=["stored", "local"])
+async def test_files_are_taken_back_on_another_machine_where_the_user_lets_their_contents_be_stored(
+    tmp_path: Path, server: PostgresServer, database: str, are_stored: bool
+) -> None:
+    address, file = server.conninfo("ann", database), tmp_path / "new.txt"
+    settings = "store_checkpoints = true\n" if are_stored else ""
+    before = "before é\r\n".encode("utf-16")
+    file.write_bytes(before)
+
+    async def allow(request: PermissionRequest) -> PermissionAnswer:
+        return PermissionAnswer("selected", request.options[0].option_id)
+
+    async with spawn(tmp_path, "a", address, READ_AND_WRITE, allow, settings=settings) as first:
+        session = await first.start_session(tmp_path, model="fake-1")
+        await session.run("write it")
+        assert file.read_bytes() != before
+        fork = await first.session_fork(session.sid)
+    contents = server.execute("SELECT octet_length(body) FROM sidecar.contents", database)
+    assert contents == ([(len(before),)] if are_stored else [])
+    async with spawn(tmp_path, "b", address) as second:
+        for sid in (fork.snapshot.sid, session.sid):
+            changed = file.read_bytes()
+            theirs = await second.load_session(sid)
+            params = {"sid": theirs.sid, "checkpointId": "c1"}
+            [restored] = (await second.request("sidecar/checkpoint/restore", params))["files"]
+            assert restored["outcome"] == ("restored" if are_stored else "notKept")
+            assert file.read_bytes() == (before if are_stored else changed)
+            file.write_bytes(changed)
+        for sid in (session.sid, fork.snapshot.sid):
+            await second.session_delete(sid)
+    assert server.execute("SELECT count(*) FROM sidecar.contents", database) == [(0,)]
