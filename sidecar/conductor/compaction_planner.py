@@ -5,7 +5,10 @@ Changes nothing and calls no model. Each answer is about the conversation as it 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from typing import ParamSpec, Protocol, TypeVar
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.recall import RECALL
@@ -32,9 +35,25 @@ from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget.text import cut_middle
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 _PLANS_KEPT = 16
 _PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 _NOT_SHOWN = NoOp("this engine shortens only what is sent in sessions whose engine it is; choose it first")
+
+
+class RunWork(Protocol):
+    """Calls a function, here or in a thread, and returns its result."""
+
+    async def __call__(self, work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call *work*."""
+        ...
+
+
+async def run_now(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Call *work* here."""
+    return work(*args, **kwargs)
 
 
 class CompactionPlanner:
@@ -88,23 +107,34 @@ class CompactionPlanner:
         return weigh_result(engine, given, done) if isinstance(done, CompactionResult) else done
 
     async def plan(self, request: CompactionRequest) -> Plan:
-        """Return the effect of a compaction in a session of the engine that *request* names.
+        """Return the effect of a compaction in this session by the engine that *request* names."""
+        return await self._plan(request, self._deps.engine(request.engine or ""), run_now, detail=True)
+
+    async def compare(self, request: CompactionRequest, host: SessionEngine, *, detail: bool) -> Plan:
+        """Return the effect of a compaction if *host* were the session's own engine.
+
+        It judges in a thread, and therefore must be an instance that nothing else uses.
+        """
+        return await self._plan(request, host, asyncio.to_thread, detail=detail)
+
+    async def _plan(
+        self, request: CompactionRequest, host: SessionEngine, run: RunWork, *, detail: bool
+    ) -> Plan:
+        """Return the plan of *host*, which judges by *run*.
 
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
-        engine = request.engine or ""
         card, cached = self._deps.summarizer()[1], self._deps.cached()
-        given = replace(self.compaction_input(engine), summarizer_card=card, cached=cached)
-        host = self._deps.engine(engine)
+        given = replace(self.compaction_input(host.name), summarizer_card=card, cached=cached)
         plan_id = self._deps.new_id()
         self._plans[plan_id] = (given.history.head, request)
         while len(self._plans) > _PLANS_KEPT:
             self._plans.pop(next(iter(self._plans)))
-        plan = Plan(plan_id, given.history.head, host.name, host.gate(given, request))
-        found, fresh = host.plan(given, request), dict[str, FreshFile]()
+        plan = Plan(plan_id, given.history.head, host.name, await run(host.gate, given, request))
+        found, fresh = await run(host.plan, given, request), dict[str, FreshFile]()
         if isinstance(found, CompactionPlan) and found.rehydrate:
             fresh.update(await self._deps.fresh([file.uri for file in found.rehydrate]))
-            found = host.plan(given, request, fresh)
+            found = await run(host.plan, given, request, fresh)
         if isinstance(found, NoOp):
             return replace(plan, noop=found)
         found = weigh_plan(found, given, plan.gate)
@@ -114,7 +144,8 @@ class CompactionPlanner:
             replace(file, uri=fresh[file.uri].uri, stale=self._deps.is_stale(file.uri))
             for file in found.rehydrate
         )
-        return describe_plan(plan, replace(found, rehydrate=files), given.history)
+        found = replace(found, rehydrate=files)
+        return await asyncio.to_thread(describe_plan, plan, found, given.history, detail=detail)
 
     def find_planned(self, plan_id: str) -> CompactionRequest:
         """Return the request of an earlier preview. Raises HeadMovedError when the conversation moved on."""

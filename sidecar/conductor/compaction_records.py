@@ -29,17 +29,20 @@ Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
 """
 
 
-def describe_plan(plan: Plan, found: CompactionPlan, history: History) -> Plan:
-    """Return *plan* with all that the engine *found*; its files are named as clients know them."""
-    dropped = tuple(history[index].node_id for index in found.dropped)
+def describe_plan(plan: Plan, found: CompactionPlan, history: History, *, detail: bool) -> Plan:
+    """Return *plan* with all that the engine *found*; its files are named as clients know them.
+
+    With *detail* it has the prompt and the ids of the nodes that are dropped, as long as the conversation is.
+    """
+    dropped = tuple(history[index].node_id for index in found.dropped) if detail else ()
     described = replace(
         plan,
         cut=Cut(history.node_at(found.cut), found.cut),
-        dropped=Dropped(len(dropped), found.dropped_tokens, dropped),
+        dropped=Dropped(len(found.dropped), found.dropped_tokens, dropped),
         kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
         microcompact=found.microcompact,
         rehydrate=found.rehydrate,
-        prompt=found.prompt,
+        prompt=found.prompt() if detail else None,
     )
     return with_size(described, found.projected_tokens, found.low_tokens, found.high_tokens)
 

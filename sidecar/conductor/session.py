@@ -260,9 +260,11 @@ class Session:
         self._events.emit(InfoChanged(info.title, info.updated_at, info.archived))
         return self.store()
 
-    async def compare(self, request: CompactionRequest) -> Plan:
-        """Return the effect of a compaction if its engine were the session's own."""
-        return await self._planner.plan(self._engines.resolve(request))
+    async def compare(self, request: CompactionRequest, *, detail: bool) -> Plan:
+        """Return the effect of a compaction if its engine were the session's own, in *detail* or short."""
+        resolved = self._engines.resolve(request)
+        host = self._engines.make(resolved.engine or "")
+        return await self._planner.compare(resolved, host, detail=detail)
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction; no model is called and nothing changes."""

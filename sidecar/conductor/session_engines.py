@@ -134,8 +134,12 @@ class SessionEngines:
         """
         name = name or self._info().engine
         if name not in self._made:
-            self._made[name] = self._factories.get(name, self._factories[self.own_name])()
+            self._made[name] = self.make(name)
         return self._made[name]
+
+    def make(self, name: str) -> SessionEngine:
+        """Return a new instance of the engine *name*, for one use."""
+        return self._factories.get(name, self._factories[self.own_name])()
 
     def find_name(self, name: str | None) -> str:
         """Return *name*, or the session's own for None. Raises InvalidInput for an unknown one."""

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:94d9a549501c2af94ff492d87c23eb35ef8d9d0cfd2fe3e99b35847cc89c3bd9"
+SCHEMA_HASH: Final = "sha256:216185b430d7f1bc4c3ca731c47579310aa8b65850f625c432e2a388f25f29a2"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

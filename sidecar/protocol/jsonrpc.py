@@ -140,6 +140,11 @@ def encode_result(message_id: Id, value: Any) -> bytes:
     return _encode({"jsonrpc": VERSION, "id": message_id, "result": value})
 
 
+def encode_value(value: Any) -> msgspec.Raw:
+    """Return *value* as JSON that goes into a result as it is. Raises TypeError as :func:`encode_result`."""
+    return msgspec.Raw(_encode(value))
+
+
 def encode_error(message_id: Id | None, code: int, message: str, data: Any) -> bytes:
     """Return the error answer to *message_id*; its id is None when none could be read."""
     error = {"code": code, "message": message, "data": data}

@@ -241,7 +241,7 @@ class LspClient:
     async def _request(self, method: str, params: dict[str, Any]) -> Any:
         outcome = self.call(method, params)
         answer: Answer = await outcome if inspect.isawaitable(outcome) else outcome
-        return answer.value
+        return answer.data
 
 
 _PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind, Retry.kind))

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
     from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
@@ -20,13 +22,18 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A JSON-ready result, and a function to call once its bytes are queued.
+    """A result, JSON-ready or already JSON, and a function to call once its bytes are queued.
 
     *then* starts the events of a session that the result introduces, so that no event overtakes it.
     """
 
     value: Any
     then: Callable[[], None] | None = None
+
+    @property
+    def data(self) -> Any:
+        """The result as JSON-ready data, also where *value* is JSON already."""
+        return msgspec.json.decode(self.value) if isinstance(self.value, msgspec.Raw) else self.value
 
 
 Handler: TypeAlias = "Callable[[Connection, Any], Any]"

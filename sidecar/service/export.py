@@ -1,10 +1,13 @@
-"""Export a conversation as text: Markdown for people; JSON, or one node a line, for programs. Pure."""
+"""Export a conversation as text: Markdown for people; JSON, or one node a line, for programs. Pure.
+
+The text comes in pieces, a node each, so that a long conversation is never held twice.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 from sidecar.conductor.records import SessionInfo
@@ -17,8 +20,8 @@ _HEADINGS: Final = {"user": "You", "assistant": "Assistant", "tool": "Tools"}
 _FENCES: Final = re.compile(r"^`{3,}", re.MULTILINE)
 
 
-def export_text(info: SessionInfo, nodes: Sequence[NodeView], form: ExportFormat) -> str:
-    """Return a conversation as text that ends with a newline.
+def export_text(info: SessionInfo, nodes: Iterable[NodeView], form: ExportFormat) -> Iterator[str]:
+    """Yield the pieces of a conversation as text that ends with a newline.
 
     Args:
         info: the session; its title is the heading.
@@ -27,25 +30,30 @@ def export_text(info: SessionInfo, nodes: Sequence[NodeView], form: ExportFormat
     """
     match form:
         case "markdown":
-            return "\n\n".join(_markdown_parts(info, nodes)) + "\n"
+            yield f"# {info.title or 'Untitled'}"
+            for part in _markdown_parts(nodes):
+                yield f"\n\n{part}"
+            yield "\n"
         case "jsonl":
-            return "".join(f"{_json(to_wire(node))}\n" for node in nodes)
+            for node in nodes:
+                yield f"{_json(to_wire(node))}\n"
         case "json":
             head = {"sid": info.sid, "title": info.title, "cwd": info.cwd, "model": info.model}
             times = {"createdAt": info.created_at, "updatedAt": info.updated_at}
-            return _json({**head, **times, "nodes": [to_wire(node) for node in nodes]}) + "\n"
+            yield _json({**head, **times, "nodes": []})[: -len("]}")]
+            for number, node in enumerate(nodes):
+                yield f"{', ' * (number > 0)}{_json(to_wire(node))}"
+            yield "]}\n"
 
 
-def _markdown_parts(info: SessionInfo, nodes: Sequence[NodeView]) -> list[str]:
-    """Return the paragraphs, with a heading wherever the role changes."""
-    parts = [f"# {info.title or 'Untitled'}"]
+def _markdown_parts(nodes: Iterable[NodeView]) -> Iterator[str]:
+    """Yield the paragraphs, with a heading wherever the role changes."""
     role = ""
     for node in nodes:
         if node.role != role:
             role = node.role
-            parts.append(f"## {_HEADINGS.get(role, role)}")
-        parts += filter(None, map(_markdown_block, node.blocks))
-    return parts
+            yield f"## {_HEADINGS.get(role, role)}"
+        yield from filter(None, map(_markdown_block, node.blocks))
 
 
 def _markdown_block(block: Mapping[str, Any]) -> str:

@@ -73,8 +73,8 @@ def export_foreign(
     items: Sequence[SessionNode | Compaction],
     entries: Mapping[str, Entry],
     form: ForeignFormat,
-) -> str:
-    """Return a conversation as the lines of another agent.
+) -> Iterator[str]:
+    """Yield the lines of a conversation as those of another agent.
 
     Args:
         info: the session.
@@ -84,7 +84,7 @@ def export_foreign(
     """
     export = export_claude_code if form == "claude-code" else export_codex
     lines = export(info, list_parts(items, entries))
-    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+    return (f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
 
 
 def list_parts(

@@ -1,4 +1,4 @@
-"""Show a stored conversation to clients: its nodes, and its past as events for a late client. Pure.
+"""Show a stored conversation to clients: its nodes, and its past as events for a late client.
 
 A conversation is a tree of nodes, and a compaction starts a new branch: a summary, then the turns it kept.
 The model goes on with that branch, but a user wants to see the whole story. So the *timeline* of a
@@ -14,6 +14,7 @@ A replayed event has ``seq`` 0, because it is older than the log that the client
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -88,14 +89,15 @@ async def nodes_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Se
     if view == "full":
         return graph.nodes
     if not isinstance(view, Mapping):
-        return path_to(graph, graph.leaf)
+        return await asyncio.to_thread(path_to, graph, graph.leaf)
     wanted, at = view.get("compactionId", ""), view.get("at", "before")
     if at not in ("before", "after"):
         raise InvalidInput(f"a view is before or after a compaction, not {at!r:.100}")
     for done in await hub.compactions(sid):
         if done.compaction_id == wanted:
             changed = at == "after" and done.after_head is not None
-            return path_to(graph, done.after_head if changed else done.before_head)
+            head = done.after_head if changed else done.before_head
+            return await asyncio.to_thread(path_to, graph, head)
     raise CompactionNotFound(sid, wanted)
 
 

@@ -307,7 +307,7 @@ class TracedSink:
         self._tracer.record(self._client_id, "out", message, event_to_wire(event))
 
     def _record_answer(self, call: dict[str, Any], answer: Answer) -> None:
-        self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.value)
+        self._tracer.record(self._client_id, "out", {**call, "answer": True}, answer.data)
 
     def _record_error(self, call: dict[str, Any], error: BaseException) -> None:
         kind = error.kind if isinstance(error, SidecarError) else "internal"

@@ -33,7 +33,7 @@ class Client:
             found = await waiting if isawaitable(waiting) else waiting
             if found.then is not None:
                 found.then()
-            return found.value
+            return found.data
 
         return asyncio.ensure_future(answer())
 

@@ -23,6 +23,11 @@ INFO = SessionInfo(
 )
 
 
+def exported(*given: Any) -> str:
+    """Return the whole text of an export."""
+    return "".join(export_text(*given))
+
+
 def node(node_id: str, role: str, *blocks: Mapping[str, Any]) -> NodeView:
     return NodeView(id=node_id, parent=None, role=role, blocks=blocks, created_at=7)
 
@@ -80,7 +85,7 @@ Done.
 
 
 def test_markdown_is_for_people() -> None:
-    assert export_text(INFO, TALK, "markdown") == MARKDOWN
+    assert exported(INFO, TALK, "markdown") == MARKDOWN
 
 
 @pytest.mark.parametrize(
@@ -93,12 +98,12 @@ def test_markdown_is_for_people() -> None:
     ],
 )
 def test_a_block_of_markdown(block: Mapping[str, Any], shown: str | None) -> None:
-    body = export_text(INFO, [node("n", "tool", block)], "markdown")
+    body = exported(INFO, [node("n", "tool", block)], "markdown")
     assert body == "# Parser\n\n## Tools\n" + (f"\n{shown}\n" if shown is not None else "")
 
 
 def test_a_line_a_node() -> None:
-    found = [json.loads(line) for line in export_text(INFO, TALK, "jsonl").splitlines()]
+    found = [json.loads(line) for line in exported(INFO, TALK, "jsonl").splitlines()]
     assert [each["id"] for each in found] == ["n1", "n2", "n3", "n4", "n5"]
     assert found[0] == {
         "id": "n1",
@@ -110,7 +115,7 @@ def test_a_line_a_node() -> None:
 
 
 def test_all_in_one_object() -> None:
-    found = json.loads(export_text(INFO, TALK[:1], "json"))
+    found = json.loads(exported(INFO, TALK[:1], "json"))
     assert {key: value for key, value in found.items() if key != "nodes"} == {
         "sid": "s1",
         "title": "Parser",

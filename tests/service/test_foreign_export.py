@@ -42,6 +42,11 @@ INFO = SessionInfo(
 FORMS: tuple[ForeignFormat, ...] = ("claude-code", "codex")
 
 
+def exported(*given: Any) -> str:
+    """Return the whole text of an export."""
+    return "".join(export_foreign(*given))
+
+
 def user(*blocks: Block | str, kind: EntryKind = "user") -> Entry:
     return Entry(UserTurn(tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks)), kind)
 
@@ -94,7 +99,7 @@ def read_back(folder: Path, text: str) -> tuple[list[str], Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_an_exported_conversation_reads_back_as_it_was(tmp_path: Path, form: ForeignFormat) -> None:
     graph = graph_of(*TALK)
-    text = export_foreign(INFO, graph.nodes, graph.entries, form)
+    text = exported(INFO, graph.nodes, graph.entries, form)
     found, session = read_back(tmp_path, text)
     assert found == SHOWN
     assert (session.report.format, session.title, session.cwd) == (form, "Parser", "/w")
@@ -133,7 +138,7 @@ def compacted() -> tuple[SessionGraph, list[Any]]:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_compaction_is_exported_where_it_happened(tmp_path: Path, form: ForeignFormat) -> None:
     graph, story = compacted()
-    found, session = read_back(tmp_path, export_foreign(INFO, story, graph.entries, form))
+    found, session = read_back(tmp_path, exported(INFO, story, graph.entries, form))
     assert found == ["summary: We read it.", SHOWN[4], SHOWN[5]]
     assert session.report.n_compactions == 1
     assert session.report.entries == {"user": 3, "assistant": 2, "tool": 1, "summary": 1}
@@ -143,7 +148,7 @@ def test_a_compaction_is_exported_where_it_happened(tmp_path: Path, form: Foreig
 def test_the_view_of_the_model_is_exported_alone(tmp_path: Path, form: ForeignFormat) -> None:
     graph, _ = compacted()
     assert graph.leaf is not None
-    text = export_foreign(INFO, graph.node_path(graph.leaf), graph.entries, form)
+    text = exported(INFO, graph.node_path(graph.leaf), graph.entries, form)
     found, session = read_back(tmp_path, text)
     assert found == ["summary: We read it.", SHOWN[4], SHOWN[5]]
     assert session.report.notes == {"hostText": 1}  # the restored file
@@ -151,9 +156,7 @@ def test_the_view_of_the_model_is_exported_alone(tmp_path: Path, form: ForeignFo
 
 def test_lines_of_claude_code_hang_on_each_other() -> None:
     graph, story = compacted()
-    lines = list(
-        map(json.loads, export_foreign(INFO, story, graph.entries, "claude-code").strip().split("\n"))
-    )
+    lines = list(map(json.loads, exported(INFO, story, graph.entries, "claude-code").strip().split("\n")))
     messages = [line for line in lines if "uuid" in line]
     roots = [line for line in messages if line["parentUuid"] is None]
     assert [line.get("subtype") for line in roots] == [None, "compact_boundary"]
@@ -165,9 +168,7 @@ def test_lines_of_claude_code_hang_on_each_other() -> None:
 def test_a_call_of_another_provider_gets_an_id_that_claude_accepts() -> None:
     call, result = ToolCallBlock("call|1:x", "ls", ["a"]), ToolResultBlock("call|1:x", {"n": 1})
     graph = graph_of(user("hi"), entry(AssistantTurn((call,))), entry(ToolTurn((result,))))
-    lines = map(
-        json.loads, export_foreign(INFO, graph.nodes, graph.entries, "claude-code").strip().split("\n")
-    )
+    lines = map(json.loads, exported(INFO, graph.nodes, graph.entries, "claude-code").strip().split("\n"))
     _, used, answered, _ = (line.get("message", {}).get("content") for line in lines)
     assert used == [{"type": "tool_use", "id": "call_1_x", "name": "ls", "input": {"value": ["a"]}}]
     assert answered == [{"type": "tool_result", "tool_use_id": "call_1_x", "content": '{"n": 1}'}]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.methods import METHODS
@@ -53,12 +54,14 @@ async def test_half_a_character_in_a_prompt_survives_a_reload(make_desk: Any) ->
     desk = make_desk([[Say("one")], [Say("two")]])
     sid = await desk.talk(desk.client(), "half \ud83d here", title="half \ud83d title")
     await desk.daemon.service.aclose()
-    client = make_desk().client()
+    desk = make_desk()
+    client = desk.client()
     loaded = await client.call("session/load", sid=sid)
     assert loaded["integrity"]["ok"]
     assert loaded["snapshot"]["title"] == "half \ud83d title"
+    assert desk.daemon.service.hub.session(sid).history.turns[0].blocks == (TextBlock("half \ud83d here"),)
     read = await client.call("session/read", sid=sid, view="active")
-    assert read["nodes"][0]["blocks"] == [{"kind": "text", "text": "half \ud83d here"}]
+    assert read["nodes"][0]["blocks"] == [{"kind": "text", "text": "half \ufffd here"}]  # for it is encoded
 
 
 async def test_a_loaded_session_is_introduced_again(make_desk: Any) -> None:
@@ -315,6 +318,16 @@ async def test_engines_side_by_side(make_desk: Any) -> None:
     engines = [plan["engine"] for plan in compared["plans"]]
     assert engines[0] == "windowBudget"
     assert "none" not in engines
+    assert all("prompt" not in plan and plan["dropped"]["nodes"] == [] for plan in compared["plans"])
+    detailed = await client.call("compact/compare", sid=sid, detail=True)
+    for short, whole in zip(compared["plans"], detailed["plans"], strict=True):
+        assert len(whole["dropped"]["nodes"]) == short["dropped"]["count"] > 0
+        assert whole | {"planId": "", "dropped": {}} == short | {
+            "planId": "",
+            "dropped": {},
+            **({"prompt": whole["prompt"]} if "prompt" in whole else {}),
+        }
+    assert "prompt" in detailed["plans"][0]
     asked = await client.call("compact/compare", sid=sid, engines=["none", "windowBudget"], mode="auto")
     assert [plan["engine"] for plan in asked["plans"]] == ["none", "windowBudget"]
     assert all("noop" in plan for plan in asked["plans"])

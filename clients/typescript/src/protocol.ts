@@ -104,11 +104,12 @@ export interface CompactCancelParams {
   compactionId: string;
 }
 
-/** The engines to compare; without `engines`, every engine that compacts. */
+/** The engines to compare; without `engines`, every engine that compacts. With `detail` each plan has its prompt and the ids of the nodes that it drops, which grow with the conversation; `sidecar/compact/preview` always has them. */
 export interface CompactCompareParams {
   sid: string;
   engines?: string[];
   mode?: "auto" | "force";
+  detail?: boolean;
 }
 
 /** One plan for each engine, in the order of the request. */

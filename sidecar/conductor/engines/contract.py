@@ -184,7 +184,8 @@ class CompactionPlan:
         microcompact: old tool results that are blanked, or cut, in the kept part.
         rehydrate: the files that come back, in the order in which they will stand, each by the path that the
             model knows. Where no fresh contents were given, the files that could come back, newest first.
-        prompt: the first prompt for the summarising model, None for none.
+        prompt: returns the first prompt for the summarising model, None for none. Pure, and long: it may be
+            called in a thread, or not at all.
     """
 
     cut: int
@@ -198,7 +199,7 @@ class CompactionPlan:
     high_tokens: int
     microcompact: Microcompact = field(default_factory=lambda: Microcompact(0, 0))
     rehydrate: tuple[RehydrateCandidate, ...] = ()
-    prompt: str | None = None
+    prompt: Callable[[], str | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

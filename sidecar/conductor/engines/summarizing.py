@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from sidecar.conductor.contract import Gate, NoOp
@@ -107,7 +108,7 @@ class SummarizingEngine:
             projected_tokens=min(high, least.shown_tokens + notes) + given.overhead_tokens,
             low_tokens=low + given.overhead_tokens,
             high_tokens=high + given.overhead_tokens,
-            prompt=first_request_text(given, scene, reading),
+            prompt=partial(first_request_text, given, scene, reading),
         )
 
     async def compact(

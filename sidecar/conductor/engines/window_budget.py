@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import ClassVar, Final
 
@@ -152,7 +153,7 @@ class WindowBudgetEngine(CommittingEngine):
             high_tokens=high + overhead,
             microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
             rehydrate=files,
-            prompt=preview_prompt(plan, budget_request),
+            prompt=partial(preview_prompt, plan, budget_request),
         )
 
     async def compact(

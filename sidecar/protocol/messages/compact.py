@@ -29,11 +29,16 @@ class CompactPreviewParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactCompareParams:
-    """The engines to compare; without *engines*, every engine that compacts."""
+    """The engines to compare; without *engines*, every engine that compacts.
+
+    With *detail* each plan has its prompt and the ids of the nodes that it drops, which grow with the
+    conversation; ``sidecar/compact/preview`` always has them.
+    """
 
     sid: str
     engines: tuple[str, ...] | None = None
     mode: Literal["auto", "force"] = "force"
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

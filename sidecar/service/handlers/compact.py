@@ -11,7 +11,8 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.protocol import messages as m
-from sidecar.service.handlers.session import take_page
+from sidecar.service.contract import Answer
+from sidecar.service.handlers.session import answer_long, take_page
 from sidecar.service.replay import node_view, path_to
 from sidecar.service.streaming import show_compaction
 
@@ -32,12 +33,13 @@ async def preview(connection: Connection, params: m.CompactPreviewParams) -> Pla
     return await connection.hub.session(params.sid).preview(request)
 
 
-async def compare(connection: Connection, params: m.CompactCompareParams) -> m.CompactCompareResult:
+async def compare(connection: Connection, params: m.CompactCompareParams) -> Answer:
     """Return the plans of several engines."""
     session, force = connection.hub.session(params.sid), params.mode == "force"
     engines = session.compacting_engines() if params.engines is None else params.engines
-    plans = [await session.compare(CompactionRequest(engine=engine, force=force)) for engine in engines]
-    return m.CompactCompareResult(tuple(plans))
+    requests = (CompactionRequest(engine=engine, force=force) for engine in engines)
+    plans = [await session.compare(request, detail=params.detail) for request in requests]
+    return await answer_long(lambda: m.CompactCompareResult(tuple(plans)))
 
 
 def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStartResult:
@@ -115,7 +117,7 @@ def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactLi
     return m.CompactListResult(with_undoable_now(session.compactions.all, session.history.current))
 
 
-async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult:
+async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult | Answer:
     """Read one part of a compaction."""
     session = connection.hub.session(params.sid)
     found = session.compactions.find(params.compaction_id)
@@ -124,8 +126,12 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
     if params.part == "facts":
         return await read_facts(session, found, params)
     graph = await connection.hub.graph(params.sid)
-    views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
-    return m.CompactReadResult(f"{len(views)} turns", views)
+
+    def read_turns() -> m.CompactReadResult:
+        views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
+        return m.CompactReadResult(f"{len(views)} turns", views)
+
+    return await answer_long(read_turns)
 
 
 async def read_facts(session: Session, done: Compaction, params: m.CompactReadParams) -> m.CompactReadResult:

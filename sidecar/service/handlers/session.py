@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,6 +17,8 @@ from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
+from sidecar.protocol.framing import MAX_BODY_BYTES
+from sidecar.protocol.jsonrpc import encode_value
 from sidecar.runtime.contract import SessionNode
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
@@ -132,19 +135,24 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
     return m.SessionListResult(*take_page(found, params.cursor, params.limit))
 
 
-async def read(connection: Connection, params: m.SessionReadParams) -> m.SessionReadResult:
+async def read(connection: Connection, params: m.SessionReadParams) -> Answer:
     """Read a session's nodes, without loading or locking it."""
     nodes = await nodes_of_view(connection.hub, params.sid, params.view)
     page, next_cursor = take_page(nodes, params.cursor, params.limit)
-    return m.SessionReadResult(tuple(map(node_view, page)), next_cursor)
+    return await answer_long(lambda: m.SessionReadResult(tuple(map(node_view, page)), next_cursor))
 
 
-async def tree(connection: Connection, params: m.SidParams) -> m.SessionTreeResult:
+async def tree(connection: Connection, params: m.SidParams) -> Answer:
     """Return every branch of a session."""
     graph = await connection.hub.graph(params.sid)
-    parents = {node.parent for node in graph.nodes}
-    leaves = tuple(node.id for node in graph.nodes if node.id not in parents)
-    return m.SessionTreeResult(tuple(tree_node(node, graph) for node in graph.nodes), graph.leaf, leaves)
+    nodes, head = graph.nodes, graph.leaf
+
+    def describe() -> m.SessionTreeResult:
+        parents = {node.parent for node in nodes}
+        leaves = tuple(node.id for node in nodes if node.id not in parents)
+        return m.SessionTreeResult(tuple(tree_node(node, graph) for node in nodes), head, leaves)
+
+    return await answer_long(describe)
 
 
 def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m.SessionRewindResult]:
@@ -195,27 +203,32 @@ async def close(connection: Connection, params: m.SidParams) -> m.Empty:
     return m.Empty()
 
 
-async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult:
+async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult | Answer:
     """Return the conversation as text, or write it to a file that does not exist yet."""
     hub, form = connection.hub, params.format
     info = await hub.info(params.sid)
     nodes = await nodes_of_view(hub, params.sid, params.view)
     if form == "claude-code" or form == "codex":
         graph = await hub.graph(params.sid)
-        story = timeline(graph, await hub.compactions(params.sid), graph.leaf)
-        items = story if params.view == "full" else nodes
-        text = await asyncio.to_thread(export_foreign, info, items, graph.entries, form)
+        items: Sequence[SessionNode | Compaction] = nodes
+        if params.view == "full":
+            compactions, head = await hub.compactions(params.sid), graph.leaf
+            items = await asyncio.to_thread(timeline, graph, compactions, head)
+        pieces = export_foreign(info, items, graph.entries, form)
     else:
-        text = export_text(info, [node_view(node) for node in nodes], form)
+        pieces = export_text(info, map(node_view, nodes), form)
     if params.path is None:
-        return m.SessionExportResult(text=text)
+        return await answer_long(lambda: m.SessionExportResult(text=join_pieces(pieces)))
     path = Path(params.path)
     if not path.is_absolute() or "\0" in params.path or has_halves(params.path):
         raise InvalidInput(f"path {params.path!r} is not an absolute path")
 
     def write() -> None:
-        with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+        with ExitStack() as undo:
+            with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+                undo.callback(path.unlink, missing_ok=True)
+                file.writelines(pieces)
+            undo.pop_all()  # it is whole
 
     try:
         await asyncio.to_thread(write)
@@ -285,6 +298,23 @@ def _introduce(connection: Connection, session: Session) -> Answer:
         session.introduce()
 
     return Answer(result, follow)
+
+
+async def answer_long(make: Callable[[], object]) -> Answer:
+    """Return what *make* returns, which may be long: it is made and encoded in a thread."""
+    return Answer(await asyncio.to_thread(lambda: encode_value(to_wire(make()))))
+
+
+def join_pieces(pieces: Iterable[str]) -> str:
+    """Return the text of *pieces*. Raises InvalidInput for one that is too long for a message."""
+    joined, size = list[str](), 0
+    for piece in pieces:
+        joined.append(piece)
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            hint = "name a path, and it is written to a file"
+            raise InvalidInput(f"the text has more than {MAX_BODY_BYTES:,} characters", hint=hint)
+    return "".join(joined)
 
 
 def take_page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
