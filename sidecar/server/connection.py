@@ -156,7 +156,8 @@ class LspConnection(FrontendConnection["LspClient"]):
                             self.open_client().report_editor({"diagnostics": [params]})
                         case _:
                             self._server.notify(method, params)
-                            self._is_traced = self._server.is_traced
+                            if method == "$/setTrace":
+                                self._is_traced = self._server.is_traced
                 except SidecarError as error:
                     why = error if isinstance(error, InvalidInput) else error.kind
                     _log.warning("notification %.100r was ignored: %.300s", method, why)

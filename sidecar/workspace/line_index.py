@@ -5,10 +5,10 @@ UTF-32, and a file may have a hundred thousand lines.
 
 - Lines end at LF, CR LF or CR and nowhere else. U+2028, U+0085, form feeds and the like are plain characters,
   unlike in ``str.splitlines``.
-- The text is kept in blocks of whole lines of about 4,096 characters. A change finds its blocks by counting
-  line ends, joins them, splices the new text in and cuts the result into blocks again: a keystroke costs its
-  block, not the length of the file. The numbers of the first lines of the blocks are added up again when a
-  change has moved lines. The whole text is joined on demand, and kept.
+- The text is kept in blocks of whole lines of about 4,096 characters. A block that was never edited is one
+  string. One that was is a list of its lines, and a keystroke splices one of them: it costs its line, neither
+  its block nor the file. The numbers of the first lines of the blocks are added up again when a change has
+  moved lines. The whole text is joined on demand, and kept.
 - Invariant: no block ends between CR and LF. A change that puts an LF after a CR takes the block before
   along.
 - Editors that count in UTF-16 may send the two halves of a character one after the other, or delete one of
@@ -23,6 +23,7 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
 
 from sidecar._internal.surrogates import join_halves
@@ -79,21 +80,20 @@ class LineText:
     'one\\n2\\n'
     """
 
-    __slots__ = ("_block_chars", "_blocks", "_last_split", "_n_ends", "_sums", "_text")
+    __slots__ = ("_block_chars", "_blocks", "_n_ends", "_sums", "_text")
 
     def __init__(self, text: str, *, block_chars: int = _BLOCK_CHARS) -> None:
         self._block_chars = block_chars
         self._text: str | None = join_halves(text)
-        self._blocks: list[str] = []
+        self._blocks: list[str | list[str]] = []
         self._n_ends: list[int] = []
         self._sums: list[int] = []
-        self._last_split: tuple[str, list[str]] = ("", [])
 
     @property
     def text(self) -> str:
         """The whole text."""
         if self._text is None:
-            self._text = "".join(self._blocks)
+            self._text = "".join(map("".join, self._blocks))
         return self._text
 
     @property
@@ -108,7 +108,8 @@ class LineText:
         block, skipped = self._find_block(first)
         found: list[str] = []
         while block < len(self._blocks) and len(found) < skipped + n_lines:
-            found += split_lines(self._blocks[block])
+            text = self._blocks[block]
+            found += split_lines(text) if isinstance(text, str) else text
             block += 1
         return found[skipped : skipped + n_lines]
 
@@ -119,28 +120,53 @@ class LineText:
             return
         at = change.range
         self._cut()
-        start, end = sorted(((at.start_line, at.start_character), (at.end_line, at.end_character)))
-        first, before, _ = self._split_at(*start, encoding)
-        last, _, after = self._split_at(*end, encoding)
-        blocks = self._blocks
+        start, end = (at.start_line, at.start_character), (at.end_line, at.end_character)
+        first, first_line, before, after = self._split_at(*min(start, end), encoding)
+        last, last_line = first, first_line
+        if start != end:
+            last, last_line, _, after = self._split_at(*max(start, end), encoding)
         chunk = join_halves(before + change.text + after)
-        if first > 0 and chunk.startswith("\n") and blocks[first - 1].endswith("\r"):
-            # What follows a CR now begins with LF: the two are one line end.
-            first -= 1
-            chunk = blocks[first] + chunk
-        cut = _cut_blocks(chunk, self._block_chars)
-        blocks[first : last + 1] = cut
-        n_ends = [_count_ends(block) for block in cut]
+        if first_line == 0 < first and chunk.startswith("\n"):
+            # What follows the block before may become part of its last line end, CR: take the block along.
+            first, first_line = first - 1, len(self._lines_of(first - 1))
+        lines = self._lines_of(first)
+        if first_line > 0 and chunk.startswith("\n") and lines[first_line - 1].endswith("\r"):
+            first_line -= 1
+            chunk = lines[first_line] + chunk
+        new, rest = split_lines(chunk), self._lines_of(last)[last_line + 1 :]
+        self._text = None
+        if first == last and len(new) == last_line + 1 - first_line and rest:
+            lines[first_line : last_line + 1] = new
+        else:
+            self._replace(first, last, [*lines[:first_line], *new, *rest])
+
+    def _replace(self, first: int, last: int, lines: list[str]) -> None:
+        """Have *lines* in place of the blocks *first* to *last*, in as many blocks as they need."""
+        text = "".join(lines)
+        if len(text) <= 2 * self._block_chars:
+            self._blocks[first : last + 1] = [lines]
+            n_ends = [_count_ends(text)]
+        else:
+            cut = list(_cut_blocks(text, self._block_chars))
+            self._blocks[first : last + 1] = cut
+            n_ends = [_count_ends(block) for block in cut]
         if n_ends != self._n_ends[first : last + 1]:
             self._n_ends[first : last + 1] = n_ends
             self._sums = []
-        self._text, self._last_split = None, ("", [])
 
     def _cut(self) -> None:
         """Have blocks, one at least."""
         if not self._blocks:
-            self._blocks = _cut_blocks(self.text, self._block_chars) or [""]
-            self._n_ends = [_count_ends(block) for block in self._blocks]
+            blocks = list(_cut_blocks(self.text, self._block_chars)) or [""]
+            self._blocks = [*blocks]
+            self._n_ends = [_count_ends(block) for block in blocks]
+
+    def _lines_of(self, block: int) -> list[str]:
+        """Return the lines of a block, to be edited."""
+        lines = self._blocks[block]
+        if isinstance(lines, str):
+            lines = self._blocks[block] = split_lines(lines)
+        return lines
 
     def _find_block(self, line: int) -> tuple[int, int]:
         """Return the block that holds *line* and its number there; past the end is in the last one."""
@@ -149,39 +175,36 @@ class LineText:
         block = bisect_right(self._sums, line) - 1
         return block, line - self._sums[block]
 
-    def _split_at(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, str, str]:
-        """Return the block that holds a position, and its text before and after that."""
+    def _split_at(self, line: int, character: int, encoding: PositionEncoding) -> tuple[int, int, str, str]:
+        """Return the block of a position, the line in it, and the text of the line before and after it."""
         if line < 0:
-            return 0, "", self._blocks[0]
+            line, character = 0, 0
         block, line = self._find_block(line)
-        text = self._blocks[block]
-        if self._last_split[0] is not text:  # both ends of a change are in one block as a rule
-            self._last_split = (text, split_lines(text))
-        lines = self._last_split[1]
+        lines = self._lines_of(block)
         if line >= len(lines):
             # The line after the last line end is there, if empty; what is beyond it is the end as well.
-            return block, text, ""
-        index = sum(map(len, lines[:line])) + index_in_line(lines[line], character, encoding)
+            is_open = bool(lines) and not lines[-1].endswith(("\n", "\r"))
+            return (block, len(lines) - 1, lines[-1], "") if is_open else (block, len(lines), "", "")
+        text = lines[line]
+        index = index_in_line(text, character, encoding)
         before, after = text[:index], text[index:]
         if encoding == "utf-16" and after[:1] > "\uffff":
-            raw = lines[line].encode("utf-16-le", "surrogatepass")
+            raw = text.encode("utf-16-le", "surrogatepass")
             if raw[2 * character + 1] & 0xFC == 0xDC:  # the position is inside of that character
                 halves = after[0].encode("utf-16-le")
                 before += halves[:2].decode("utf-16-le", "surrogatepass")
                 after = halves[2:].decode("utf-16-le", "surrogatepass") + after[1:]
-        return block, before, after
+        return block, line, before, after
 
 
-def _cut_blocks(text: str, block_chars: int) -> list[str]:
+def _cut_blocks(text: str, block_chars: int) -> Iterator[str]:
     """Cut *text* after line ends into pieces of about *block_chars*; an empty text makes no piece."""
-    blocks: list[str] = []
     start = 0
     while start < len(text):
         end = _LINE_END.search(text, start + block_chars)
         stop = len(text) if end is None else end.end()
-        blocks.append(text[start:stop])
+        yield text[start:stop]
         start = stop
-    return blocks
 
 
 def _count_ends(block: str) -> int:

@@ -32,6 +32,7 @@ ROUNDS = 7
 N_ROUND_TRIPS = 1_000
 N_PIPELINED = 2_000
 N_NOTIFICATIONS = 10_000
+N_KEYSTROKES = 4_000
 N_EVENTS = 5_000
 """In one burst; a log may let go of older ones when there are many more."""
 STRUCTURED = {
@@ -99,6 +100,9 @@ class Server:
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
         return frame_with_header(msgspec.json.encode(message))
 
+    def notification(self, method: str, params: Any) -> bytes:
+        return frame_with_header(msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}))
+
     def send(self, data: bytes) -> None:
         assert self.process.stdin is not None
         view = memoryview(data)
@@ -158,9 +162,24 @@ def pipelined(server: Server) -> None:
 
 def notifications(server: Server) -> None:
     """Send them, and wait until they were all taken."""
-    said = {"jsonrpc": "2.0", "method": "no/such", "params": {"uri": "file:///a", "n": 1}}
-    body = msgspec.json.encode(said)
-    server.send(frame_with_header(body) * N_NOTIFICATIONS)
+    server.send(server.notification("no/such", {"uri": "file:///a", "n": 1}) * N_NOTIFICATIONS)
+    server.ask("sidecar/status", {})
+
+
+def keystrokes(server: Server) -> None:
+    """Type into the middle of a document of 10,000 lines."""
+    uri = "file:///typed.py"
+    text = "".join(f"def function_{n}(argument, other): return argument + {n}\n" for n in range(10_000))
+    document = {"uri": uri, "languageId": "python", "version": 1, "text": text}
+    server.send(server.notification("textDocument/didOpen", {"textDocument": document}))
+    server.ask("sidecar/status", {})
+    typed = []
+    for n in range(N_KEYSTROKES):
+        at = {"line": 5_000 + n // 80, "character": n % 80}
+        edit = {"range": {"start": at, "end": at}, "text": "x"}
+        params = {"textDocument": {"uri": uri, "version": n + 2}, "contentChanges": [edit]}
+        typed.append(server.notification("textDocument/didChange", params))
+    server.send(b"".join(typed))
     server.ask("sidecar/status", {})
 
 
@@ -187,6 +206,7 @@ def seconds(work: Callable[[Server], None], server: Server) -> float:
     [
         pytest.param(round_trips, 1.6, id="status round trip"),
         pytest.param(notifications, 2.0, id="notifications in"),
+        pytest.param(keystrokes, 4.0, id="keystrokes in"),
         pytest.param(ten_megabytes, 1.2, id="10 MB structured in"),
     ],
 )
