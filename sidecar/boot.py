@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sidecar._internal.allocator import limit_kept_memory
+from sidecar._internal.allocator import FreedMemory, limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import close_state_folders
@@ -167,6 +167,7 @@ def build(
     tracer = Tracer(home / "traces", wall_clock_ms)
     hub = Hub(shelf, parts, DEFAULT_ENGINE)
     place.on_lost = Takeovers(hub).lose
+    shelf.freed.is_at_rest = lambda: not any(session.is_running for session in hub.sessions)
     service = Service(hub, stats, tracer, new_id)
     if not isinstance(place, SessionStore):
         shelf.on_open = link_to_others(service, place)
@@ -236,6 +237,7 @@ class SessionShelf:
 
     Attributes:
         on_open: called when a session is opened for writing.
+        freed: returns the memory of sessions that were closed.
     """
 
     def __init__(self, store: SessionPlace, home: Path) -> None:
@@ -243,6 +245,7 @@ class SessionShelf:
         self._home = home
         self._listed: dict[str, tuple[StoredSummary, SessionSummary]] = {}
         self.on_open: Callable[[], None] = lambda: None
+        self.freed = FreedMemory()
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
         """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now.
@@ -262,6 +265,7 @@ class SessionShelf:
             self._store.close(sid)
             if held is not None:
                 held.release()
+            self.freed.return_soon()
             await self._store.wait_free(sid)
 
         try:
@@ -276,7 +280,8 @@ class SessionShelf:
         """Return a session that is not stored."""
 
         async def release() -> None:
-            """Return: nobody else knows the session."""
+            """Return its memory; nobody else knows the session."""
+            self.freed.return_soon()
 
         return await _load(journal_in_memory(sid), release)
 

@@ -39,3 +39,42 @@ print(psutil.Process().memory_info().rss - before)
 def test_threads_leave_no_heaps_behind() -> None:
     grown = subprocess.run([sys.executable, "-c", WORK], capture_output=True, text=True, check=True).stdout
     assert int(grown) < 2 * 20_000_000, "one load of a thread, and not one for each"
+
+
+CYCLES = """
+import asyncio
+import psutil
+from sidecar._internal import allocator
+
+class Part:
+    pass
+
+async def main():
+    loop, freed, rests = asyncio.get_running_loop(), allocator.FreedMemory(), iter([False, True])
+    allocator._DELAY_S = 0
+    done, work = asyncio.Event(), allocator.return_freed_memory
+    allocator.return_freed_memory = lambda: (work(), loop.call_soon_threadsafe(done.set))
+    freed.is_at_rest = lambda: next(rests)
+    before = psutil.Process().memory_info().rss
+    whole = Part()
+    whole.parts = [Part() for _ in range(300)]
+    for part in whole.parts:
+        part.whole, part.text = whole, "x" * 100_000
+    grown = psutil.Process().memory_info().rss - before
+    del whole, part
+    freed.return_soon()
+    freed.return_soon()
+    await done.wait()
+    print(grown, psutil.Process().memory_info().rss - before)
+
+asyncio.run(main())
+"""
+
+
+def test_parts_that_refer_to_each_other_are_collected_once_nothing_is_at_work() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-c", CYCLES], capture_output=True, text=True, check=True
+    ).stdout
+    grown, left = map(int, printed.split())
+    assert grown > 30_000_000
+    assert left < 10_000_000

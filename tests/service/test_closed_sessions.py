@@ -1,0 +1,47 @@
+"""A session that was closed is gone from memory, whatever its clients saw of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+from faces import FACES, FaceClient
+from sidecar._internal import allocator
+from sidecar.boot import build
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_nothing_keeps_the_history_of_a_closed_session(
+    face: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(allocator, "_DELAY_S", 0)
+
+    def collect() -> None:
+        gc.collect()
+        loop.call_soon_threadsafe(returned.set)
+
+    monkeypatch.setattr(allocator, "return_freed_memory", collect)
+    (tmp_path / "README.md").write_text("The parser is in src.\n")
+    daemon = build(tmp_path / "home")
+    client = FaceClient(face, daemon)
+    sid = await client.open(tmp_path, "offline-1")
+    for prompt in ("What is in README.md?", "Say hello.", "Never push to main."):
+        await client.prompt(sid, prompt)
+    for method in ("context/usage", "context/files", "session/read", "compact/preview", "rule/list"):
+        await client.call(f"sidecar/{method}", {"sid": sid})
+    (session,) = daemon.service.hub.sessions
+    kept = [weakref.ref(each) for each in (session, session.history.graph, session.log)]
+    del session
+    await client.call("sidecar/session/close", {"sid": sid})
+    async with asyncio.timeout(30):
+        await returned.wait()
+    assert [each() for each in kept] == [None, None, None]
+    await daemon.service.aclose()
