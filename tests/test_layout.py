@@ -48,6 +48,7 @@ TESTED_IN = {
     "conductor.mentions": "service/test_prompt_context.py",
     "conductor.ports": "conductor/conftest.py",
     "conductor.prompt_context": "service/test_prompt_context.py",
+    "conductor.host_restoring": "conductor/test_compacting.py",
     "conductor.restoring": "conductor/test_files.py",
     "conductor.subagents": "e2e/test_tools.py",
     "conductor.session_*": "conductor/test_session.py",

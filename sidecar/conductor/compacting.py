@@ -37,6 +37,7 @@ from sidecar.conductor.engines.contract import (
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.host_restoring import add_files
 from sidecar.conductor.preparing import PreparedCompaction, SummaryPreparer, bring_up_to_date
 from sidecar.conductor.records import to_record
 from sidecar.conductor.session_events import SessionEvents
@@ -154,6 +155,8 @@ class Compactor:
             else:
                 outcome = await self._compact(begun, given, request)
             if isinstance(outcome, CompactionResult):
+                host = self._deps.engine(engine)
+                outcome = await add_files(host, given, request, outcome, self._deps.fresh)
                 outcome = await self._deps.with_loss(given, outcome)
                 outcome = await self._commit(begun, given, outcome, started_ms)
         except asyncio.CancelledError:

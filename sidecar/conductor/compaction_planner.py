@@ -31,6 +31,7 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
+from sidecar.conductor.host_restoring import is_done_by_host, list_files, plan_files, without_restored
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget.text import cut_middle
@@ -132,9 +133,16 @@ class CompactionPlanner:
             self._plans.pop(next(iter(self._plans)))
         plan = Plan(plan_id, given.history.head, host.name, await run(host.gate, given, request))
         found, fresh = await run(host.plan, given, request), dict[str, FreshFile]()
+        by_host = is_done_by_host(host)
+        if by_host and isinstance(found, CompactionPlan):
+            found = await run(list_files, given, found)
         if isinstance(found, CompactionPlan) and found.rehydrate:
             fresh.update(await self._deps.fresh([file.uri for file in found.rehydrate]))
-            found = await run(host.plan, given, request, fresh)
+            found = await (
+                run(plan_files, given, plan.gate, found, fresh)
+                if by_host
+                else run(host.plan, given, request, fresh)
+            )
         if isinstance(found, NoOp):
             return replace(plan, noop=found)
         found = weigh_plan(found, given, plan.gate)
@@ -187,13 +195,18 @@ class CompactionPlanner:
     def compaction_input(self, engine: str) -> EngineInput:
         """Return the conversation that *engine* is to compact: without notes, which a compaction drops.
 
-        A record of an engine that keeps the conversation counts its entries, so there they stay.
+        The files that the host restored are left out too, so no engine summarises them. A record of an
+        engine that keeps the conversation counts its entries, so there they stay.
         """
         given = self.engine_input(engine)
         given = replace(given, added_tokens=recall_tokens(given))
         if not self._deps.engine(engine).commits_view:
             return given
-        return replace(given, history=without_notes(given.history))
+        history = without_notes(given.history)
+        return replace(
+            given,
+            history=without_restored(history) if is_done_by_host(self._deps.engine(engine)) else history,
+        )
 
     def _refusal(self, engine: str) -> NoOp | None:
         """Return why *engine* cannot compact in this session, None when it can."""

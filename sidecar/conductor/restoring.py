@@ -15,11 +15,15 @@ from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.engines.contract import FreshFile, FreshFiles
 from sidecar.conductor.file_choice import FILE_SHARE, MAX_FILES, choose_lines
 from sidecar.conductor.file_use import FileUse
-from sidecar.conversation import Entry, FileRead, merge_ranges
+from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.window_budget import FileRange
 from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
+MOST_LOOKED_AT: Final = 40
+MOST_GONE: Final = 5
+"""How many files are read as they are now, and how many of those that are gone are named."""
+
 _GONE: Final[dict[str, str]] = {
     "notFound": "deleted",
     "binary": "no text any more",
@@ -120,3 +124,21 @@ def restored_entry(restored: RestoredRange, fresh: FreshFile) -> Entry:
     (turn,) = messages_to_turns([restored.message])
     reads = () if fresh.read is None else (replace(fresh.read, ranges=merge_ranges(restored.file.ranges)),)
     return Entry(turn, "file", reads=reads)
+
+
+def restored_behind(
+    history: History, cut: int, found: RestoredFiles, fresh: Mapping[str, FreshFile]
+) -> list[Entry]:
+    """Return the entries of the files that come back behind a summary, each with the node that showed it.
+
+    Args:
+        history: the conversation before its compaction.
+        cut: the index of the first entry that is kept.
+        found: the files.
+        fresh: the files as they are now, by path.
+    """
+    first = history[0].node_id
+    shown_at = {read.path: entry.node_id for entry in history[:cut] for read in entry.reads}
+    entries = [restored_entry(each, fresh[each.file.path]) for each in found.ranges]
+    nodes = [shown_at.get(each.reads[0].path, first) if each.reads else first for each in entries]
+    return [replace(entry, origin=(node,)) for entry, node in zip(entries, nodes, strict=True)]

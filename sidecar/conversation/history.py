@@ -147,6 +147,12 @@ class History(AppendOnlySeq[Entry]):
             else:
                 yield found
 
+    def is_restored(self, entry: Entry) -> bool:
+        """Whether *entry* is a file that a compaction brought back, not a mention that was stored again."""
+        shown_at = self._archive.get(entry.origin[0]) if entry.origin else None
+        is_mention = shown_at is not None and shown_at.turn == entry.turn
+        return entry.kind == "file" and bool(entry.origin) and not is_mention
+
     def newest_first(self) -> Iterator[tuple[Entry, int | None]]:
         """Yield every entry of this path, the newest first, and in place of a summary those it stands for.
 

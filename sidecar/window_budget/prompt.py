@@ -131,8 +131,8 @@ def assemble_prompt(
 def build_prompt_behind(instructions: str | None = None) -> str:
     """Return the text of the user turn that requests a digest of the conversation that it follows.
 
-    A written token costs as much as fifty read from the cache, and what a fact index holds need not be
-    written: at most :data:`BEHIND_WORDS` words are asked for.
+    A written token costs as much as fifty from the cache, and the host adds the facts of its own record, so
+    at most :data:`BEHIND_WORDS` words are asked for.
 
     Args:
         instructions: the user's wishes for this digest; blank ones are left out.

@@ -574,3 +574,35 @@ async def test_a_summariser_that_ends_as_cancelled_ends_no_session(make_stage: A
     done = await compact(session)
     assert (done.status, done.summary_source) == ("completed", "localFallback")
     assert (await stage.ask(session, "after")).text == "four"
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime"])
+async def test_files_come_back_with_every_engine_that_condenses_and_no_summary_is_made_of_them(
+    make_stage: Any, engine: str
+) -> None:
+    """Twice: the model that writes the second summary is not shown what the first compaction brought back."""
+    script = [
+        [Call("read", {"path": "a.py"})],
+        *([Say(f"I have read it. {LONG}")], [Say(LONG)], [Say(DIGEST)]),
+        *([Say(f"One more. {LONG}")], [Say(LONG)], [Say(DIGEST)]),
+    ]
+    stage = await make_stage(script, tools=[READ])
+    stage.workspace.put(stage.folder / "a.py", "old = 1\n" * 40)
+    session = await stage.session(engine=engine)
+    await stage.ask(session, "look at it")
+    await stage.ask(session, "go on")
+    stage.workspace.put(stage.folder / "a.py", "as_it_is_now = 2\n" * 40)
+    for prompts in (["and then?", "go on again"], []):
+        planned = await session.preview(CompactionRequest(policy={"keepRecent": 1}))
+        done = await compact(session, policy={"keepRecent": 1})
+        assert done.status == "completed"
+        assert done.rehydrated == ((stage.folder / "a.py").as_uri(),)
+        assert [file.uri for file in planned.rehydrate] == list(done.rehydrated)
+        assert planned.projected is not None
+        assert planned.projected.low <= (done.post_tokens or 0) <= planned.projected.high
+        kinds = [entry.kind for entry in session.history.current]
+        assert (kinds[:2], kinds.count("file")) == (["summary", "file"], 1)
+        assert "as_it_is_now = 2" in str(session.history.current[1].turn)
+        for prompt in prompts:
+            await stage.ask(session, prompt)
+    assert "as_it_is_now" not in str(stage.model.calls[-1].conversation.turns)

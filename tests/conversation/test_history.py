@@ -46,6 +46,14 @@ def test_a_summary_reaches_the_entries_of_an_earlier_summary_in_their_order() ->
     assert list(History([late], archive).unfold(late)) == [A, B, C]
 
 
+def test_a_file_that_a_compaction_brought_back_is_told_from_a_mention_that_was_stored_again() -> None:
+    mention, read = (replace(entry(name, "file"), node_id=name) for name in ("mention", "read"))
+    history = History((), {each.node_id: each for each in (mention, read)})
+    again = replace(mention, node_id="again", origin=("mention",))
+    restored = replace(entry("as it is now", "file", ("read",)), node_id="restored")
+    assert [history.is_restored(each) for each in (mention, again, restored)] == [False, False, True]
+
+
 def counting_index(*, reaches_folded: bool = False) -> tuple[Index[list[tuple[str, bool]]], list[int]]:
     steps = [0]
 

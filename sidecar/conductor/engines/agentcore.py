@@ -1,8 +1,8 @@
 """``agentcore``: the engine of ``sidecar.agentcore`` at work in one session.
 
 Its summary stands in the conversation as a ``<context-summary>`` turn, so that the next one updates it. It
-tracks which files were read and modified, and restores none. While the model fails, local digests take the
-place of its summaries; the next summary of a model is made of the messages behind them.
+tracks which files were read and modified; the host restores them. While the model fails, local digests take
+the place of its summaries; the next summary of a model is made of the messages behind them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``runtime``: the condensation of ``sidecar.runtime.memory`` as a session's engine.
 
-It counts turns where it keeps recent ones, and restores no files.
+It counts turns where it keeps recent ones. The host restores the files.
 """
 
 from __future__ import annotations

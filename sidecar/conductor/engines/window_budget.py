@@ -48,7 +48,13 @@ from sidecar.conductor.engines.contract import (
     committed_view,
 )
 from sidecar.conductor.file_use import FileUse, rank_by_use
-from sidecar.conductor.restoring import restore_uses, restored_entry, restored_file
+from sidecar.conductor.restoring import (
+    MOST_GONE,
+    MOST_LOOKED_AT,
+    restore_uses,
+    restored_behind,
+    restored_file,
+)
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
 from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
@@ -63,7 +69,6 @@ from sidecar.window_budget import (
     Message,
     RehydrateOpts,
     RestoredFiles,
-    RestoredRange,
     ToolResultMessage,
     Transcript,
     plan_compaction,
@@ -95,9 +100,6 @@ _SLICE: Final = 4
 _SLICE_S: Final = 0.004
 _PAUSE_S: Final = 0.016
 """The messages between two looks at the clock, the length of a slice of reading, and the pause behind it."""
-MOST_LOOKED_AT: Final = 40
-MOST_GONE: Final = 5
-"""How many files are read as they are now, and how many of those that are gone the digest names."""
 
 
 class WindowBudgetEngine(CommittingEngine):
@@ -262,22 +264,14 @@ def _as_result(
     """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
     turns, reason = messages_to_turns(done.messages), done.fallback_reason
     folds = done.summary is not None
-    restored = [(file, files[file.file.path]) for file in done.restored]
-    shown_at = {read.path: entry.node_id for entry in given.history[:cut] for read in entry.reads}
-
-    def bring_back(file: RestoredRange, fresh: FreshFile) -> Entry:
-        entry = restored_entry(file, fresh)
-        node = shown_at.get(entry.reads[0].path) if entry.reads else None
-        return replace(entry, origin=(node or given.history[0].node_id,))
-
     return CompactionResult(
         view=committed_view(
             given.history,
             cut,
             turns[0] if folds else None,
-            turns[folds + len(restored) :],
+            turns[folds + len(done.restored) :],
             pinned=pinned,
-            restored=[bring_back(file, fresh) for file, fresh in restored],
+            restored=restored_behind(given.history, cut, RestoredFiles(done.restored), files),
         ),
         cut=cut,
         dropped_count=cut - len(pinned),
@@ -289,7 +283,7 @@ def _as_result(
         if reason
         else None,
         microcompacted=done.microcompacted,
-        restored=tuple(restored_file(file, fresh) for file, fresh in restored),
+        restored=tuple(restored_file(each, files[each.file.path]) for each in done.restored),
         missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )
 
