@@ -113,12 +113,17 @@ class Changes:
         """
         undone = await self._compactor.undo(compaction_id, force=force)
         await self._store_size(compacted=True)
-        newest = reversed(self._history.current)
-        later = [*takewhile(lambda entry: entry.node_id != undone.before_head, newest)]
-        kept = self._history.current.node_ids[: len(self._history.current) - len(later)]
-        changes = self._checkpoints.of_entries(later, kept, undone.before_head)
+        history = self._history.current
+        later = [*takewhile(lambda entry: entry.node_id != undone.before_head, reversed(history))]
+
+        def look() -> tuple[frozenset[str], tuple[str, ...]]:
+            kept = history.first(len(history) - len(later)).node_ids
+            changes = self._checkpoints.of_entries(later, kept, undone.before_head)
+            return changes, self._edited_files(later, history)
+
+        changes, edited = await asyncio.to_thread(look)
         files = await self._checkpoints.restore(changes) if restores_files else ()
-        return UndoneCompaction(undone, self._edited_files(later), changes, files)
+        return UndoneCompaction(undone, edited, changes, files)
 
     async def rewind(self, to_node: str | None, *, restores_files: bool = False) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
@@ -127,17 +132,20 @@ class Changes:
         the turns taken back have changed are taken back as well. Raises NodeNotFound.
         """
         history = self._history
-        kept = frozenset(self._history_at(to_node).node_ids)
-        removed = [entry for entry in history.current if entry.node_id not in kept]
         left = self._meta.info.left_head or history.head
-        await history.move_head(to_node)
+        try:
+            target = await history.prepare_move(to_node)
+        except ValueError:
+            raise NodeNotFound(self._meta.info.sid, to_node or "") from None
+        removed, kept = await asyncio.to_thread(self.find_removed, target)
+        await history.move_to(target)
         if self._digests_branches:
             digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
             self._meta.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
-        changes = self._checkpoints.of_entries(removed, kept, to_node)
         moved = await self._publish_move("rewind", removed)
+        changes = await asyncio.to_thread(self._checkpoints.of_entries, removed, kept, to_node)
         files = await self._checkpoints.restore(changes) if restores_files else ()
         return replace(moved, changes=changes, files=files)
 
@@ -146,9 +154,7 @@ class Changes:
 
         Raises NodeNotFound.
         """
-        kept = frozenset(self._history_at(to_node).node_ids)
-        removed = [entry for entry in self._history.current if entry.node_id not in kept]
-        return self._checkpoints.of_entries(removed, kept, to_node)
+        return self._checkpoints.of_entries(*self.find_removed(self._history_at(to_node)), to_node)
 
     def changes_since_compaction(self, compaction_id: str | None) -> frozenset[str]:
         """Return the ids of the changes of files that the undo of a compaction can take back.
@@ -171,6 +177,11 @@ class Changes:
             return self._history.history_at(to_node)
         except ValueError:
             raise NodeNotFound(self._meta.info.sid, to_node or "") from None
+
+    def find_removed(self, target: History) -> tuple[Sequence[Entry], frozenset[str]]:
+        """Return the entries that a move to *target* takes away, and the nodes that stay."""
+        kept = frozenset(target.node_ids)
+        return [entry for entry in self._history.current if entry.node_id not in kept], kept
 
     async def drop(self, node_ids: Sequence[str]) -> HeadChange:
         """Go on without *node_ids*, on a branch of its own; calls and their results go together.
@@ -214,15 +225,17 @@ class Changes:
 
     async def _publish_move(self, cause: Literal["rewind", "drop"], removed: Sequence[Entry]) -> HeadChange:
         head, nodes = self._history.head, tuple(entry.node_id for entry in removed)
-        edited = self._edited_files(removed)
+        # In a thread: a rewind to the beginning removes as much as there is.
+        edited = await asyncio.to_thread(self._edited_files, removed, self._history.current)
+        tokens = await asyncio.to_thread(sum, map(entry_tokens, removed))
         self._events.emit(HeadChanged(head, nodes, cause, edited))
         await self._store_size()
-        return HeadChange(head, nodes, sum(map(entry_tokens, removed)), edited)
+        return HeadChange(head, nodes, tokens, edited)
 
-    def _edited_files(self, entries: Sequence[Entry]) -> tuple[str, ...]:
-        """Return the URIs of the files that *entries* edited, the entries behind a summary included."""
+    def _edited_files(self, entries: Sequence[Entry], history: History) -> tuple[str, ...]:
+        """Return the URIs of the files that *entries* edited, or entries behind them that *history* lacks."""
         effects = self._effects()
-        kept = frozenset(self._history.current.node_ids)
+        kept = frozenset(history.node_ids)
         known = self._history.graph.entries
         folded = (
             known[node] for entry in entries for node in entry.origin if node in known and node not in kept

@@ -222,17 +222,17 @@ class Checkpoints:
             head: the node before the first of *entries*, None for the beginning.
         """
         known, nodes = self._history.graph.entries, set[str]()
-        waiting = [*entries]
-        calls = set[str]()
+        waiting, before, calls = [*entries], {*kept}, set[str]()
         while waiting:
             entry = waiting.pop()
             nodes.add(entry.node_id)
             calls |= {block.id for block in entry.turn.blocks if isinstance(block, ToolCallBlock)}
-            waiting += [known[node] for node in entry.origin if node in known and node not in nodes | {*kept}]
-        earlier = {*kept} - {head}
+            folded = (node for node in entry.origin if node not in nodes and node not in before)
+            waiting += [known[node] for node in folded if node in known]
+        earlier = before - {head}
         return frozenset(
             each.change_id
-            for each in self._changes.values()
+            for each in tuple(self._changes.values())
             if each.head in nodes or (each.call_id in calls and each.head not in earlier)
         )
 

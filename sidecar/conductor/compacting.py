@@ -195,10 +195,11 @@ class Compactor:
         if target.after_head not in ids:
             raise NotUndoableError(self._sid, target.compaction_id)
         later = self._history.current[ids.index(target.after_head) + 1 :]
-        restored = self._history.history_at(target.before_head).extended(later)
+        before = await self._history.prepare_move(target.before_head)
+        restored = before.extended(later)
         gate = self._planner.check_fits(target, restored, force=force)
         async with self._history.transaction():
-            await self._history.move_head(target.before_head)
+            await self._history.move_to(before)
             await self._history.append(*later)
             undone = undo(target, gate, len(restored), self._history.head)
             await self.keep(undone)

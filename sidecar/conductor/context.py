@@ -112,10 +112,10 @@ class ContextMeter:
         factors: ModelFactors | None = None,
     ) -> None:
         self._index: Index[Weights] = Index(
-            Weights, lambda weights, entry, in_view: weights.plus(weigh_entry(entry)), is_value=True
+            Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)), copy=lambda weights: weights
         )
-        # Weighs a history; only its new entries are weighed.
-        self.weigh = self._index.of
+        # Weighs a history; only its new entries are weighed. A move to a long one is prepared.
+        self.weigh, self.prepare = self._index.of, self._index.prepare
         self._view: dict[int, tuple[Turn, Weights]] = {}
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or TokenCounts(0, 0)

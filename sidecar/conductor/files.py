@@ -60,6 +60,7 @@ class SessionFiles:
         self._history = history
         self._resolve = resolve
         self._index = files_seen_index(_tokens_of_read)
+        history.follow(self._index.prepare)
         self._synced: FilesSeen | None = None
         self.pending: dict[str, None] = {}
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
@@ -100,7 +101,7 @@ class SessionFiles:
         seen = self._index.of(self._history.current)
         changed = dict.fromkeys(seen.take_touched()) | self.pending
         if seen is not self._synced:
-            changed |= dict.fromkeys(map(str, self._tracker.paths))
+            changed |= dict.fromkeys(map(str, self._tracker.paths)) | dict.fromkeys(seen.files)
             self._synced = seen
         self.pending = {read.path: None for read in self._history.pending_reads}
         for path in changed:

@@ -16,7 +16,16 @@ from typing import Any, Protocol
 
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.records import reads_by_call
-from sidecar.conversation import AppendOnlySeq, Entry, EntryKind, FileRead, History, UsageAnchor, kind_by_role
+from sidecar.conversation import (
+    AppendOnlySeq,
+    Entry,
+    EntryKind,
+    FileRead,
+    History,
+    UsageAnchor,
+    count_shared,
+    kind_by_role,
+)
 from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode
 
@@ -87,8 +96,12 @@ class JournalPort(Protocol):
         """Store records and the nodes of another session in one piece or not at all, and stand at *leaf*."""
         ...
 
-    async def move_head(self, node_id: str | None) -> None:
-        """Make *node_id* the head, or nothing at all for None."""
+    def heal(self, history: History) -> Sequence[Turn]:
+        """Return the turns of *history* as :meth:`load` would heal them, in any thread."""
+        ...
+
+    async def move_to(self, history: History) -> None:
+        """Stand at the end of *history*, a stored path."""
         ...
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -132,7 +145,8 @@ class HistoryWriter:
             on_change: called after every move of the history, with the entries that were appended; None when
                 it was moved otherwise.
             on_branch: awaited after a branch that the agent began by itself.
-            on_load: called in a thread once the history is read, before anything follows it.
+            on_load: called in a thread once the history is read, before anything follows it, so that the
+                indexes of a long conversation are folded there.
             records_with: returns the records that must be stored together with new turns.
         """
         self._journal = journal
@@ -143,6 +157,7 @@ class HistoryWriter:
         self._records_with = records_with
         self._in_trouble = False
         self._in_transaction = False
+        self._followers: list[Callable[[History], object]] = []
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
@@ -175,6 +190,26 @@ class HistoryWriter:
     def history_at(self, node_id: str | None) -> History:
         """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
         return self._journal.history_at(node_id)
+
+    def follow(self, prepare: Callable[[History], object]) -> None:
+        """Call *prepare*, in a thread, with each history that the conversation is about to move to."""
+        self._followers.append(prepare)
+
+    async def prepare_move(self, node_id: str | None) -> History:
+        """Return the history as it stood at *node_id*, and prepare the move to it in a thread.
+
+        Everything that follows the conversation folds that history beside the present one, which goes on
+        being used. Raises ValueError for an unknown node.
+        """
+
+        def prepare() -> History:
+            history = self.history_at(node_id)
+            n_sound = count_shared(self._journal.heal(history), history.turns)
+            for follow in self._followers:
+                follow(history.first(n_sound))
+            return history
+
+        return await asyncio.to_thread(prepare)
 
     def kinds_of(self, turns: Sequence[Turn]) -> Sequence[EntryKind | None]:
         """Return the kind of each of *turns*, None for a turn that is not part of the history."""
@@ -259,9 +294,9 @@ class HistoryWriter:
         await self._write(self._journal.replace([*again]))
         self._on_change(None)
 
-    async def move_head(self, node_id: str | None) -> None:
-        """Stand at *node_id*, before everything for None; a call that lost its result there is answered."""
-        await self._write(self._journal.move_head(node_id))
+    async def move_to(self, history: History) -> None:
+        """Stand at the end of *history*, see :meth:`prepare_move`; a call without a result is answered."""
+        await self._write(self._journal.move_to(history))
         await self._journal.load()
         self._on_change(None)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -32,8 +32,9 @@ from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.context import text_tokens
 from sidecar.conductor.contract import RuleFileUsage, RuleScope
 from sidecar.conductor.files import SessionFiles, shown_path
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.session_events import OneTimeNotices
-from sidecar.conversation import Entry, History, Index
+from sidecar.conversation import TABLE_KEPT_EVERY, Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
 
@@ -110,6 +111,10 @@ class FoldersReached:
     open_calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     folders: dict[str, None] = field(default_factory=dict)
 
+    def copy(self) -> FoldersReached:
+        """Return a copy, which changes by itself."""
+        return FoldersReached(dict(self.open_calls), dict(self.folders))
+
     def add(self, entry: Entry, effects: Mapping[str, ToolEffects], cwd: Path) -> FoldersReached:
         """Take in one entry."""
         for block in entry.turn.blocks:
@@ -130,7 +135,11 @@ def folders_reached_index(
 ) -> Index[FoldersReached]:
     """Return a new index of the folders reached from *cwd*; it reaches through summaries."""
     return Index(
-        FoldersReached, lambda state, entry, _: state.add(entry, effects(), cwd), reaches_folded=True
+        FoldersReached,
+        lambda state, entry, _: state.add(entry, effects(), cwd),
+        reaches_folded=True,
+        copy=FoldersReached.copy,
+        keep_every=TABLE_KEPT_EVERY,
     )
 
 
@@ -150,7 +159,7 @@ class RuleFiles:
         files: SessionFiles,
         notices: OneTimeNotices,
         *,
-        history: Callable[[], History],
+        history: HistoryWriter,
         effects: Callable[[], Mapping[str, ToolEffects]],
         window: Callable[[], int],
     ) -> None:
@@ -162,8 +171,8 @@ class RuleFiles:
             workspace: the files as they are now.
             files: the record of the files that the model has seen.
             notices: receives a notice for each file that is not used, or not whole.
-            history: returns the conversation.
-            effects: returns the effects of the tools on offer, by name.
+            history: the conversation.
+            effects: returns the effects of the tools, by name.
             window: returns the model's window in tokens, 0 for unknown.
         """
         self._roots = tuple(roots)
@@ -174,6 +183,7 @@ class RuleFiles:
         self._history = history
         self._window = window
         self._index = folders_reached_index(effects, roots[0])
+        history.follow(self._index.prepare)
         self._project = self._roots
         # The marks of repositories, then the places of rule files; most sessions have no file there.
         folders = (roots[0], *roots[0].parents)
@@ -184,9 +194,13 @@ class RuleFiles:
         self.above: tuple[RuleFile, ...] = ()
         self.below: tuple[RuleFile, ...] = ()
 
+    def list_reached(self) -> Collection[str]:
+        """Return the folders of the files that calls named with success."""
+        return self._index.of(self._history.current).folders
+
     async def refresh(self) -> None:
         """Read all files as they are now, the editor's unsaved text included."""
-        reached = self._index.of(self._history()).folders
+        reached = self.list_reached()
         existing = await self._workspace.find_existing(self._candidates)
         cwd, repository = self._roots[0], None
         if existing and existing[0].name == ".git" and is_project(existing[0].parent):

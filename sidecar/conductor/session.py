@@ -108,9 +108,9 @@ class Session:
             report: the defects that the store found in the session's file.
         """
         self.notices.add_report(report)
+        await self.history.load()
         await self._head.open()
         await self.extensions.load()
-        await self.history.load()
         # Each index folds the whole conversation once; nobody else asks for one yet.
         await asyncio.to_thread(self.gauge.usage)
         await self.rules.load()

@@ -8,7 +8,7 @@ from typing import Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.compaction_records import CompactionLog
-from sidecar.conductor.engines.contract import CompactionRequest, SessionEngine
+from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, SessionEngine
 from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History, Index
@@ -77,7 +77,9 @@ class PriceTrigger:
         self._card = card
         self._is_prefix_cached = is_prefix_cached
         self._n_calls: Index[int] = Index(
-            int, lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant")
+            int,
+            lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant"),
+            copy=int,
         )
 
     def ratio(self) -> float | None:
@@ -140,6 +142,12 @@ class SessionEngines:
     def make(self, name: str) -> SessionEngine:
         """Return a new instance of the engine *name*, for one use."""
         return self._factories.get(name, self._factories[self.own_name])()
+
+    def prepare_move(self, history: History) -> None:
+        """Let the session's own engine prepare for a move of the conversation to *history*."""
+        engine = self.get()
+        if isinstance(engine, CommittingEngine):
+            engine.prepare_move(history)
 
     def find_name(self, name: str | None) -> str:
         """Return *name*, or the session's own for None. Raises InvalidInput for an unknown one."""

@@ -14,8 +14,8 @@ The model is sent every rule that holds, word for word, in one of these places:
   nothing else in view shows. It is made once for each view, so that only a compaction changes the beginning
   of a request.
 
-Cost: a prompt is searched once, when it is recorded; at load all are, in a thread. A move of the head costs
-the entries in view, because the prompts behind a summary are remembered with it.
+Cost: a prompt is searched once, when it is recorded; at load all are, in a thread. A move of the head is
+prepared in a thread, and the prompts behind a summary are remembered with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from sidecar.conductor.rule_changes import (
 )
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conversation import Entry, History
+from sidecar.conversation import TABLE_KEPT_EVERY, Entry, History, Index
 from sidecar.llmgateway.contract import Conversation, TextBlock
 
 MAX_CHANGES: Final = 1_000
@@ -97,7 +97,14 @@ class SessionRules:
         self._seen: History | None = None
         self._said: dict[str, tuple[Said, ...]] = {}
         self._behind: dict[str, tuple[str, ...]] = {}
-        self._path: dict[str, None] = {}
+        self._path: Mapping[str, None] = {}
+
+        def add(path: dict[str, None], entry: Entry, _: bool) -> dict[str, None]:
+            path.update(dict.fromkeys(self._search(entry)))
+            return path
+
+        self._prompts = Index(dict[str, None], add, copy=dict, keep_every=TABLE_KEPT_EVERY)
+        history.follow(self._prompts.prepare)
         self._changes: tuple[RuleChange, ...] = ()
         self._notes: dict[str, RuleNote] = {}
         self._mark: _Mark = None
@@ -110,9 +117,12 @@ class SessionRules:
         """Find the rules in every stored prompt, in a thread, and read the changes by hand."""
         self._changes = tuple(_read(RuleChange, self._meta.info.rules))
         self._notes = {note.node_id: note for note in _read(RuleNote, self._meta.info.rule_notes)}
-        graph = self._history.graph
-        stored = [graph.entries[node.id] for node in graph.nodes]
-        await asyncio.to_thread(deque, map(self._search, stored), 0)
+
+        def search() -> None:
+            deque(map(self._search, tuple(self._history.graph.entries.values())), 0)
+            self._prompts.of(self._history.current)
+
+        await asyncio.to_thread(search)
         self._seen = History()
         self.follow()
 
@@ -131,16 +141,10 @@ class SessionRules:
         history = self._history.current
         added = history.since(self._seen)
         has_moved, self._seen = added is None, history
-        if added is None:
-            self._path, added = {}, tuple(history)
-        is_news = has_moved
-        for entry in added:
-            for node in self._search(entry):
-                self._path[node] = None
-                is_news = is_news or bool(self._said[node])
-        if is_news:
+        self._path = self._prompts.of(history)
+        if has_moved or any(self._said[node] for entry in added or () for node in self._search(entry)):
             self._settle()
-        for entry in () if has_moved or not self._changes else added:
+        for entry in (added if self._changes else None) or ():
             if entry.kind == "user" and not entry.origin:
                 self.announce(entry.node_id)
 

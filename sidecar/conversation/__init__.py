@@ -7,9 +7,10 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
-from sidecar.conversation.history import AppendOnlySeq, History, Index
+from sidecar.conversation.history import TABLE_KEPT_EVERY, AppendOnlySeq, History, Index, count_shared
 
 __all__ = [
+    "TABLE_KEPT_EVERY",
     "AppendOnlySeq",
     "Entry",
     "EntryKind",
@@ -20,6 +21,7 @@ __all__ = [
     "LineRange",
     "SeenFile",
     "UsageAnchor",
+    "count_shared",
     "files_seen_index",
     "kind_by_role",
     "merge_ranges",

@@ -8,16 +8,20 @@ never sees later items; extending an older one than the newest copies it once. E
 
 :class:`Index` is everything that is known about a conversation: a state folded over its entries. A *step*
 takes the state so far and one entry and returns the next state. While a history only grows the state is
-advanced by its new entries; when the history was moved, it is folded again from the start. So no undo,
-rewind, drop, fork or load has to remember to correct anything. An index may reach through summaries: then
-the entries that a summary stands for are folded first, marked as no longer in view. An advance costs the new
-entries, a move costs the path. A step never awaits.
+advanced by its new entries; when the history was moved, it is folded again. So no undo, rewind, drop, fork or
+load has to remember to correct anything. An index may reach through summaries: then the entries that a
+summary stands for are folded first, marked as no longer in view. A step never awaits.
+
+An advance costs the new entries. A move costs the entries behind the last state that was kept and still fits:
+states are kept at intervals, of this path and of the one before it. A long path is folded before the move, in
+a thread, beside the present state (:meth:`Index.prepare`); the move then takes that over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter, itemgetter
+from dataclasses import dataclass, field
+from operator import attrgetter, indexOf, is_
 from typing import Final, Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
@@ -103,7 +107,7 @@ class History(AppendOnlySeq[Entry]):
     def __init__(self, entries: Iterable[Entry] = (), archive: Mapping[str, Entry] | None = None) -> None:
         super().__init__(entries)
         self._archive: Mapping[str, Entry] = {} if archive is None else archive
-        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(entry.turn for entry in self)
+        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(map(attrgetter("turn"), self))
 
     @property
     def head(self) -> str | None:
@@ -113,7 +117,14 @@ class History(AppendOnlySeq[Entry]):
     @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes of the path, oldest first."""
-        return tuple(entry.node_id for entry in self)
+        return tuple(map(attrgetter("node_id"), self))
+
+    def first(self, count: int) -> History:
+        """Return the history of the first *count* entries."""
+        shorter = History((), self._archive)
+        shorter._buffer, shorter._n = self._buffer, min(count, self._n)
+        shorter.turns = self.turns.first(count)
+        return shorter
 
     def extended(self, entries: Iterable[Entry]) -> History:
         """Return this history followed by *entries*."""
@@ -198,8 +209,17 @@ class History(AppendOnlySeq[Entry]):
 
 S = TypeVar("S")
 
-_KEPT_EVERY: Final = 256
-"""The entries between two states that are kept."""
+TABLE_KEPT_EVERY: Final = 8192
+"""The entries between two kept states of an index whose state is a table: each of them is a copy."""
+
+
+@dataclass(slots=True)
+class _Folded(Generic[S]):
+    """A history, its state, and the states that were kept on the way, one for each interval."""
+
+    history: History
+    state: S
+    kept: list[S] = field(default_factory=list)
 
 
 class Index(Generic[S]):
@@ -218,7 +238,8 @@ class Index(Generic[S]):
         step: Callable[[S, Entry, bool], S],
         *,
         reaches_folded: bool = False,
-        is_value: bool = False,
+        copy: Callable[[S], S] | None = None,
+        keep_every: int = 256,
     ) -> None:
         """Make an index.
 
@@ -227,41 +248,79 @@ class Index(Generic[S]):
             step: returns the state after one more entry. It owns the state it is given and may change and
                 return it. Its last argument says whether the model still sees the entry.
             reaches_folded: whether entries behind summaries are folded as well, as not in view.
-            is_value: whether a state never changes. Then some are kept, of this path and of the one before
-                it, and a move folds only the entries behind the last one that fits.
+            copy: returns a state that no later step changes; the state itself where it is a value. Without
+                it no states are kept, and a move folds the whole path.
+            keep_every: the entries between two states that are kept.
         """
         self._start = start
         self._step = step
         self._reaches_folded = reaches_folded
-        self._is_value = is_value
-        self._history, self._kept = History(), list[S]()
-        self._before = self._history, self._kept
-        self._state = start()
+        self._copy = copy
+        self._keep_every = keep_every
+        # The present path first, then the one before it or the one to come.
+        self._paths = [self._begin()]
 
     def of(self, history: History) -> S:
         """Return the state of *history*."""
-        added = history.since(self._history)
-        if added is None:
-            # Of this path and the one before it, take up the one that shares more with the new path.
-            paths = ((self._history, self._kept), self._before)
-            shared = [(shared_entries(path, history), kept) for path, kept in paths]
-            n_shared, kept = max(shared, key=itemgetter(0))
-            n_kept = min(n_shared // _KEPT_EVERY, len(kept))
-            self._before, self._kept = paths[0], kept[:n_kept]
-            self._state = kept[n_kept - 1] if n_kept else self._start()
-            added = history[n_kept * _KEPT_EVERY :]
+        present = self._paths[0]
+        added = history.since(present.history)
+        if added is not None:
+            self._advance(present, history, added)
+            return present.state
+        folded = self._follow(history, self._paths)
+        self._paths = [folded, *(path for path in self._paths if path is not folded)][:2]
+        return folded.state
+
+    def prepare(self, history: History) -> None:
+        """Fold *history*, to which the conversation is about to move, beside the present state.
+
+        May run in a thread while the present state is in use. An index that nobody uses stays as it is.
+        """
+        present, *others = self._paths
+        if len(present.history) and history.since(present.history) != ():
+            self._paths[1:] = [self._follow(history, others, present)]
+
+    def _begin(self) -> _Folded[S]:
+        return _Folded(History(), self._start())
+
+    def _follow(
+        self, history: History, paths: Sequence[_Folded[S]], present: _Folded[S] | None = None
+    ) -> _Folded[S]:
+        """Return *history* folded, from the state that shares most with it.
+
+        Args:
+            history: the path wanted.
+            paths: paths with states that may be taken over.
+            present: one more path, of which only kept states may be used; None for none.
+        """
+        found, n_found = self._begin(), 0
+        for path in (*paths, *([] if present is None else [present])):
+            n_shared = count_shared(path.history, history)
+            n_kept = min(n_shared // self._keep_every, len(path.kept))
+            if n_shared == len(path.history) and path is not present:
+                if n_shared > n_found:
+                    found, n_found = path, n_shared
+            elif self._copy is not None and n_kept * self._keep_every > n_found:
+                found, n_found = self._begin(), n_kept * self._keep_every
+                found.state, found.kept = self._copy(path.kept[n_kept - 1]), path.kept[:n_kept]
+        self._advance(found, history, history[n_found:])
+        return found
+
+    def _advance(self, path: _Folded[S], history: History, added: Sequence[Entry]) -> None:
+        """Let *path* go on with the entries *added*, to *history*."""
         for number, entry in enumerate(added, len(history) - len(added) + 1):
             if entry.kind == "summary" and self._reaches_folded:
                 for folded in history.unfold(entry):
-                    self._state = self._step(self._state, folded, False)
-            self._state = self._step(self._state, entry, True)
-            if self._is_value and number % _KEPT_EVERY == 0:
-                self._kept.append(self._state)
-        self._history = history
-        return self._state
+                    path.state = self._step(path.state, folded, False)
+            path.state = self._step(path.state, entry, True)
+            if self._copy is not None and number % self._keep_every == 0:
+                path.kept.append(self._copy(path.state))
+        path.history = history
 
 
-def shared_entries(one: Sequence[Entry], other: Sequence[Entry]) -> int:
-    """Return how many entries both begin with, each the same object."""
-    differing = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a is not b)
-    return next(differing, min(len(one), len(other)))
+def count_shared(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items both begin with, each the same object."""
+    try:
+        return indexOf(map(is_, one, other), False)
+    except ValueError:
+        return min(len(one), len(other))

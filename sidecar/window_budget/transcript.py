@@ -229,6 +229,12 @@ class Transcript(Sequence[Message]):
         shorter._facts = facts
         return shorter
 
+    def detach(self) -> Transcript:
+        """Return this transcript such that adding to it copies nothing that others share with it."""
+        detached = self.extend(())
+        detached._facts, detached._scrollback = self._facts.extend(()), self._scrollback.extend(())
+        return detached
+
     def __len__(self) -> int:
         return len(self._messages)
 

@@ -9,7 +9,7 @@ import pytest
 
 from histories import entry_of
 from sidecar.conductor.bridge import entries_to_messages, has_calls, kept_length, shared_length
-from sidecar.conductor.engines.window_budget import SessionTranscript
+from sidecar.conductor.engines.session_transcript import SessionTranscript
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.window_budget import Transcript

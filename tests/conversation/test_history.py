@@ -80,41 +80,79 @@ def test_an_advance_costs_only_the_new_entries() -> None:
     steps[0] = 0
     index.of(history.extended([B]))
     index.of(history.extended([B]).extended([]))
-    assert steps[0] == 1 + 101  # the second extension of one history is a branch of its own
+    assert steps[0] == 1
 
 
-@given(st.lists(st.tuples(st.sampled_from(["append", "move", "fork", "summarise"]), st.integers(0, 9))))
-def test_an_advanced_index_equals_one_that_is_folded_anew(moves: list[tuple[str, int]]) -> None:
-    index, _ = counting_index(reaches_folded=True)
+def mutable_index() -> Index[list[tuple[str, bool]]]:
+    """An index whose step changes the state that it is given."""
+
+    def step(state: list[tuple[str, bool]], found: Entry, in_view: bool) -> list[tuple[str, bool]]:
+        state.append((found.node_id, in_view))
+        return state
+
+    return Index(list, step, reaches_folded=True, copy=list, keep_every=3)
+
+
+MOVES = st.sampled_from(["append", "move", "fork", "summarise", "back"])
+
+
+@given(st.lists(st.tuples(MOVES, st.integers(0, 9), st.booleans())))
+def test_an_advanced_index_equals_one_that_is_folded_anew(moves: list[tuple[str, int, bool]]) -> None:
+    indexes = [counting_index(reaches_folded=True)[0], mutable_index()]
     archive: dict[str, Entry] = {}
-    history = History((), archive)
-    for number, (move, at) in enumerate(moves):
+    history = before = History((), archive)
+    for number, (move, at, is_prepared) in enumerate(moves):
+        present = history
         new = replace(entry(f"{number}"), node_id=f"node-{number}")
         if move == "summarise":
             new = replace(new, kind="summary", origin=tuple(names(history)[:at]))
             history = History([new, *history[at:]], archive)
         elif move == "append":
             history = history.extended([new])
+        elif move == "back":
+            history = before
         else:
             history = History(history[:at], archive) if move == "move" else history.extended([new, new])
+        before = present
         archive[new.node_id] = new
-        assert index.of(history) == counting_index(reaches_folded=True)[0].of(history)
+        expected = counting_index(reaches_folded=True)[0].of(history)
+        for index in indexes:
+            if is_prepared:
+                known = [*index.of(present)]
+                index.prepare(history)
+                assert index.of(present) == known
+            assert index.of(history) == expected
 
 
 @pytest.mark.parametrize("n_shared", [0, 255, 256, 700, 1_000])
-def test_an_index_of_values_folds_only_what_two_paths_do_not_share(n_shared: int) -> None:
+def test_an_index_folds_only_what_two_paths_do_not_share(n_shared: int) -> None:
     steps: list[Entry] = []
 
     def step(n_chars: int, entry: Entry, in_view: bool) -> int:
         steps.append(entry)
         return n_chars + len(entry.node_id)
 
-    index = Index(lambda: 0, step, is_value=True)
+    index = Index(lambda: 0, step, copy=int)
     path, other = ([entry(f"{each}{n}") for n in range(1_000)] for each in "xyz"[:2])
     whole = index.of(History(path))
     moved = [*path[:n_shared], *other[n_shared:]]
+    is_same = n_shared == 1_000
     for expected, entries in ((whole, moved), (whole, path)):
         steps.clear()
         assert index.of(History(entries)) == expected
-        assert len(steps) == 1_000 - (n_shared if entries is moved else 1_000) // 256 * 256
+        # The path before is known whole.
+        assert len(steps) == (0 if is_same or entries is path else 1_000 - n_shared // 256 * 256)
     assert index.of(History(moved[:300])) == Index(lambda: 0, step).of(History(moved[:300]))
+
+
+def test_a_prepared_move_folds_nothing_more() -> None:
+    index, steps = counting_index()
+    path = History([entry(f"{n}") for n in range(100)])
+    index.of(path)
+    back = History(path[:60])
+    index.prepare(back)
+    steps[0] = 0
+    index.of(back.extended([A]))
+    assert steps[0] == 1
+    index.of(path)
+    assert steps[0] == 1

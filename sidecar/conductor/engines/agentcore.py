@@ -93,6 +93,10 @@ class AgentcoreEngine(CommittingEngine):
         self._synced = _Messages()
         self._breaker = Breaker()
 
+    def prepare_move(self, history: History) -> None:
+        """Convert and weigh *history*, to which the conversation is about to move, in a thread."""
+        self._index.prepare(history)
+
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over window minus reserve."""
         budget = _budget(given, request)

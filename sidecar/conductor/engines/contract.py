@@ -346,6 +346,12 @@ class CommittingEngine:
         """Return the whole conversation."""
         return View(given.history, is_whole=True)
 
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move, in a thread.
+
+        Meanwhile the engine goes on judging the present one. Here there is nothing to take in.
+        """
+
 
 def committed_view(
     history: History,

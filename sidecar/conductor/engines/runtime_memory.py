@@ -54,7 +54,11 @@ class RuntimeEngine(CommittingEngine):
     compacts = True
 
     def __init__(self) -> None:
-        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS))
+        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS), copy=int)
+
+    def prepare_move(self, history: History) -> None:
+        """Weigh *history*, to which the conversation is about to move, in a thread."""
+        self._chars.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, has reached its share of the window."""

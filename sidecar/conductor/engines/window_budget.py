@@ -1,39 +1,18 @@
 """``windowBudget``: the window budget's engine at work in one session.
 
 Files come back as they are at the moment the digest is done, not as they were when it began.
-
-:class:`SessionTranscript` keeps the messages of one session over all of its compactions. A digest takes the
-place of the oldest entries, and nothing that they say is forgotten: the fact index goes on over all of them,
-so each digest is chosen anew from all facts. After an undo, a rewind or a fork it is cut back to the part
-that both paths share. An advance costs the new entries, a compaction one comparison for each entry ever
-stored. New entries are searched for facts: a few at once, the many of a loaded session in slices while the
-event loop is idle, the rest when a compaction asks for it. Until then they are only weighed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
 from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.bridge import (
-    call_effects,
-    entries_to_messages,
-    extend_transcript,
-    find_cut,
-    find_turn,
-    has_calls,
-    kept_length,
-    messages_to_turns,
-    shared_length,
-    turn_starts,
-)
+from sidecar.conductor.bridge import call_effects, find_cut, find_turn, messages_to_turns, turn_starts
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -47,6 +26,7 @@ from sidecar.conductor.engines.contract import (
     PreparedSummary,
     committed_view,
 )
+from sidecar.conductor.engines.session_transcript import SessionTranscript, read_all
 from sidecar.conductor.file_use import FileUse, rank_by_use
 from sidecar.conductor.restoring import (
     MOST_GONE,
@@ -56,7 +36,7 @@ from sidecar.conductor.restoring import (
     restored_file,
 )
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
-from sidecar.conversation import Entry, History
+from sidecar.conversation import History
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -66,7 +46,6 @@ from sidecar.window_budget import (
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
-    Message,
     RehydrateOpts,
     RestoredFiles,
     ToolResultMessage,
@@ -76,8 +55,7 @@ from sidecar.window_budget import (
     read_meter,
     text_of,
 )
-from sidecar.window_budget.contract import CallEffects, PreparedDigest
-from sidecar.window_budget.fact_index import FactIndex
+from sidecar.window_budget.contract import PreparedDigest
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 _REASONS: Final[dict[str, str]] = {
@@ -92,14 +70,6 @@ _FALLBACKS: Final[dict[str, str]] = {
     "noModel": "no model is at hand to condense with",
     "deadline": "the model took too long",
 }
-
-READ_AT_ONCE: Final = 64
-"""So many new messages are read for facts at once; more are read in slices."""
-
-_SLICE: Final = 4
-_SLICE_S: Final = 0.004
-_PAUSE_S: Final = 0.016
-"""The messages between two looks at the clock, the length of a slice of reading, and the pause behind it."""
 
 
 class WindowBudgetEngine(CommittingEngine):
@@ -116,6 +86,11 @@ class WindowBudgetEngine(CommittingEngine):
     def __init__(self) -> None:
         self._effects: Mapping[str, ToolEffects] = {}
         self._transcript = SessionTranscript(TOOL_EFFECTS)
+        self._ahead: SessionTranscript | None = None
+
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move, in a thread."""
+        self._ahead = self._transcript.move_ahead(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
@@ -218,7 +193,13 @@ class WindowBudgetEngine(CommittingEngine):
         """Return the history as messages; all of it is read anew where the tools on offer have changed."""
         if given.tool_effects != self._effects:
             self._effects = given.tool_effects
-            self._transcript = SessionTranscript(call_effects(self._effects))
+            self._transcript, self._ahead = SessionTranscript(call_effects(self._effects)), None
+        if not self._transcript.leads_to(given.history):
+            if self._ahead is not None and self._ahead.leads_to(given.history):
+                # Kept as it is: a history is looked at before the conversation moves there.
+                self._transcript = self._ahead.copy()
+            else:
+                self._ahead = None
         return self._transcript.of(given.history)
 
 
@@ -286,109 +267,3 @@ def _as_result(
         restored=tuple(restored_file(each, files[each.file.path]) for each in done.restored),
         missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )
-
-
-class SessionTranscript:
-    """The transcript of one session; *tools* are the effects of the tools on offer."""
-
-    def __init__(self, tools: CallEffects) -> None:
-        self._history = History()
-        self._originals: list[Entry] = []
-        self._starts = [0]
-        self._transcript = Transcript(tools)
-        self._is_behind = self._is_reading = False
-
-    def of(self, history: History) -> Transcript:
-        """Return the transcript of *history*."""
-        added = history.since(self._history)
-        self._history = history
-        originals = history.originals() if added is None else ()
-        if added is None:
-            n_shared = shared_length(self._originals, originals)
-            if self._transcript.position(0) or any(entry.origin for entry in history):
-                self.follow_branch(originals, n_shared)
-                self._is_behind = self._transcript.n_unread > READ_AT_ONCE
-                self._read_soon()
-                return self._transcript
-            if n_shared < len(self._originals):
-                facts = self._facts_of(originals, n_shared)[1]
-                self._transcript = self._transcript.first(self._starts[n_shared], facts)
-                del self._originals[n_shared:], self._starts[n_shared + 1 :]
-            added = originals[n_shared:]
-        for entry in added:
-            self.take(entry)
-        self._is_behind = self._is_behind or len(added) > READ_AT_ONCE
-        if self._is_behind:
-            self._read_soon()
-        elif added and added[-1].kind != "user":
-            # A prompt is read with what follows it, so that the model need not wait for that.
-            self._transcript.read_on()
-        return self._transcript
-
-    def take(self, entry: Entry) -> None:
-        """Add one entry."""
-        self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
-        self._originals.append(entry)
-        self._starts.append(self._transcript.position(len(self._transcript)))
-
-    def _facts_of(self, originals: Sequence[Entry], n_shared: int) -> tuple[int, FactIndex]:
-        """Return how many of the first *n_shared* of *originals* were read, and their facts."""
-        facts, n_read = self._transcript.known_facts, n_shared
-        if n_shared < len(self._originals) or len(facts) < self._starts[n_shared]:
-            n_read = min(n_shared, bisect_right(self._starts, len(facts)) - 1)
-            # The results of open calls are among the entries that follow, so the calls are read once more.
-            while n_read and has_calls(originals[n_read - 1]):
-                n_read -= 1
-            facts = facts.first(self._starts[n_read])
-        return n_read, facts
-
-    def _read_soon(self) -> None:
-        """Begin to read in slices; a thread, which has no event loop, leaves that to the next call."""
-        with suppress(RuntimeError):
-            loop = asyncio.get_running_loop()
-            if self._is_behind and not self._is_reading:
-                self._is_reading = True
-                loop.call_later(_PAUSE_S, self.read_slice)
-
-    def read_slice(self) -> None:
-        """Read a few messages, and go on a little later."""
-        self._is_reading = False
-        until = perf_counter() + _SLICE_S
-        while self._transcript.read_on(_SLICE):
-            if perf_counter() >= until:
-                self._read_soon()
-                return
-        self._is_behind = False
-
-    def follow_branch(self, originals: Sequence[Entry], n_shared: int) -> None:
-        """Take over a path that did not grow out of the one before.
-
-        Args:
-            originals: its entries as they were first stored.
-            n_shared: the number of first entries that it shares with the path before.
-        """
-        history, unread = self._history, list[Message]()
-        n_read, facts = self._facts_of(originals, n_shared)
-        del self._originals[n_read:], self._starts[n_read + 1 :]
-        for entry in originals[n_read:]:
-            unread += entries_to_messages((entry,))
-            self._originals.append(entry)
-            self._starts.append(len(facts) + len(unread))
-        n_front = len(history) - kept_length(history, originals)
-        messages, n_new = entries_to_messages(history), len(entries_to_messages(history[:n_front]))
-        summaries = [entry for entry in history if entry.kind == "summary"]
-        knows_folded = bool(summaries) and all(any(history.unfold(each)) for each in summaries)
-        self._transcript = Transcript.after_compaction(
-            messages[:n_new], messages[n_new:], facts, unread, knows_folded=knows_folded
-        )
-        if len(unread) <= READ_AT_ONCE:
-            self._transcript.read_on(READ_AT_ONCE)
-
-
-async def read_all(transcript: Transcript) -> None:
-    """Read all of *transcript*, in slices."""
-    until = perf_counter() + _SLICE_S
-    while transcript.read_on(_SLICE):
-        if perf_counter() >= until:
-            await asyncio.sleep(0)
-            until = perf_counter() + _SLICE_S

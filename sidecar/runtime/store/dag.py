@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -103,8 +104,14 @@ class SessionGraph:
             UnknownNodeError: also a ValueError.
         """
         turns = () if node_id is None else self.path_to(node_id)
-        self._leaf = node_id
+        self.stand_at(node_id)
         return turns
+
+    def stand_at(self, node_id: str | None) -> None:
+        """Move the head as :meth:`resume` does; costs the same however long the path is."""
+        if node_id is not None and node_id not in self._nodes:
+            raise UnknownNodeError(self.session_id, node_id)
+        self._leaf = node_id
 
     def path_to(self, node_id: str) -> tuple[Turn, ...]:
         """Return the turns from the root to *node_id*; raises as :meth:`node_path`."""
@@ -117,20 +124,24 @@ class SessionGraph:
             UnknownNodeError: *node_id*, or a parent on the way, is not there. Also a ValueError.
             ValueError: the parents run in a circle.
         """
-        path: dict[str, SessionNode] = {}
+        path: list[SessionNode] = []
+        nodes, rewired = self._nodes, self._rewired
         at: str | None = node_id
         while at is not None:
-            if at in path:
-                raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
-            if at not in self._nodes:
+            node = nodes.get(at)
+            if node is None:
                 raise UnknownNodeError(self.session_id, at)
-            path[at] = self._nodes[at]
-            at = self._parent(path[at])
-        return tuple(reversed(path.values()))
+            if len(path) == len(nodes):
+                raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
+            path.append(node)
+            at = rewired.get(at, node.parent) if rewired else node.parent
+        path.reverse()
+        return tuple(path)
 
     def entry_path(self, node_id: str | None) -> tuple[Entry, ...]:
         """Return the entries from the root to *node_id*, none for None; raises as :meth:`node_path`."""
-        return () if node_id is None else tuple(self._entries[node.id] for node in self.node_path(node_id))
+        path = () if node_id is None else self.node_path(node_id)
+        return tuple(map(self._entries.__getitem__, map(attrgetter("id"), path)))
 
     def hydrate(
         self,
@@ -157,12 +168,19 @@ class SessionGraph:
         self._rewired = dict(rewired or {})
         self._children = {}
         for node in self._nodes.values():
-            self._children.setdefault(self._parent(node), []).append(node.id)
+            parent = self._rewired.get(node.id, node.parent)
+            self._children.setdefault(parent, []).append(node.id)
         self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
 
-    def shared_path(self, turns: Sequence[Turn]) -> tuple[SessionNode, ...]:
-        """Return the longest path from a root that *turns* begin with; of equal ones the active."""
-        ends: list[str | None] = [None]
+    def shared_path(self, turns: Sequence[Turn], behind: str | None = None) -> tuple[SessionNode, ...]:
+        """Return the longest path behind a node that *turns* begin with; of equal ones the active.
+
+        Args:
+            turns: the turns.
+            behind: the node before the first of them, None for the beginning.
+        """
+        ends: list[str | None] = [behind]
+        n_shared = 0
         for turn in turns:
             children = (child for end in ends for child in self._children.get(end, ()))
             alike: list[str | None] = [
@@ -170,10 +188,12 @@ class SessionGraph:
             ]
             if not alike:
                 break
-            ends = alike
-        active = {node.id for node in self.node_path(self._leaf)} if self._leaf is not None else set()
-        end = max(ends, key=active.__contains__)
-        return self.node_path(end) if end is not None else ()
+            ends, n_shared = alike, n_shared + 1
+        end = ends[0]
+        if len(ends) > 1 and self._leaf is not None:
+            active = {node.id for node in self.node_path(self._leaf)}
+            end = max(ends, key=active.__contains__)
+        return self.node_path(end)[-n_shared:] if end is not None and n_shared else ()
 
     def _add(self, parent: str | None, entry: Entry) -> SessionNode:
         settled, record = settled_turn(entry.turn)
@@ -189,9 +209,6 @@ class SessionGraph:
             self._children.setdefault(parent, []).append(node.id)
         self._leaf = node.id
         return self._nodes[node.id]
-
-    def _parent(self, node: SessionNode) -> str | None:
-        return self._rewired.get(node.id, node.parent)
 
     def _newest_leaf(self) -> str | None:
         leaves = [node for node in self._nodes.values() if not self._children.get(node.id)]

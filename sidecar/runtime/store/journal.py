@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conversation import Entry, History, kind_by_role
+from sidecar.conversation import Entry, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record, to_json
@@ -41,6 +41,7 @@ class SessionJournal:
         self._opening = asyncio.Lock()
         self._stored: StoredSession | None = None
         self.history = History()
+        self._sound = History()
         self._unwritten: list[Turn] = []
         # The newest record of each type, and of each compaction.
         self._newest: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -92,12 +93,26 @@ class SessionJournal:
             StoreUnavailable: the file is there and cannot be read.
         """
         graph = await self._graph()
-        turns = graph.path_to(self.head) if self.head is not None else ()
+        history = self.history
         # Held calls follow each other without giving way; else a long path is healed in a thread.
-        healed = heal(turns) if self._held is not None else await asyncio.to_thread(heal, turns)
-        if healed != turns:
+        healed = self.heal(history) if self._held is not None else await asyncio.to_thread(self.heal, history)
+        if self._sound is not history:
             self._is_healed = True
-            self._hold(self._branch(graph, self._as_entries(healed)))
+            n_same = count_shared(healed, history.turns)
+            new = self._as_entries(healed[n_same:])
+            self._hold(self._branch(graph, new, behind=history.first(n_same)))
+            self._sound = self.history
+        return healed
+
+    def heal(self, history: History) -> Sequence[Turn]:
+        """Return the turns of *history* healed; costs the part that the path healed before does not share.
+
+        A history that needs no healing is remembered, so a long one may be healed in a thread before a move.
+        """
+        turns = tuple(history.turns)
+        healed = heal(turns, count_shared(self._sound, history))
+        if healed == turns:
+            self._sound = history
         return healed
 
     async def record(self, turns: Sequence[Turn]) -> None:
@@ -161,11 +176,15 @@ class SessionJournal:
             StoreUnavailable: nothing is stored, also not later.
         """
         graph = await self._graph()
-        graph.hydrate(nodes, leaf, entries=entries)
-        graph.resume(leaf)
-        self._stand_at(graph)
+
+        def take_over() -> tuple[History, list[bytes]]:
+            graph.hydrate(nodes, leaf, entries=entries)
+            graph.stand_at(leaf)
+            return self.history_at(leaf), [_encode_node(node, entries[node.id]) for node in nodes]
+
         # In a thread: a session that is taken over may have thousands of nodes.
-        encoded = await asyncio.to_thread(lambda: [_encode_node(node, entries[node.id]) for node in nodes])
+        history, encoded = await asyncio.to_thread(take_over)
+        self._stand_at(history)
         self.hold()
         await self.append_records(records)
         await self._write([*encoded, encode_record(head_record(leaf))])
@@ -179,9 +198,7 @@ class SessionJournal:
         """Replace the entries of stored nodes in memory only: no line is written."""
         if self._stored is not None and entries:
             self._stored.graph.amend(entries)
-            unwritten = self._unwritten
-            self._stand_at(self._stored.graph)
-            self._unwritten = unwritten
+            self.history = self.history_at(self.head)
 
     async def move_head(self, node_id: str | None) -> None:
         """Make *node_id* the head, or nothing at all for None.
@@ -190,10 +207,18 @@ class SessionJournal:
             UnknownNodeError: there is no such node; also a ValueError.
             StoreUnavailable: the move waits for the next write.
         """
-        graph = await self._graph()
-        graph.resume(node_id)
-        self._stand_at(graph)
-        await self._write([encode_record(head_record(node_id))])
+        await self._graph()
+        await self.move_to(self.history_at(node_id))
+
+    async def move_to(self, history: History) -> None:
+        """Stand at the end of *history*, a stored path as :meth:`history_at` returns it.
+
+        Raises:
+            StoreUnavailable: the move waits for the next write.
+        """
+        self.graph.stand_at(history.head)
+        self._stand_at(history)
+        await self._write([encode_record(head_record(history.head))])
 
     async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Append *records* that are not nodes; each has its own ``type``.
@@ -264,9 +289,15 @@ class SessionJournal:
     async def _graph(self) -> SessionGraph:
         async with self._opening:
             if self._stored is None:
-                self._stored = await asyncio.to_thread(self._read)
-                self._stand_at(self._stored.graph)
-                for record in self._stored.records:
+
+                def read() -> tuple[StoredSession, History]:
+                    stored = self._read()
+                    path = stored.graph.entry_path(stored.graph.leaf)
+                    return stored, History(path, stored.graph.entries)
+
+                stored, self.history = await asyncio.to_thread(read)
+                self._stored = stored
+                for record in stored.records:
                     self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
             return self._stored.graph
 
@@ -274,20 +305,24 @@ class SessionJournal:
         known = {id(entry.turn): entry for entry in self.history}
         return [known.get(id(turn)) or Entry(turn, kind_by_role(turn)) for turn in turns]
 
-    def _branch(self, graph: SessionGraph, entries: Sequence[Entry]) -> list[bytes]:
-        shared = graph.shared_path([entry.turn for entry in entries])
+    def _branch(
+        self, graph: SessionGraph, entries: Sequence[Entry], behind: History | None = None
+    ) -> list[bytes]:
+        """Stand at a branch that holds exactly *entries*, behind the stored path *behind*."""
+        base = History((), graph.entries) if behind is None else behind
+        shared = graph.shared_path([entry.turn for entry in entries], base.head)
         # Two summaries of the same words stand for different entries.
         pairs = enumerate(zip(shared, entries, strict=False))
         differing = (at for at, (node, entry) in pairs if graph.entries[node.id].origin != entry.origin)
         shared = shared[: next((at for at in differing if entries[at].kind == "summary"), len(shared))]
-        graph.resume(shared[-1].id if shared else None)
+        graph.stand_at(shared[-1].id if shared else base.head)
         new = [graph.append_entry(entry) for entry in entries[len(shared) :]]
-        self._stand_at(graph)
+        self._stand_at(base.extended((*(graph.entries[node.id] for node in shared), *new)))
         encoded = [_encode_node(graph.node(entry.node_id), entry) for entry in new]
         return [*encoded, encode_record(head_record(graph.leaf))]
 
-    def _stand_at(self, graph: SessionGraph) -> None:
-        self.history = History(graph.entry_path(graph.leaf), graph.entries)
+    def _stand_at(self, history: History) -> None:
+        self.history = history
         self._unwritten = []
 
     def _hold(self, encoded: Sequence[bytes]) -> None:

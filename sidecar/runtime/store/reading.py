@@ -197,11 +197,16 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
     return (*lines[:_MAX_REPORTED], f"and {len(lines) - _MAX_REPORTED} more")
 
 
-def heal(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def heal(turns: Sequence[Turn], n_sound: int = 0) -> tuple[Turn, ...]:
     """Return *turns* such that a provider accepts them: every call with exactly one result, right after it.
 
     A call that was never answered gets an error result that says so; results without a call, and blank
     assistant turns, are dropped. A whole turn stays the object it is, so healing twice changes nothing.
+
+    Args:
+        turns: the turns of a conversation.
+        n_sound: how many of them begin one that was healed already. An answer begins a segment that is healed
+            by itself, so the ones before the last answer among them are not looked at again.
 
     >>> from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
     >>> heal([AssistantTurn((ToolCallBlock("c1", "read", {}),))])[1].blocks[0].is_error
@@ -209,9 +214,11 @@ def heal(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     >>> heal([ToolTurn((ToolResultBlock("c1", "ok"),)), AssistantTurn(())])
     ()
     """
-    healed: list[Turn] = []
+    sound = range(min(n_sound, len(turns)) - 1, -1, -1)
+    start = next((at for at in sound if isinstance(turns[at], AssistantTurn)), 0)
+    healed: list[Turn] = [*turns[:start]]
     segment: list[Turn] = []
-    for turn in turns:
+    for turn in turns[start:]:
         if is_blank(turn):
             continue
         if isinstance(turn, AssistantTurn):

@@ -1,0 +1,175 @@
+"""The transcript of one session, as the window budget's engine reads it.
+
+:class:`SessionTranscript` keeps the messages of one session over all of its compactions. A digest takes the
+place of the oldest entries, and nothing that they say is forgotten: the fact index goes on over all of them,
+so each digest is chosen anew from all facts. After an undo, a rewind or a fork it is cut back to the part
+that both paths share. An advance costs the new entries, a compaction one comparison for each entry ever
+stored. New entries are searched for facts: a few at once, the many of a loaded session in slices while the
+event loop is idle, the rest when a compaction asks for it. Until then they are only weighed.
+
+A long path is taken in before the conversation moves to it, in a thread, beside the transcript in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
+from time import perf_counter
+from typing import Final
+
+from sidecar.conductor.bridge import (
+    entries_to_messages,
+    extend_transcript,
+    has_calls,
+    kept_length,
+    shared_length,
+)
+from sidecar.conversation import Entry, History, count_shared
+from sidecar.window_budget import Message, Transcript
+from sidecar.window_budget.contract import CallEffects
+from sidecar.window_budget.fact_index import FactIndex
+
+READ_AT_ONCE: Final = 64
+"""So many new messages are read for facts at once; more are read in slices."""
+
+_SLICE: Final = 4
+_SLICE_S: Final = 0.004
+_PAUSE_S: Final = 0.016
+"""The messages between two looks at the clock, the length of a slice of reading, and the pause behind it."""
+
+
+class SessionTranscript:
+    """The transcript of one session; *tools* are the effects of the tools on offer."""
+
+    def __init__(self, tools: CallEffects) -> None:
+        self._history = History()
+        self._originals: list[Entry] = []
+        self._starts = [0]
+        self._transcript = Transcript(tools)
+        self._is_behind = self._is_reading = self._is_left = False
+        self._reading = Lock()
+
+    def copy(self) -> SessionTranscript:
+        """Return the same transcript, which goes on by itself. Only one of them should go on."""
+        copy = SessionTranscript(self._transcript.tools)
+        copy._history, copy._transcript, copy._is_behind = self._history, self._transcript, self._is_behind
+        copy._originals, copy._starts = [*self._originals], [*self._starts]
+        return copy
+
+    def move_ahead(self, history: History) -> SessionTranscript:
+        """Return the transcript of *history*, made in a thread, while this one is still in use.
+
+        This one is read for facts no further: both would add to the same index.
+        """
+        with self._reading:
+            self._is_left = True
+        moved = self.copy()
+        moved.of(history)
+        moved._transcript = moved._transcript.detach()
+        return moved
+
+    def leads_to(self, history: History) -> bool:
+        """Whether *history* begins with the history of this transcript."""
+        known = self._history
+        return history.since(known) is not None or 0 < count_shared(known, history) == len(known)
+
+    def of(self, history: History) -> Transcript:
+        """Return the transcript of *history*."""
+        added = history[len(self._history) :] if self.leads_to(history) else None
+        self._history = history
+        originals = history.originals() if added is None else ()
+        if added is None:
+            n_shared = shared_length(self._originals, originals)
+            if self._transcript.position(0) or any(entry.origin for entry in history):
+                self.follow_branch(originals, n_shared)
+                self._is_behind = self._transcript.n_unread > READ_AT_ONCE
+                self._read_soon()
+                return self._transcript
+            if n_shared < len(self._originals):
+                facts = self._facts_of(originals, n_shared)[1]
+                self._transcript = self._transcript.first(self._starts[n_shared], facts)
+                del self._originals[n_shared:], self._starts[n_shared + 1 :]
+            added = originals[n_shared:]
+        for entry in added:
+            self.take(entry)
+        self._is_behind = self._is_behind or self._transcript.n_unread > READ_AT_ONCE
+        if self._is_behind:
+            self._read_soon()
+        elif added and added[-1].kind != "user":
+            # A prompt is read with what follows it, so that the model need not wait for that.
+            self._transcript.read_on()
+        return self._transcript
+
+    def take(self, entry: Entry) -> None:
+        """Add one entry."""
+        self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
+        self._originals.append(entry)
+        self._starts.append(self._transcript.position(len(self._transcript)))
+
+    def _facts_of(self, originals: Sequence[Entry], n_shared: int) -> tuple[int, FactIndex]:
+        """Return how many of the first *n_shared* of *originals* were read, and their facts."""
+        facts, n_read = self._transcript.known_facts, n_shared
+        if n_shared < len(self._originals) or len(facts) < self._starts[n_shared]:
+            n_read = min(n_shared, bisect_right(self._starts, len(facts)) - 1)
+            # The results of open calls are among the entries that follow, so the calls are read once more.
+            while n_read and has_calls(originals[n_read - 1]):
+                n_read -= 1
+            facts = facts.first(self._starts[n_read])
+        return n_read, facts
+
+    def _read_soon(self) -> None:
+        """Begin to read in slices; a thread, which has no event loop, leaves that to the next call."""
+        with suppress(RuntimeError):
+            loop = asyncio.get_running_loop()
+            if self._is_behind and not self._is_reading:
+                self._is_reading = True
+                loop.call_later(_PAUSE_S, self.read_slice)
+
+    def read_slice(self) -> None:
+        """Read a few messages, and go on a little later."""
+        self._is_reading = False
+        until = perf_counter() + _SLICE_S
+        with self._reading:
+            if self._is_left:
+                return
+            while self._transcript.read_on(_SLICE):
+                if perf_counter() >= until:
+                    self._read_soon()
+                    return
+        self._is_behind = False
+
+    def follow_branch(self, originals: Sequence[Entry], n_shared: int) -> None:
+        """Take over a path that did not grow out of the one before.
+
+        Args:
+            originals: its entries as they were first stored.
+            n_shared: the number of first entries that it shares with the path before.
+        """
+        history, unread = self._history, list[Message]()
+        n_read, facts = self._facts_of(originals, n_shared)
+        del self._originals[n_read:], self._starts[n_read + 1 :]
+        for entry in originals[n_read:]:
+            unread += entries_to_messages((entry,))
+            self._originals.append(entry)
+            self._starts.append(len(facts) + len(unread))
+        n_front = len(history) - kept_length(history, originals)
+        messages, n_new = entries_to_messages(history), len(entries_to_messages(history[:n_front]))
+        summaries = [entry for entry in history if entry.kind == "summary"]
+        knows_folded = bool(summaries) and all(any(history.unfold(each)) for each in summaries)
+        self._transcript = Transcript.after_compaction(
+            messages[:n_new], messages[n_new:], facts, unread, knows_folded=knows_folded
+        )
+        if len(unread) <= READ_AT_ONCE:
+            self._transcript.read_on(READ_AT_ONCE)
+
+
+async def read_all(transcript: Transcript) -> None:
+    """Read all of *transcript*, in slices."""
+    until = perf_counter() + _SLICE_S
+    while transcript.read_on(_SLICE):
+        if perf_counter() >= until:
+            await asyncio.sleep(0)
+            until = perf_counter() + _SLICE_S
