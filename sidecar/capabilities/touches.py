@@ -113,8 +113,10 @@ def kind_of_call(values: Mapping[str, Any], effects: ToolEffects) -> EffectKind:
 
 
 def _text(values: Mapping[str, Any], names: Sequence[str]) -> str:
-    found = (values.get(name) for name in names)
-    return next((each for each in found if isinstance(each, str) and each.strip()), "")
+    for name in names:
+        if isinstance(value := values.get(name), str) and value.strip():
+            return value
+    return ""
 
 
 def _texts(values: Mapping[str, Any]) -> Iterator[str]:

@@ -137,8 +137,12 @@ def restored_behind(
         found: the files.
         fresh: the files as they are now, by path.
     """
-    first = history[0].node_id
-    shown_at = {read.path: entry.node_id for entry in history[:cut] for read in entry.reads}
+    newest_first = history[:cut][::-1]
+
+    def find_node(path: str) -> str:
+        shown = (entry for entry in newest_first if any(read.path == path for read in entry.reads))
+        return next(shown, history[0]).node_id
+
     entries = [restored_entry(each, fresh[each.file.path]) for each in found.ranges]
-    nodes = [shown_at.get(each.reads[0].path, first) if each.reads else first for each in entries]
+    nodes = [find_node(each.reads[0].path) if each.reads else history[0].node_id for each in entries]
     return [replace(entry, origin=(node,)) for entry, node in zip(entries, nodes, strict=True)]

@@ -72,6 +72,10 @@ class Fact:
     index: int = -1
     is_minor: bool = False
 
+    def with_text(self, text: str) -> Fact:
+        """Return this fact in other words."""
+        return self if text == self.text else Fact(self.kind, text, self.index, self.is_minor)
+
 
 # Every repetition is bounded: these run over whatever a tool or a user pastes, megabytes of base64 included.
 _NAME = re.compile(
@@ -183,7 +187,8 @@ def fact_key(kind: FactKind, text: str) -> str:
         return _TRAILER.sub("", text)
     if kind is FactKind.ERROR and all(parts := split_error(text)):
         return f"{parts[0][:SUBJECT_CHARS]}: {parts[1].casefold()[:KEY_CHARS].rstrip('…')}"
-    return " ".join(text.casefold().split())[:KEY_CHARS].rstrip("…")
+    # No more words than the key has characters can stand in it.
+    return " ".join(text.casefold().split(None, KEY_CHARS))[:KEY_CHARS].rstrip("…")
 
 
 def split_error(text: str) -> tuple[str, str]:

@@ -175,11 +175,10 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
     left = {kind: int(max_chars * share) for kind, share in _SHARES.items()}
     left_whole = int(max_chars * WHOLE_PROMPTS_SHARE)
     for candidate in candidates:
-        fact = candidate.fact
-        whole = replace(fact, text=candidate.full_text or fact.text)
-        if fact.kind is FactKind.REQUEST and len(whole.text) <= left_whole:
-            left_whole -= len(whole.text)
-            candidate = replace(candidate, fact=whole)
+        fact, whole = candidate.fact, candidate.full_text or candidate.fact.text
+        if fact.kind is FactKind.REQUEST and len(whole) <= left_whole:
+            left_whole -= len(whole)
+            candidate = replace(candidate, fact=fact.with_text(whole))
         if candidate.price >= 0 and len(candidate.fact.text) <= left.get(fact.kind, 0):
             left[fact.kind] -= len(candidate.fact.text) + LINE_CHARS
             urgent.append(candidate)
@@ -205,7 +204,7 @@ def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fa
         more = len(indent(candidate.full_text)) - len(candidate.fact.text)
         if candidate.full_text != candidate.fact.text and 0 < more <= room:
             room -= more
-            facts.append(replace(candidate.fact, text=candidate.full_text))
+            facts.append(candidate.fact.with_text(candidate.full_text))
         else:
             facts.append(candidate.fact)
     order = {kind: position for position, kind in enumerate(FactKind)}
@@ -280,15 +279,14 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
             yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
     for rank, fact in ranked:
         is_aged = kind is FactKind.MODIFIED and rank >= NEWEST_EDITS
-        short = replace(fact, text=fact_key(kind, fact.text)) if is_aged else fact
+        short = fact.with_text(fact_key(kind, fact.text)) if is_aged else fact
         is_old = kind is FactKind.REQUEST and rank >= AGED_FROM_RANK
         limit = AGED_REQUEST_CHARS if is_old else _MAX_CHARS[kind]
-        yield replace(_price(_shorten(short, limit), rank), full_text=fact.text)
+        yield _price(_shorten(short, limit), rank, fact.text)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
-        candidate = _price(replace(fact, text=shorten_carried(fact)), CARRIED_RANK + position)
-        is_cut = candidate.fact.text != fact.text
-        yield replace(candidate, full_text=fact.text) if is_cut else candidate
+        short = fact.with_text(shorten_carried(fact))
+        yield _price(short, CARRIED_RANK + position, "" if short is fact else fact.text)
 
 
 def shorten_carried(fact: Fact) -> str:
@@ -305,10 +303,10 @@ def shorten_carried(fact: Fact) -> str:
             return fact.text
 
 
-def _price(fact: Fact, rank: int) -> FactCandidate:
+def _price(fact: Fact, rank: int, full_text: str) -> FactCandidate:
     rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
     least = MIN_NAME_CHARS if fact.kind in JOINED_KINDS else MIN_LINE_CHARS
-    return FactCandidate(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact)
+    return FactCandidate(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact, full_text)
 
 
 def _shorten(fact: Fact, limit: int) -> Fact:
@@ -317,5 +315,5 @@ def _shorten(fact: Fact, limit: int) -> Fact:
     subject, line = split_error(fact.text) if fact.kind is FactKind.ERROR else ("", "")
     if subject:
         subject = one_line(subject, max(EXCERPT_CHARS, limit - len(line) - 2))
-        return replace(fact, text=one_line(f"{subject}: {line}", limit))
-    return replace(fact, text=one_line(fact.text, limit))
+        return fact.with_text(one_line(f"{subject}: {line}", limit))
+    return fact.with_text(one_line(fact.text, limit))

@@ -309,8 +309,10 @@ def describe_search(arguments: Any) -> str:
 
 
 def _first_text(arguments: Mapping[str, Any], names: Iterable[str]) -> str:
-    found = (arguments.get(name) for name in names)
-    return next((value for value in found if isinstance(value, str) and value.strip()), "")
+    for name in names:
+        if isinstance(value := arguments.get(name), str) and value.strip():
+            return value
+    return ""
 
 
 def describe_edit(arguments: Any) -> str:

@@ -374,9 +374,10 @@ def committed_view(
     """
     entries: list[Entry] = []
     if summary is not None:
-        folded = enumerate(history[:cut])
-        origin = tuple(entry.node_id for index, entry in folded if index not in pinned)
-        entries.append(Entry(summary, "summary", origin=origin))
+        folded = [entry.node_id for entry in history[:cut]]
+        for index in sorted(pinned, reverse=True):
+            del folded[index]
+        entries.append(Entry(summary, "summary", origin=tuple(folded)))
     entries += restored
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
