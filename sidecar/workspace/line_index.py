@@ -23,7 +23,7 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Sequence
 from itertools import accumulate
 
 from sidecar._internal.surrogates import join_halves
@@ -133,33 +133,35 @@ class LineText:
         if first_line > 0 and chunk.startswith("\n") and lines[first_line - 1].endswith("\r"):
             first_line -= 1
             chunk = lines[first_line] + chunk
-        new, rest = split_lines(chunk), self._lines_of(last)[last_line + 1 :]
         self._text = None
-        if first == last and len(new) == last_line + 1 - first_line and rest:
-            lines[first_line : last_line + 1] = new
-        else:
-            self._replace(first, last, [*lines[:first_line], *new, *rest])
+        new = split_lines(chunk)
+        if first == last:
+            old = lines[first_line : last_line + 1]
+            if len(new) == len(old) and _is_ended(new) == _is_ended(old):
+                lines[first_line : last_line + 1] = new
+                return
+        rest = self._lines_of(last)[last_line + 1 :]
+        self._replace(first, last + 1, "".join((*lines[:first_line], *new, *rest)))
 
-    def _replace(self, first: int, last: int, lines: list[str]) -> None:
-        """Have *lines* in place of the blocks *first* to *last*, in as many blocks as they need."""
-        text = "".join(lines)
-        if len(text) <= 2 * self._block_chars:
-            self._blocks[first : last + 1] = [lines]
-            n_ends = [_count_ends(text)]
-        else:
-            cut = list(_cut_blocks(text, self._block_chars))
-            self._blocks[first : last + 1] = cut
-            n_ends = [_count_ends(block) for block in cut]
-        if n_ends != self._n_ends[first : last + 1]:
-            self._n_ends[first : last + 1] = n_ends
+    def _replace(self, first: int, stop: int, text: str) -> None:
+        """Put *text* in the place of the blocks from *first* up to *stop*, as one block or more."""
+        blocks: list[str] = []
+        start = 0
+        while start < len(text) or not blocks:
+            end = _LINE_END.search(text, start + self._block_chars)
+            at = len(text) if end is None else end.end()
+            blocks.append(text[start:at])
+            start = at
+        self._blocks[first:stop] = blocks
+        n_ends = [block.count("\n") + block.count("\r") - block.count("\r\n") for block in blocks]
+        if n_ends != self._n_ends[first:stop]:
+            self._n_ends[first:stop] = n_ends
             self._sums = []
 
     def _cut(self) -> None:
         """Have blocks, one at least."""
         if not self._blocks:
-            blocks = list(_cut_blocks(self.text, self._block_chars)) or [""]
-            self._blocks = [*blocks]
-            self._n_ends = [_count_ends(block) for block in blocks]
+            self._replace(0, 0, self.text)
 
     def _lines_of(self, block: int) -> list[str]:
         """Return the lines of a block, to be edited."""
@@ -183,7 +185,7 @@ class LineText:
         lines = self._lines_of(block)
         if line >= len(lines):
             # The line after the last line end is there, if empty; what is beyond it is the end as well.
-            is_open = bool(lines) and not lines[-1].endswith(("\n", "\r"))
+            is_open = bool(lines) and not _is_ended(lines)
             return (block, len(lines) - 1, lines[-1], "") if is_open else (block, len(lines), "", "")
         text = lines[line]
         index = index_in_line(text, character, encoding)
@@ -197,16 +199,6 @@ class LineText:
         return block, line, before, after
 
 
-def _cut_blocks(text: str, block_chars: int) -> Iterator[str]:
-    """Cut *text* after line ends into pieces of about *block_chars*; an empty text makes no piece."""
-    start = 0
-    while start < len(text):
-        end = _LINE_END.search(text, start + block_chars)
-        stop = len(text) if end is None else end.end()
-        yield text[start:stop]
-        start = stop
-
-
-def _count_ends(block: str) -> int:
-    n_ends = block.count("\n")
-    return n_ends + block.count("\r") - block.count("\r\n") if "\r" in block else n_ends
+def _is_ended(lines: Sequence[str]) -> bool:
+    """Whether the last line has its end."""
+    return bool(lines) and lines[-1].endswith(("\n", "\r"))
