@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from msgspec import Struct
+
 from sidecar.conductor.contract import (
     Author,
     Compaction,
@@ -337,8 +339,7 @@ Payload: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One entry of a session's log; *seq* counts from 1, *at* is in epoch milliseconds."""
 
     sid: str

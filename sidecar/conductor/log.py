@@ -88,9 +88,10 @@ _WHOLE_IDS: Final[dict[type[Any], str]] = {
     ToolFinished: "tool_call_id",
     Compaction: "compaction_id",
 }
-_STATES: Final = frozenset(
+_STATES: Final[frozenset[type[Any]]] = frozenset(
     {PlanChanged, ContextUsage, QueueChanged, ConfigChanged, CommandsChanged, InfoChanged, RulesChanged}
 )
+"""The events that hold a whole state of the session, of which only the newest counts."""
 
 
 class EventLog:
@@ -183,17 +184,20 @@ def without_superseded(events: Sequence[Event], last: int) -> list[Event]:
     """Return *events* without the deltas and states that a later event supersedes, or deltas too old."""
     fresh, too_old = last - _FRESH, last - _KEEP_DELTAS
     superseded: set[str] = set()
-    renewed: set[str] = set()
+    renewed: set[type[Any]] = set()
     kept: list[Event] = []
     for event in reversed(events):
-        delta = delta_of(event.data)
-        is_too_old = delta is not None and event.seq <= too_old
-        if event.seq > fresh or not (delta in superseded or event.kind in renewed or is_too_old):
-            kept.append(event)
-        if (whole := supersedes(event.data)) is not None:
+        kind = type(event.data)
+        is_gone = False
+        if kind in _DELTA_IDS:
+            is_gone = event.seq <= fresh and (event.seq <= too_old or delta_of(event.data) in superseded)
+        elif kind in _STATES:
+            is_gone = event.seq <= fresh and kind in renewed
+            renewed.add(kind)
+        elif kind in _WHOLE_IDS and (whole := supersedes(event.data)) is not None:
             superseded.add(whole)
-        if is_state(event.data):
-            renewed.add(event.kind)
+        if not is_gone:
+            kept.append(event)
     kept.reverse()
     return kept
 
@@ -245,12 +249,3 @@ def supersedes(data: Payload) -> str | None:
         return None
     found = getattr(data, name)
     return None if found is None else str(found)
-
-
-def is_state(data: Payload) -> bool:
-    """Whether *data* holds a whole state of the session, of which only the newest counts.
-
-    >>> is_state(QueueChanged(())), is_state(Message("m", ()))
-    (True, False)
-    """
-    return type(data) in _STATES

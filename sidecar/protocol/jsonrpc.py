@@ -159,8 +159,9 @@ def encode_request(message_id: Id, method: str, params: Any) -> bytes:
 
 def encode_notification(method: str, params: Any) -> bytes:
     """Return a notification; *params* None is left out."""
-    message = {"jsonrpc": VERSION, "method": method}
-    return _encode(message if params is None else message | {"params": params})
+    if params is None:
+        return _encode({"jsonrpc": VERSION, "method": method})
+    return _encode({"jsonrpc": VERSION, "method": method, "params": params})
 
 
 def _encode(message: dict[str, Any]) -> bytes:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from msgspec import structs
+
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
     from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
     from sidecar.conductor.log import EventLog
@@ -118,4 +120,4 @@ def merge_deltas(before: FeedItem, event: Event) -> Event | None:
     second: TextDelta | ThinkingDelta = event.data  # type: ignore[assignment]  # its kind was checked
     if first.message_id != second.message_id or len(first.delta) + len(second.delta) > MERGED_CHARS:
         return None
-    return replace(event, data=replace(first, delta=first.delta + second.delta))
+    return structs.replace(event, data=replace(first, delta=first.delta + second.delta))

@@ -61,9 +61,10 @@ class _Mark:
         self.epoch = -1  # no event may be added to a mark that has left the queue
         return items, False
 
-    def encode(self, item: FeedItem) -> Iterable[bytes]:
-        """Return the message bodies for one event."""
-        return self.feed.projection.encode(item)
+    @property
+    def encode(self) -> Callable[[FeedItem], Iterable[bytes]]:
+        """Returns the message bodies for one event."""
+        return self.feed.projection.encode
 
 
 @dataclass(slots=True)
@@ -241,9 +242,11 @@ class Outbox:
         if followed is None or followed.feed.log is not log:
             return  # unfollowed while the log was notifying its followers
         self._advance_mark(followed)
+        if self._soon is not None or self._is_due:
+            return
         may_wait = False
         coalesce_s = followed.feed.projection.coalesce_s
-        if coalesce_s and self._soon is None and not self._is_due:
+        if coalesce_s:
             newest = log.after(log.seq - 1, 1)
             if newest and is_mergeable(newest[0]):
                 followed.mark.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
@@ -261,7 +264,7 @@ class Outbox:
         else:
             followed.mark = _Mark(followed.feed, up_to, self._epoch)
             self._queue.append(followed.mark)
-        self._idle.clear()
+            self._idle.clear()
 
     def _schedule(self) -> None:
         self._idle.clear()
@@ -292,11 +295,11 @@ class Outbox:
             items, has_more = head.take()
             if not has_more:
                 self._queue.popleft()
+            encode = head.encode
             for item in items:
                 size += head.least_bytes
                 try:
-                    bodies = head.encode(item)  # type: ignore[arg-type]  # a past holds no gap
-                    for framed in map(self._frame, bodies):
+                    for framed in map(self._frame, encode(item)):  # type: ignore[arg-type]  # of a past no gap
                         size += len(framed)
                         yield framed
                 except Exception as error:
