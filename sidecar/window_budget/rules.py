@@ -5,6 +5,7 @@ now") or take a rule back by name ("forget the rule about tabs"). The later stat
 
 * a permission ends the rules about the same thing;
 * a rule ends an earlier one about the same thing that says the opposite, or names another number;
+* a rule ends an earlier one that chose another value where only one can hold, such as tabs or spaces;
 * where only a part of the words agrees it is not clear. Then both stand, and each names the other.
 
 The subject of a statement is the words of its first clause, without function words and words of order. Two
@@ -22,13 +23,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.check import NEGATION
+from sidecar.window_budget.choices import RuleChoice, find_choice
 from sidecar.window_budget.facts import find_rule_sentences
 from sidecar.window_budget.wording import find_permission, sets_rule
 
@@ -40,6 +42,9 @@ UNCLEAR_SHARE: Final = 0.5
 
 MAX_NEAR: Final = 64
 """How many rules one statement is held against."""
+
+CHOICE_CHARS: Final = 300
+"""A choice is made in so many characters."""
 
 _WORD: Final = re.compile(r"[\w./@~'-]+")
 _ELISION: Final = re.compile(r"\b(?:l|d|n|qu|c|j|s|m|t)'(?=\w{2})")
@@ -113,12 +118,14 @@ class Statement:
         kind: a rule, a permission, or the withdrawal of a rule by that name.
         words: its subject.
         is_ban: whether it forbids; of a permission, whether it says that something need not be.
+        choice: of a demand, the value that it chooses, None for none.
     """
 
     text: str
     kind: StatementKind
     words: frozenset[str]
     is_ban: bool
+    choice: RuleChoice | None = None
 
 
 def find_statements(text: str) -> tuple[Statement, ...]:
@@ -162,7 +169,11 @@ def state(sentence: str, *, is_rule: bool = False) -> Iterator[Statement]:
         if (stop := _CLAUSE_END.search(rest, len(rest) // 4)) is not None and sets_rule(rest[: stop.start()]):
             clause = rest[: stop.start()]
         yield Statement(
-            text=sentence, kind="rule", words=content_words(clause), is_ban=bool(NEGATION.search(clause))
+            text=sentence,
+            kind="rule",
+            words=content_words(clause),
+            is_ban=bool(NEGATION.search(clause)),
+            choice=find_choice(clause[:CHOICE_CHARS], content_stems),
         )
 
 
@@ -176,6 +187,11 @@ def content_words(clause: str) -> frozenset[str]:
     words = {word.strip(".-~'") for word in _WORD.findall(_ELISION.sub(" ", _ASIAN.sub(" ", lower)))}
     words.update(_ASIAN_WORD.findall(_ORDER_CHARS.sub(" ", lower)))
     return frozenset(word for word in words if word and word not in _STOP)
+
+
+def content_stems(clause: str) -> frozenset[str]:
+    """Return the subject of a clause as words without their endings."""
+    return frozenset(map(_stem, content_words(clause)))
 
 
 @lru_cache(maxsize=4_096)
@@ -251,7 +267,8 @@ class Rulings:
     def __init__(self) -> None:
         self._rulings: dict[str, Ruling] = {}
         self._by_start: defaultdict[tuple[bool, str], dict[str, None]] = defaultdict(dict)
-        self._by_subject: dict[tuple[bool, frozenset[str]], dict[frozenset[str], str]] = {}
+        self._by_subject: dict[tuple[bool, frozenset[str], RuleChoice | None], dict[frozenset[str], str]] = {}
+        self._by_slot: defaultdict[Hashable, dict[str, str]] = defaultdict(dict)
 
     def all(self) -> Iterable[Ruling]:
         """Return every rule, oldest first, also the rules that were taken back."""
@@ -271,7 +288,8 @@ class Rulings:
             return
         stems = frozenset(map(_stem, statement.words)) or frozenset((statement.text,))
         numbers = frozenset(filter(_NUMBER.fullmatch, stems))
-        known = self._by_subject.setdefault((statement.is_ban, stems - numbers), {})
+        subject = statement.is_ban, stems - numbers, statement.choice
+        known = self._by_subject.setdefault(subject, {})
         standing = {said: other for said, other in known.items() if self._rulings[other].ended_by is None}
         if numbers in standing:
             return
@@ -279,9 +297,25 @@ class Rulings:
             if len(said) == len(numbers):
                 self.end(other, key)
         known[numbers] = key
+        disputed += self.settle_choice(key, statement.choice)
         self._rulings[key] = Ruling(key, statement, disputed_by=disputed)
         for start in _starts(statement.words):
             self._by_start[statement.is_ban, start][key] = None
+
+    def settle_choice(self, key: str, choice: RuleChoice | None) -> list[str]:
+        """End or dispute the standing rules that chose another value; return the disputed ones."""
+        if choice is None:
+            return []
+        known = self._by_slot[choice.slot]
+        others = [other for other, value in known.items() if value != choice.value and other in self._rulings]
+        standing = [other for other in others if self._rulings[other].ended_by is None]
+        known[key] = choice.value
+        for other in standing:
+            if choice.is_exclusive:
+                self.end(other, key)
+            else:
+                self._rulings[other].disputed_by.append(key)
+        return [] if choice.is_exclusive else standing
 
     def _near(self, statement: Statement) -> list[str]:
         """Return the standing rules that share most words with *statement* and do not say the same way."""
