@@ -18,6 +18,7 @@ For example, of the events 1 ``textDelta``, 2 ``textDelta``, 3 ``message`` of on
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -105,8 +106,7 @@ class EventLog:
         self.sid = sid
         self._clock_ms = clock_ms
         self._events: list[Event] = []
-        self._seqs: list[int] = []
-        self._sizes: list[int] = []
+        self._seqs, self._sizes = array("q"), array("q")
         self.seq = start
         self._sweep_at = _FRESH
         self._n_chars = 0
@@ -163,8 +163,8 @@ class EventLog:
         oldest = max(0, len(kept) - KEEP_EVENTS, within)
         kept = [event for event in kept[:oldest] if event.seq >= protected] + kept[oldest:]
         self._events = kept
-        self._seqs = [event.seq for event in kept]
-        self._sizes = [sizes[seq] for seq in self._seqs]
+        self._seqs = array("q", (event.seq for event in kept))
+        self._sizes = array("q", (sizes[seq] for seq in self._seqs))
         self._n_chars = sum(self._sizes)
         self._sweep_at_chars = max(_KEEP_CHARS, self._n_chars) * (_SWEEP_SHARE + 1) // _SWEEP_SHARE
         self._sweep_at = len(kept) + max(_FRESH, len(kept) // _SWEEP_SHARE)

@@ -14,6 +14,7 @@ These weights belong to this engine alone; ``runtime.memory``, ``rooms.memory`` 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -155,16 +156,14 @@ def _weigh_content(content: Content) -> tuple[int, int, int]:
 
 
 class _MeterBuffer:
-    """The shared buffer of a meter: every list only grows, and holds ascending positions or sums."""
+    """The shared buffer of a meter: every array only grows, and holds ascending positions or sums."""
 
     __slots__ = ("before", "digests", "first_call", "orphans", "prompts", "starts")
 
     def __init__(self) -> None:
-        self.before = [0]
-        self.starts: list[int] = []
-        self.prompts: list[int] = []
-        self.orphans: list[int] = []
-        self.digests: list[int] = []
+        self.before = array("q", [0])
+        self.starts, self.prompts = array("q"), array("q")
+        self.orphans, self.digests = array("q"), array("q")
         self.first_call: dict[str, int] = {}
 
     def append(self, message: Message) -> None:

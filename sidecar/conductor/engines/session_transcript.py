@@ -13,6 +13,7 @@ A long path is taken in before the conversation moves to it, in a thread, beside
 from __future__ import annotations
 
 import asyncio
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ class SessionTranscript:
     def __init__(self, tools: CallEffects) -> None:
         self._history = History()
         self._originals: list[Entry] = []
-        self._starts = [0]
+        self._starts = array("q", [0])
         self._transcript = Transcript(tools)
         self._is_behind = self._is_reading = self._is_left = False
         self._reading = Lock()
@@ -56,7 +57,7 @@ class SessionTranscript:
         """Return the same transcript, which goes on by itself. Only one of them should go on."""
         copy = SessionTranscript(self._transcript.tools)
         copy._history, copy._transcript, copy._is_behind = self._history, self._transcript, self._is_behind
-        copy._originals, copy._starts = [*self._originals], [*self._starts]
+        copy._originals, copy._starts = [*self._originals], self._starts[:]
         return copy
 
     def move_ahead(self, history: History) -> SessionTranscript:

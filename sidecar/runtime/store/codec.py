@@ -34,6 +34,7 @@ import enum
 import hashlib
 import json
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, time
 from typing import Any, Final, Literal, TypeAlias
@@ -159,6 +160,11 @@ def _text(value: Any, _: object) -> str:
     return value
 
 
+def _shared_text(value: Any, _: object) -> str:
+    """Return the name of a tool as the one string that all of its calls share."""
+    return sys.intern(_text(value, None))
+
+
 def make_converter() -> Converter:
     converter = Converter(detailed_validation=False)
     converter.register_structure_hook(str, _text)
@@ -166,6 +172,8 @@ def make_converter() -> Converter:
         special: dict[str, Any] = {
             name: each for name, each in _OVERRIDES.items() if name in block.__dataclass_fields__
         }
+        if block is ToolCallBlock:
+            special["name"] = override(struct_hook=_shared_text)
         write = make_dict_unstructure_fn(block, converter, _cattrs_omit_if_default=True, **special)
         converter.register_unstructure_hook(block, write)
         converter.register_structure_hook(block, make_dict_structure_fn(block, converter, **special))
@@ -280,10 +288,13 @@ def node_record(node: SessionNode, entry: Entry | None = None) -> dict[str, Any]
     return record if entry is None else record | {"entry": entry_record(entry)}
 
 
-def node_from_record(record: Mapping[str, Any]) -> SessionNode:
-    """Return the node of a node line; raises as :func:`turn_from_record`."""
+def node_from_record(record: Mapping[str, Any], newest: str | None = None) -> SessionNode:
+    """Return the node of a node line; raises as :func:`turn_from_record`.
+
+    Its parent is mostly the *newest* node before it, and is that same string then, not a copy in memory.
+    """
     body = record["node"]
-    parent = body["parent"]
+    parent = newest if body["parent"] == newest else body["parent"]
     created_at = body["createdAt"]
     if not isinstance(parent, str | None) or not isinstance(created_at, int):
         raise TypeError("parent is not an id, or createdAt is not a number")

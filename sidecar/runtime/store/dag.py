@@ -7,7 +7,7 @@ ever removed, so every earlier state stays within reach.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias
@@ -48,7 +48,9 @@ class SessionGraph:
         self._clock = clock
         self._nodes: dict[str, SessionNode] = {}
         self._entries: dict[str, Entry] = {}
-        self._children: dict[str | None, list[str]] = {}
+        # Most nodes have one child, and a list for each would be a tenth of the memory of a session.
+        self._first_child: dict[str | None, str] = {}
+        self._further_children: dict[str | None, list[str]] = {}
         self._rewired: dict[str, str | None] = {}
         self._leaf: str | None = None
 
@@ -166,10 +168,9 @@ class SessionGraph:
             for node in self._nodes.values()
         }
         self._rewired = dict(rewired or {})
-        self._children = {}
+        self._first_child, self._further_children = {}, {}
         for node in self._nodes.values():
-            parent = self._rewired.get(node.id, node.parent)
-            self._children.setdefault(parent, []).append(node.id)
+            self._add_child(self._rewired.get(node.id, node.parent), node.id)
         self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
 
     def shared_path(self, turns: Sequence[Turn], behind: str | None = None) -> tuple[SessionNode, ...]:
@@ -182,7 +183,7 @@ class SessionGraph:
         ends: list[str | None] = [behind]
         n_shared = 0
         for turn in turns:
-            children = (child for end in ends for child in self._children.get(end, ()))
+            children = (child for end in ends for child in self._children(end))
             alike: list[str | None] = [
                 child for child in children if is_stored_as(self._nodes[child].turn, turn)
             ]
@@ -206,12 +207,21 @@ class SessionGraph:
         if node.id not in self._nodes:
             self._nodes[node.id] = node
             self._entries[node.id] = replace(entry, turn=settled, node_id=node.id)
-            self._children.setdefault(parent, []).append(node.id)
+            self._add_child(parent, node.id)
         self._leaf = node.id
         return self._nodes[node.id]
 
+    def _add_child(self, parent: str | None, child: str) -> None:
+        if self._first_child.setdefault(parent, child) is not child:
+            self._further_children.setdefault(parent, []).append(child)
+
+    def _children(self, parent: str | None) -> Iterator[str]:
+        if parent in self._first_child:
+            yield self._first_child[parent]
+            yield from self._further_children.get(parent, ())
+
     def _newest_leaf(self) -> str | None:
-        leaves = [node for node in self._nodes.values() if not self._children.get(node.id)]
+        leaves = [node for node in self._nodes.values() if node.id not in self._first_child]
         candidates = reversed(leaves or tuple(self._nodes.values()))
         newest = max(candidates, key=lambda node: node.created_at, default=None)
         return newest.id if newest is not None else None

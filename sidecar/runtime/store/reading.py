@@ -144,7 +144,7 @@ class _Reader:
             record = migrator.upgrade(record)
         match record.get("type"):
             case "node":
-                node = node_from_record(record)
+                node = node_from_record(record, self._newest)
                 self._add(node, raw)
                 readable = {} if is_damaged else record
                 self.entries[node.id] = entry_from_record(readable, node, self.recognise)
@@ -158,7 +158,7 @@ class _Reader:
                     raise TypeError("the head is not an id")
                 self.tip, self.is_rewound = leaf, leaf is None
                 if leaf in self.nodes:
-                    self._newest = leaf
+                    self._newest = self.nodes[leaf].id
             case _:
                 self.records.append(record)
 
