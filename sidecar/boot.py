@@ -243,7 +243,7 @@ class SessionShelf:
     def __init__(self, store: SessionPlace, home: Path) -> None:
         self._store = store
         self._home = home
-        self._listed: dict[str, tuple[StoredSummary, SessionSummary]] = {}
+        self._list = store.lister(SessionSummary, describe_stored)
         self.on_open: Callable[[], None] = lambda: None
         self.freed = FreedMemory()
 
@@ -320,16 +320,13 @@ class SessionShelf:
 
     async def list(self) -> Sequence[SessionSummary]:
         """Return a line for every session, the same object while the session does not change."""
-        known, self._listed = self._listed, {}
-        for stored in await self._store.summaries():
-            listed = known.get(stored.session_id)
-            if listed is None or listed[0] != stored:
-                info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
-                if info is None:
-                    continue
-                listed = stored, info.summary("idle", info.messages, stored.writer)
-            self._listed[stored.session_id] = listed
-        return [summary for _, summary in self._listed.values()]
+        return await self._list()
+
+
+def describe_stored(stored: StoredSummary) -> SessionSummary | None:
+    """Return the line of a stored session in a list, None where its newest record is not one of ours."""
+    info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
+    return None if info is None else info.summary("idle", info.messages, stored.writer)
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

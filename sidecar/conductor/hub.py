@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,7 @@ class Hub:
         if words := content.split():
             having = await self._store.search(words)
             summaries = [summary for summary in summaries if summary.sid in having]
-        return tuple(sorted(summaries, key=lambda each: (each.updated_at, each.sid), reverse=True))
+        return tuple(sorted(summaries, key=attrgetter("updated_at", "sid"), reverse=True))
 
     async def info(self, sid: str) -> SessionInfo:
         """Return the ``meta`` record of a session. Raises SessionNotFound, as all readers do."""

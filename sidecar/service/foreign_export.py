@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
@@ -89,29 +89,29 @@ def export_foreign(
 
 def list_parts(
     timeline: Sequence[SessionNode | Compaction], entries: Mapping[str, Entry]
-) -> list[ExportPart]:
-    """Return the parts of a conversation, given as for :func:`export_foreign`."""
-    parts: list[ExportPart] = []
+) -> Iterator[ExportPart]:
+    """Yield the parts of a conversation, given as for :func:`export_foreign`."""
+    before: list[Entry] = []
     for item in timeline:
         if isinstance(item, Compaction):
             if item.trigger == "expand":
                 continue
-            before = [part.entry for part in parts if isinstance(part, ExportedMessage)]
-            places = [n for n, entry in enumerate(before) if entry.node_id == item.kept_from]
-            kept = tuple(before[places[-1] :]) if places else ()
-            parts.append(
-                ExportedCompaction(
-                    id=item.compaction_id, summary=item.summary or "", kept=kept, tokens=item.pre_tokens
-                )
+            places = (at for at in reversed(range(len(before))) if before[at].node_id == item.kept_from)
+            first_kept = next(places, len(before))
+            yield ExportedCompaction(
+                id=item.compaction_id,
+                summary=item.summary or "",
+                kept=tuple(before[first_kept:]),
+                tokens=item.pre_tokens,
             )
         elif entries[item.id].kind == "summary":
-            parts.append(ExportedCompaction(id=item.id, summary=join_texts(item.turn.blocks)))
+            yield ExportedCompaction(id=item.id, summary=join_texts(item.turn.blocks))
         else:
-            parts.append(ExportedMessage(entries[item.id], item.created_at))
-    return parts
+            before.append(entries[item.id])
+            yield ExportedMessage(entries[item.id], item.created_at)
 
 
-def export_claude_code(info: SessionInfo, parts: Sequence[ExportPart]) -> Iterator[_Line]:
+def export_claude_code(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterator[_Line]:
     """Yield the lines of a conversation in the form of Claude Code."""
     parent: str | None = None
     at_ms = info.created_at
@@ -202,7 +202,7 @@ def claude_part(block: Block) -> _Line | None:
     return None
 
 
-def export_codex(info: SessionInfo, parts: Sequence[ExportPart]) -> Iterator[_Line]:
+def export_codex(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterator[_Line]:
     """Yield the lines of a conversation in the form of Codex."""
     at_ms = info.created_at
     started = {"id": as_uuid(info.sid), "timestamp": as_time(at_ms), "cwd": info.cwd}

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append, LineWriter
 from sidecar.runtime.store.reading import StoredSession
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,12 @@ class Hold(Protocol):
         """Let another holder have it."""
         ...
 
+
+Describe: TypeAlias = Callable[[StoredSummary], T | None]
+"""Makes the line of a list from a session's summary, None for a session that is not listed. Pure."""
+
+ListSessions: TypeAlias = Callable[[], Awaitable[Sequence[T]]]
+"""Returns the lines of all sessions, in any order; the same objects while the sessions do not change."""
 
 LostHandler: TypeAlias = Callable[[str, str], None]
 """Called on the event loop with a session id and who has it now, when a hold was lost. It must not raise."""
@@ -93,6 +101,10 @@ class SessionPlace(Protocol):
 
     async def summaries(self) -> list[StoredSummary]:
         """Return the summaries of all sessions, the newest first."""
+        ...
+
+    def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
+        """Return a function that lists all sessions by lines of *kind*, a dataclass that JSON can hold."""
         ...
 
     async def search(self, words: Sequence[str]) -> Set[str]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
@@ -34,8 +34,11 @@ from sidecar.runtime.store.lines import (
 )
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
-from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
+from sidecar.runtime.store.session_index import SessionIndex
+
+T = TypeVar("T")
 
 _SUFFIX: Final = ".jsonl"
 _FIRST_STEP: Final = 65_536
@@ -67,7 +70,7 @@ class SessionStore:
         self._clock = clock
         self._recognise = recognise
         self._writers = SessionWriters(lambda session_id: append_to(self._path(session_id)), self.hold)
-        self._summaries: dict[str, tuple[tuple[int, int], StoredSummary]] = {}
+        self._indexes: list[SessionIndex[Any]] = []
         self._opened: tuple[tuple[str, int, int] | None, StoredSession] | None = None
         self._forgetting: asyncio.TimerHandle | None = None
         self.on_lost: LostHandler | None = None
@@ -175,16 +178,31 @@ class SessionStore:
             return await asyncio.to_thread(self._remove, session_id)
 
     async def summary(self, session_id: str) -> StoredSummary | None:
-        """Return the newest meta record, age and size of *session_id*, or None when it is not stored."""
-        return await asyncio.to_thread(read_summary, self._path(session_id), session_id)
+        """Return the newest meta record, age and size of *session_id*, or None when it cannot be read."""
+        try:
+            return await asyncio.to_thread(read_summary, self._path(session_id), session_id)
+        except OSError:
+            return None
 
     async def summaries(self) -> list[StoredSummary]:
-        """Return the summaries of all sessions, the newest first; unreadable files are left out.
+        """Return the summaries of all sessions, the newest first; unreadable files are left out."""
+        found = [await self.summary(session_id) for session_id in await self.list_sessions()]
+        return sorted(filter(None, found), key=lambda each: each.modified_ms, reverse=True)
 
-        A file is read again only when its size or its time has changed; else its summary is the same object.
-        """
-        found = await asyncio.to_thread(self._read_summaries)
-        return sorted(found, key=lambda each: each.modified_ms, reverse=True)
+    def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
+        """Return a function that lists all sessions, from an index; see :class:`SessionIndex`."""
+
+        def read_line(name: str) -> T | None:
+            session_id = self._id_of(Path(name))
+            return None if session_id is None else describe(read_summary(self._root / name, session_id))
+
+        index = SessionIndex(self._root, kind, _SUFFIX, read_line)
+        self._indexes.append(index)
+
+        async def list_sessions() -> Sequence[T]:
+            return await asyncio.to_thread(index.read)
+
+        return list_sessions
 
     def _path(self, session_id: str) -> Path:
         return self._root / f"{stem_of(session_id)}{_SUFFIX}"
@@ -193,9 +211,11 @@ class SessionStore:
         """Return the ids of the sessions with all *words* in them; files that cannot be read are left out."""
         wanted = [json.dumps(word, ensure_ascii=False)[1:-1].casefold() for word in words]
 
+        session_ids = await self.list_sessions()
+
         def read() -> set[str]:
             found = set()
-            for session_id in (summary.session_id for summary in self._read_summaries()):
+            for session_id in session_ids:
                 with suppress(OSError), os.fdopen(open_file(self._path(session_id)), "rb") as file:
                     text = file.read().decode("utf-8", "replace").casefold()
                     if all(word in text for word in wanted):
@@ -231,22 +251,6 @@ class SessionStore:
         except OSError as error:
             raise StoreUnavailable(session_id, error) from error
 
-    def _read_summaries(self) -> list[StoredSummary]:
-        known, self._summaries = self._summaries, {}
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._root) as files:
-            for file in files:
-                with suppress(OSError):
-                    stat = file.stat()
-                    state = (stat.st_mtime_ns, stat.st_size)
-                    before = known.get(file.name)
-                    if before is not None and before[0] == state:
-                        self._summaries[file.name] = before
-                    elif (session_id := self._id_of(Path(file.path))) is not None:
-                        summary = read_summary(Path(file.path), session_id)
-                        if summary is not None:
-                            self._summaries[file.name] = (state, summary)
-        return [summary for _, summary in self._summaries.values()]
-
     def _id_of(self, path: Path) -> str | None:
         return session_id_of(path.stem) if path.suffix == _SUFFIX else None
 
@@ -259,24 +263,23 @@ class SessionStore:
             return False
         except OSError as error:
             raise StoreUnavailable(session_id, error) from error
+        for index in self._indexes:
+            index.forget(path.name)
         return True
 
 
-def read_summary(path: Path, session_id: str) -> StoredSummary | None:
-    """Return the summary of the file *path*, or None when it cannot be read."""
-    try:
-        with os.fdopen(open_file(path), "rb") as file:
-            stat = os.fstat(file.fileno())
-            step = _FIRST_STEP
-            while True:
-                start = max(0, stat.st_size - step)
-                file.seek(start)
-                meta = find_newest_meta(file.read(stat.st_size - start), is_whole=start == 0)
-                if meta is not None or start == 0:
-                    return StoredSummary(session_id, meta, stat.st_mtime_ns // 1_000_000, stat.st_size)
-                step *= _GROWTH
-    except OSError:
-        return None
+def read_summary(path: Path, session_id: str) -> StoredSummary:
+    """Return the summary of the file *path*. Raises OSError when it cannot be read."""
+    with os.fdopen(open_file(path), "rb") as file:
+        stat = os.fstat(file.fileno())
+        step = _FIRST_STEP
+        while True:
+            start = max(0, stat.st_size - step)
+            file.seek(start)
+            meta = find_newest_meta(file.read(stat.st_size - start), is_whole=start == 0)
+            if meta is not None or start == 0:
+                return StoredSummary(session_id, meta, stat.st_mtime_ns // 1_000_000, stat.st_size)
+            step *= _GROWTH
 
 
 def find_newest_meta(data: bytes, *, is_whole: bool) -> Mapping[str, Any] | None:

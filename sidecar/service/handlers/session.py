@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -131,7 +132,7 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
         is_here = params.cwd is None or session.cwd == params.cwd
         return is_shown and is_here and all(word in session.title.casefold() for word in words)
 
-    found = [each for each in await connection.hub.list(params.content or "") if matches(each)]
+    found = filter(matches, await connection.hub.list(params.content or ""))
     return m.SessionListResult(*take_page(found, params.cursor, params.limit))
 
 
@@ -317,15 +318,19 @@ def join_pieces(pieces: Iterable[str]) -> str:
     return "".join(joined)
 
 
-def take_page(items: Sequence[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
-    """Return a page of *items* and the cursor of the next page, None after the last one."""
+def take_page(items: Iterable[_T], cursor: str | None, limit: int) -> tuple[tuple[_T, ...], str | None]:
+    """Return a page of *items* and the cursor of the next page, None after the last one.
+
+    Of an iterator no more is taken than the page needs.
+    """
     if cursor is not None and not cursor.isdecimal():
         raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")
     if limit < 1:
         raise InvalidInput(f"limit is {limit}", hint="ask for one or more")
     start = int(cursor or 0)
     end = start + min(limit, _MAX_PAGE)
-    return tuple(items[start:end]), str(end) if len(items) > end else None
+    found = items[start : end + 1] if isinstance(items, Sequence) else [*islice(items, start, end + 1)]
+    return tuple(found[: end - start]), str(end) if len(found) > end - start else None
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from psycopg.rows import TupleRow
@@ -22,12 +22,14 @@ from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
-from sidecar.runtime.store.place import LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
 from sidecar.runtime.store.postgres.rows import Row, lines_of, newest_meta, rows_of
 from sidecar.runtime.store.reading import StoredSession, read_session
+
+T = TypeVar("T")
 
 _APPEND: Final = """
 WITH mine AS (
@@ -228,6 +230,22 @@ class PostgresStore:
             return await asyncio.to_thread(read)
         except DatabaseError as error:
             raise StoreUnavailable("", error) from error
+
+    def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
+        """Return a function that lists all sessions."""
+        known: dict[str, tuple[StoredSummary, T | None]] = {}
+
+        async def list_sessions() -> Sequence[T]:
+            nonlocal known
+            before, known = known, {}
+            for summary in await self.summaries():
+                listed = before.get(summary.session_id)
+                if listed is None or listed[0] != summary:
+                    listed = summary, describe(summary)
+                known[summary.session_id] = listed
+            return [line for _, line in known.values() if line is not None]
+
+        return list_sessions
 
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
