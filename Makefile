@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench fidelity fuzz crash pictures format clean
+.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench bench-peers fidelity fuzz crash pictures format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -59,6 +59,11 @@ reference: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
+
+# The same tasks with pi, codex, gemini-cli and opencode on one fake model, in one table. They are installed from npm
+# into .peers where they are missing, and reach nobody but the fake. Ten minutes.
+bench-peers: $(READY)
+	PYTHONPATH=tests/support $(BIN)/python -m peers.bench
 
 # What compactions keep of facts that were planted, by summariser and language; under two minutes.
 fidelity: $(READY)

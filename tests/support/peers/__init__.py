@@ -1,0 +1,1 @@
+"""The comparison with other agents that ``make bench-peers`` prints."""
