@@ -9,7 +9,7 @@ from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.conductor.events import describe_retry
-from sidecar.conductor.loss_values import describe_loss
+from sidecar.conductor.loss_values import report_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path
@@ -115,7 +115,7 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 screen.note(f"· compacted {how}{sizes}; /undo restores it")
             if (loss := data.get("loss")) and data["trigger"] != "manual":
                 counts = (loss["kept"], loss["shortened"], loss["letGo"], loss["mended"])
-                screen.note(f"· {describe_loss(*counts)}")
+                screen.note(f"· {report_loss(*counts)}")
         case "compactionNear":
             screen.note(f"· a compaction is near: {data['used']:,} of {data['trigger']:,} tokens")
         case "compaction" if data["status"] == "failed":
@@ -213,7 +213,7 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
         screen.note(f"· the older part is now a digest, made {by}")
     if done.loss is not None:
         loss = done.loss
-        screen.note(f"· {describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)}")
+        screen.note(f"· {report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)}")
     if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
         screen.note(f"· read again, with the current content: {files}")
 

@@ -160,9 +160,9 @@ class Commands:
         request = self._engines.resolve(CompactionRequest(engine=rest or None))
         return describe_plan(await self._planner.preview(request))
 
-    async def uncompact(self, _rest: str) -> str:
-        """Undo the newest compaction."""
-        undone = await self._changes.undo(None, force=False)
+    async def uncompact(self, rest: str) -> str:
+        """Undo the newest compaction; with ``force`` also where the conversation exceeds the window then."""
+        undone = await self._changes.undo(None, force=rest == "force")
         done, what = undone.compaction, "compaction"
         if done.trigger == "expand":
             what = "expansion"
@@ -203,7 +203,7 @@ class Commands:
         lines = [describe_let_go(report.loss), *map(fact_line, self._losses.show(lost[:_MAX_LINES]))]
         if len(lost) > _MAX_LINES:
             lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
-        return "\n".join(lines)
+        return "\n".join((*lines, "/pin ID brings one back, /expand the turns themselves."))
 
     async def pins(self, _rest: str) -> str:
         """List the pins."""
@@ -243,8 +243,11 @@ class Commands:
         return "\n".join(lines)
 
     async def remember(self, rest: str) -> str:
-        """Set the rule *rest*."""
-        return f"Remembered: {describe_rule(self._rules.add(rest))}"
+        """Set the rule *rest*, and name the rules that it takes back."""
+        held = {rule.id for rule in self._rules.standing}
+        lines = [f"Remembered: {describe_rule(self._rules.add(rest))}"]
+        lines += [describe_rule(rule) for rule in self._rules.all if rule.id in held and not rule.holds]
+        return "\n- ".join(lines)
 
     async def rules(self, _rest: str) -> str:
         """List the rules."""

@@ -21,7 +21,7 @@ from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlo
 COMMANDS: Final = (
     CommandInfo("compact", "Condense the older part of the conversation", "[engine] [instructions]"),
     CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
-    CommandInfo("uncompact", "Take the newest compaction back"),
+    CommandInfo("uncompact", "Take the newest compaction back", "[force]"),
     CommandInfo("expand", "Let the model see the turns behind a summary", "[compaction] [node.. | node]"),
     CommandInfo("loss", "List the facts that the model does not see whole any more", "[kind of fact]"),
     CommandInfo("pins", "List the passages that the model always sees word for word"),

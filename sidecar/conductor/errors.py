@@ -155,9 +155,10 @@ class WouldExceedWindowError(SidecarError):
 
     def __init__(self, sid: str, tokens: int, limit: int, **details: Any) -> None:
         message = (
-            f"the conversation would have about {tokens} tokens after the undo, and the limit is {limit}"
+            f"the conversation would have about {tokens:,} tokens after the undo, and the limit is {limit:,}"
         )
-        super().__init__(message, hint="pass force: true to undo it anyway", sid=sid, **details)
+        hint = "pass force: true, or say /uncompact force, to undo it anyway"
+        super().__init__(message, hint=hint, sid=sid, **details)
 
 
 class ExpansionTooLargeError(SidecarError):
@@ -174,5 +175,5 @@ class ExpansionTooLargeError(SidecarError):
         )
         hint = "none of them fits; compact first, or pin a passage"
         if n_fitting:
-            hint = f"the newest {n_fitting:,} of them fit: expand from {first}"
+            hint = f"the newest {n_fitting:,} of them fit: /expand {first}.. brings them back"
         super().__init__(message, hint=hint, sid=sid)

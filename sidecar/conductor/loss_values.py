@@ -91,6 +91,16 @@ def describe_loss(kept: int, shortened: int, let_go: int, mended: int = 0) -> st
     return f"Facts of the folded part: {counts}.{lines}"
 
 
+def report_loss(kept: int, shortened: int, let_go: int, mended: int = 0) -> str:
+    """Return the line of a compaction that was made, with the command that lists the facts it lost.
+
+    >>> report_loss(95, 3, 12)
+    'Facts of the folded part: 95 kept word for word, 3 shortened, 12 let go. /loss lists them.'
+    """
+    line = describe_loss(kept, shortened, let_go, mended)
+    return f"{line} /loss lists them." if shortened or let_go else line
+
+
 def count_kind(kind: FactName, n_facts: int) -> str:
     """Return a number of facts of one kind in words.
 

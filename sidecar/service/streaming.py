@@ -23,7 +23,7 @@ from sidecar.conductor.events import (
     describe_retry,
 )
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.loss_values import describe_loss
+from sidecar.conductor.loss_values import report_loss
 from sidecar.conductor.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session
 from sidecar.protocol.codec import event_to_wire
@@ -234,7 +234,7 @@ class _ProgressReport:
             case Compaction(status=status, reason=reason, loss=loss) if status != "in_progress":
                 line = ""
                 if loss is not None:
-                    line = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
+                    line = report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
                 outcome = ": ".join(filter(None, (status, reason, line)))
         if outcome is not None and isinstance(event.data, self._ends):
             self._sink.end(outcome)

@@ -31,7 +31,7 @@ DONE: dict[str, Any] = {
     "summary": "in short",
 }
 COUNTED: dict[str, Any] = {**DONE, "loss": {"kept": 9, "shortened": 1, "letGo": 2}}
-LOSS_LINE = "Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go."
+LOSS_LINE = "Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go. /loss lists them."
 MARK: dict[str, Any] = {"version": 1, "trigger": "manual", "preTokens": 900}
 DONE_MARK: dict[str, Any] = {**MARK, "postTokens": 90, "durationMs": 5}
 OPTION: dict[str, Any] = {

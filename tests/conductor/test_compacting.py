@@ -321,7 +321,11 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert len(list(session.history.turns)) == 3
-    assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
+    refused = (await stage.ask(session, "/uncompact")).text
+    assert refused.endswith(
+        "the limit is 2,000; pass force: true, or say /uncompact force, to undo it anyway."
+    )
+    assert "The compaction is undone" in (await stage.ask(session, "/uncompact force")).text
 
 
 @pytest.mark.parametrize("is_broken", [pytest.param(True, id="failed"), pytest.param(False, id="noop")])

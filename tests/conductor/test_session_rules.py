@@ -95,6 +95,15 @@ async def test_a_rule_in_doubt_stands_and_is_shown(make_stage: Any) -> None:
     assert "perhaps at odds with: You may push now." in await say(stage, session, "/rules")
 
 
+async def test_a_rule_that_takes_another_one_back_names_it(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "/remember use tabs")
+    said = await say(stage, session, "/remember use spaces")
+    assert "Remembered: " in said
+    assert "use tabs (set by hand), taken back by: use spaces" in said
+
+
 async def test_a_rule_by_hand_reaches_the_model_with_the_next_prompt_and_stays_in_place(
     make_stage: Any,
 ) -> None:

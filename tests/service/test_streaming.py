@@ -104,7 +104,9 @@ COMPACTED = Compaction(
     undoable=True,
     loss=Loss(9, 1, 2),
 )
-OUTCOME = "completed: Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go."
+OUTCOME = (
+    "completed: Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go. /loss lists them."
+)
 
 
 def shown(show: Any, *events: Payload) -> FakeProgress:
