@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.loading import fast_imports
 from sidecar.transport.processes import was_left_behind
 from sidecar.transport.stdio import take_stdio
@@ -66,6 +67,7 @@ def run(options: Namespace) -> int:
             lsp = LspOptions(info=server_info(), open_backend=daemon.open)
             return await serve_lsp(stream, lsp, lifetime)
 
+    keep_collections_brief()
     log_to_stderr(options.log)
     return run_to_end(serve)
 

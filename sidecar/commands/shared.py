@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Final
 
+from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.file_lock import FileLock
 from sidecar._internal.loading import fast_imports
@@ -64,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
         finally:
             paths.tcp.unlink(missing_ok=True)
 
+    keep_collections_brief()
     log_to_stderr(options.log)
     os.chdir(paths.home)  # the folder it was started in may have to be unmounted or removed
     return run_to_end(serve)

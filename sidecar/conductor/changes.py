@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from operator import attrgetter
 from typing import Literal
 
 from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
@@ -224,7 +225,7 @@ class Changes:
         return restored
 
     async def _publish_move(self, cause: Literal["rewind", "drop"], removed: Sequence[Entry]) -> HeadChange:
-        head, nodes = self._history.head, tuple(entry.node_id for entry in removed)
+        head, nodes = self._history.head, tuple(map(attrgetter("node_id"), removed))
         # In a thread: a rewind to the beginning removes as much as there is.
         edited = await asyncio.to_thread(self._edited_files, removed, self._history.current)
         tokens = await asyncio.to_thread(sum, map(entry_tokens, removed))

@@ -16,10 +16,12 @@ present the first one; with a user's D present neither can.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
+
+from sidecar.conductor.records import from_record
 
 CheckpointCause: TypeAlias = Literal["turn", "restore"]
 RestoreOutcome: TypeAlias = Literal["restored", "removed", "unchanged", "changedSince", "notKept", "outside"]
@@ -113,6 +115,12 @@ class FileDiff:
     diff: str
     truncated: bool = False
     reason: str | None = None
+
+
+def find_changes(records: Sequence[Mapping[str, Any]]) -> list[KeptChange]:
+    """Return the changes among the *records* of a session, oldest first."""
+    found = (from_record(KeptChange, each) for each in records if each.get("type") == "checkpoint")
+    return [change for change in found if change is not None]
 
 
 def find_origin(

@@ -26,6 +26,7 @@ from sidecar.conductor.checkpoint_shapes import (
     FileRestore,
     KeptChange,
     RestoreOutcome,
+    find_changes,
     find_origin,
     list_checkpoints,
     unified_diff,
@@ -33,7 +34,7 @@ from sidecar.conductor.checkpoint_shapes import (
 from sidecar.conductor.command_watch import CommandWatch
 from sidecar.conductor.files import shown_path
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.records import from_record, to_record
+from sidecar.conductor.records import to_record
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.workspace.contract import ContentsPort, FileAccessError, FileBytes, FileView, WorkspacePort
@@ -86,7 +87,7 @@ class CallCheckpoints:
 
 
 class Checkpoints:
-    """The checkpoints of one session; *uncovered* has the names of others that may have changed files."""
+    """The checkpoints of one session, its *changes* by id; *uncovered* names others that changed files."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Checkpoints:
         self._turn_id = turn_id
         self._new_id = new_id
         self._clock_ms = clock_ms
-        self._changes: dict[str, KeptChange] = {}
+        self.changes: dict[str, KeptChange] = {}
         self._left_out: set[str] = set()
         self.uncovered: tuple[str, ...] = ()
         self._watch: CommandWatch | None = None
@@ -134,19 +135,18 @@ class Checkpoints:
     @property
     def all(self) -> tuple[FileCheckpoint, ...]:
         """Every checkpoint, oldest first."""
-        return list_checkpoints([*self._changes.values()])
+        return list_checkpoints([*self.changes.values()])
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Load the stored *records* of the session."""
-        found = (from_record(KeptChange, each) for each in records if each.get("type") == "checkpoint")
-        self._changes |= {change.change_id: change for change in found if change is not None}
+        self.changes |= {change.change_id: change for change in find_changes(records)}
 
-    async def adopt(self, records: Sequence[Mapping[str, Any]], sid: str) -> None:
-        """Take over the checkpoints among the *records* of the session *sid*, of which this one is a fork."""
-        self.load(records)
-        if self._changes and self._contents is not None:
+    async def adopt(self, changes: Sequence[KeptChange], sid: str) -> None:
+        """Take over the *changes* of the session *sid*, of which this one is a fork."""
+        self.changes |= {change.change_id: change for change in changes}
+        if self.changes and self._contents is not None:
             await asyncio.to_thread(self._contents.fork, sid, self._sid)
-            mine = (to_record("checkpoint", change) for change in self._changes.values())
+            mine = (to_record("checkpoint", change) for change in self.changes.values())
             await self._history.append_records(*mine)
 
     def leave_out(self, call_id: str) -> None:
@@ -185,7 +185,7 @@ class Checkpoints:
     async def correct(self, view: FileView) -> None:
         """Record that the newest change of a file has led to *view* and not to the planned text."""
         path = str(view.path)
-        newest = next((each for each in reversed(self._changes.values()) if each.path == path), None)
+        newest = next((each for each in reversed(self.changes.values()) if each.path == path), None)
         if newest is not None:
             await self._record(replace(newest, after=view.hash))
 
@@ -194,7 +194,7 @@ class Checkpoints:
 
         Raises InvalidInput for an unknown checkpoint, or a file that was not changed since.
         """
-        changes = [*self._changes.values()]
+        changes = [*self.changes.values()]
         found = (at for at, each in enumerate(changes) if each.checkpoint_id == checkpoint_id)
         first = 0 if checkpoint_id is None else next(found, None)
         if first is None:
@@ -209,7 +209,7 @@ class Checkpoints:
 
     def first_of(self, wanted: Collection[str]) -> str:
         """Return the id of the checkpoint with the oldest of the changes *wanted*."""
-        return next(each.checkpoint_id for each in self._changes.values() if each.change_id in wanted)
+        return next(each.checkpoint_id for each in self.changes.values() if each.change_id in wanted)
 
     def of_entries(self, entries: Sequence[Entry], kept: Collection[str], head: str | None) -> frozenset[str]:
         """Return the ids of the changes that *entries* made.
@@ -232,7 +232,7 @@ class Checkpoints:
         earlier = before - {head}
         return frozenset(
             each.change_id
-            for each in tuple(self._changes.values())
+            for each in tuple(self.changes.values())
             if each.head in nodes or (each.call_id in calls and each.head not in earlier)
         )
 
@@ -279,7 +279,7 @@ class Checkpoints:
 
     def _begin(self, call_id: str) -> KeptChange:
         """Return a blank change by a tool call of the turn that runs."""
-        newest = next(reversed(self._changes.values()), None)
+        newest = next(reversed(self.changes.values()), None)
         turn_id = self._turn_id()
         is_same = newest is not None and newest.cause == "turn" and newest.turn_id == turn_id
         return KeptChange(
@@ -300,7 +300,7 @@ class Checkpoints:
         return any(path.is_relative_to(root) for root in self._roots)
 
     def _next_id(self) -> str:
-        return f"c{len({each.checkpoint_id for each in self._changes.values()}) + 1}"
+        return f"c{len({each.checkpoint_id for each in self.changes.values()}) + 1}"
 
     async def _keep(self, blank: KeptChange, changes: Sequence[PlannedChange]) -> None:
         """Keep the contents before *changes*, and then store their records, each filled into *blank*."""
@@ -339,14 +339,14 @@ class Checkpoints:
             return replace(planned, problem=f"it could not be kept: {error.strerror}")
 
     async def _record(self, change: KeptChange) -> None:
-        self._changes[change.change_id] = change
+        self.changes[change.change_id] = change
         await self._history.append_records(to_record("checkpoint", change))
 
     async def _plan(self, wanted: Collection[str]) -> list[RestoreStep]:
         by_path: dict[str, list[KeptChange]] = {}
-        for change in self._changes.values():
+        for change in self.changes.values():
             by_path.setdefault(change.path, []).append(change)
-        chosen = {self._changes[each].path for each in wanted}
+        chosen = {self.changes[each].path for each in wanted}
         return [await self.plan_file(by_path[path], wanted) for path in by_path if path in chosen]
 
     async def plan_file(self, changes: Sequence[KeptChange], wanted: Collection[str]) -> RestoreStep:

@@ -16,6 +16,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.branching import nodes_for_fork
+from sidecar.conductor.checkpoint_shapes import find_changes
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
@@ -142,7 +143,7 @@ class Hub:
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
         leaf = wanted.at_node or graph.leaf
-        nodes, n_turns = nodes_for_fork(leaf, graph, wanted.sid)
+        nodes, n_turns = await asyncio.to_thread(nodes_for_fork, leaf, graph, wanted.sid)
         now, tells = self._deps.clock_ms(), self._deps.compaction.branch_digests
         info = replace(
             source.as_fork(self._deps.new_id(), now, n_turns),
@@ -154,12 +155,13 @@ class Hub:
         info.check_folder()
         opened = await self._adopt(info, (), nodes, graph.entries, leaf)
         session = await self._add(info, replace(opened, records=[]))
-        await session.checkpoints.adopt(await self._store.records(wanted.sid), wanted.sid)
+        loaded, servers = self._sessions.get(wanted.sid), wanted.servers
+        changes = None if loaded is None else [*loaded.checkpoints.changes.values()]
+        if changes is None:
+            changes = find_changes(await self._store.records(wanted.sid))
+        await session.checkpoints.adopt(changes, wanted.sid)
         await session.store()
-        if wanted.servers is not None:
-            session.connect(wanted.servers)
-        elif wanted.sid in self._sessions:
-            session.connect(self._sessions[wanted.sid].servers.named)
+        session.connect(servers or (loaded.servers.named if loaded and servers is None else ()))
         self.announce_change()
         return session
 

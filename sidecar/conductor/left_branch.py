@@ -14,7 +14,7 @@ from typing import Final
 
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.history import GraphPort
-from sidecar.conversation import Entry, History
+from sidecar.conversation import Entry, History, count_shared
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget import BRANCH_HEADER, local_fallback_digest
 
@@ -30,8 +30,16 @@ def digest_left(graph: GraphPort, left: str | None, head: str | None) -> str:
 
     It is empty where no prompt was left. Raises ValueError for a node that *graph* does not know.
     """
-    kept = {entry.node_id for entry in _originals(graph, head)}
-    entries = [entry for entry in _originals(graph, left) if entry.node_id not in kept]
+    paths = (() if node is None else graph.node_path(node) for node in (left, head))
+    left_path, kept_path = (
+        History([graph.entries[each.id] for each in path], graph.entries) for path in paths
+    )
+    n_shared = count_shared(left_path, kept_path)
+    if n_shared == len(left_path):
+        return ""
+    kept = {entry.node_id for entry in kept_path.originals()}
+    found = left_path.with_entries(left_path[n_shared:]).originals()
+    entries = [entry for entry in found if entry.node_id not in kept]
     if all(entry.kind != "user" for entry in entries):
         return ""
     return f"{local_fallback_digest(entries_to_messages(entries), None, _DIGEST_TOKENS)}\n\n{_CLOSING}"
@@ -40,10 +48,3 @@ def digest_left(graph: GraphPort, left: str | None, head: str | None) -> str:
 def branch_entry(digest: str) -> Entry:
     """Return *digest* as an entry of the conversation that goes on."""
     return Entry(UserTurn((TextBlock(f"{BRANCH_HEADER}\n\n{digest}"),)), "branch")
-
-
-def _originals(graph: GraphPort, node: str | None) -> tuple[Entry, ...]:
-    if node is None:
-        return ()
-    path = (graph.entries[each.id] for each in graph.node_path(node))
-    return History(path, graph.entries).originals()

@@ -188,6 +188,8 @@ class History(AppendOnlySeq[Entry]):
 
         Summaries are left out, and files that came back with them, unless their nodes are gone.
         """
+        if not any(entry.origin or entry.kind == "summary" for entry in self):
+            return tuple(self)
         found: dict[str, Entry] = {}
         for entry in self:
             folded = list(self.unfold(entry)) if entry.kind == "summary" else []
@@ -270,7 +272,7 @@ class Index(Generic[S]):
         if added is not None:
             self._advance(present, history, added)
             return present.state
-        folded = self._follow(history, self._paths)
+        folded = self._follow(history, self._paths[::-1])
         self._paths = [folded, *(path for path in self._paths if path is not folded)][:2]
         return folded.state
 
@@ -298,7 +300,8 @@ class Index(Generic[S]):
         """
         found, n_found = self._begin(), 0
         for path in (*paths, *([] if present is None else [present])):
-            n_shared = count_shared(path.history, history)
+            is_begun = history.since(path.history) is not None
+            n_shared = len(path.history) if is_begun else count_shared(path.history, history)
             n_kept = min(n_shared // self._keep_every, len(path.kept))
             if n_shared == len(path.history) and path is not present:
                 if n_shared > n_found:
@@ -306,6 +309,8 @@ class Index(Generic[S]):
             elif self._copy is not None and n_kept * self._keep_every > n_found:
                 found, n_found = self._begin(), n_kept * self._keep_every
                 found.state, found.kept = self._copy(path.kept[n_kept - 1]), path.kept[:n_kept]
+            if n_found == len(history):
+                break
         self._advance(found, history, history[n_found:])
         return found
 

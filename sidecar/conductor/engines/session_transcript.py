@@ -43,10 +43,14 @@ _PAUSE_S: Final = 0.016
 
 
 class SessionTranscript:
-    """The transcript of one session; *tools* are the effects of the tools on offer."""
+    """The transcript of one session; *tools* are the effects of the tools on offer.
+
+    Attributes:
+        history: the history that it was last asked for.
+    """
 
     def __init__(self, tools: CallEffects) -> None:
-        self._history = History()
+        self.history = History()
         self._originals: list[Entry] = []
         self._starts = array("q", [0])
         self._transcript = Transcript(tools)
@@ -56,7 +60,7 @@ class SessionTranscript:
     def copy(self) -> SessionTranscript:
         """Return the same transcript, which goes on by itself. Only one of them should go on."""
         copy = SessionTranscript(self._transcript.tools)
-        copy._history, copy._transcript, copy._is_behind = self._history, self._transcript, self._is_behind
+        copy.history, copy._transcript, copy._is_behind = self.history, self._transcript, self._is_behind
         copy._originals, copy._starts = [*self._originals], self._starts[:]
         return copy
 
@@ -74,13 +78,13 @@ class SessionTranscript:
 
     def leads_to(self, history: History) -> bool:
         """Whether *history* begins with the history of this transcript."""
-        known = self._history
+        known = self.history
         return history.since(known) is not None or 0 < count_shared(known, history) == len(known)
 
     def of(self, history: History) -> Transcript:
         """Return the transcript of *history*."""
-        added = history[len(self._history) :] if self.leads_to(history) else None
-        self._history = history
+        added = history[len(self.history) :] if self.leads_to(history) else None
+        self.history = history
         originals = history.originals() if added is None else ()
         if added is None:
             n_shared = shared_length(self._originals, originals)
@@ -149,7 +153,7 @@ class SessionTranscript:
             originals: its entries as they were first stored.
             n_shared: the number of first entries that it shares with the path before.
         """
-        history, unread = self._history, list[Message]()
+        history, unread = self.history, list[Message]()
         n_read, facts = self._facts_of(originals, n_shared)
         del self._originals[n_read:], self._starts[n_read + 1 :]
         for entry in originals[n_read:]:

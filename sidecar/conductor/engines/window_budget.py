@@ -194,12 +194,10 @@ class WindowBudgetEngine(CommittingEngine):
         if given.tool_effects != self._effects:
             self._effects = given.tool_effects
             self._transcript, self._ahead = SessionTranscript(call_effects(self._effects)), None
-        if not self._transcript.leads_to(given.history):
-            if self._ahead is not None and self._ahead.leads_to(given.history):
-                # Kept as it is: a history is looked at before the conversation moves there.
-                self._transcript = self._ahead.copy()
-            else:
-                self._ahead = None
+        ahead = self._ahead
+        if ahead is not None and given.history.since(self._transcript.history) is None:
+            # It is kept as it is, for a history is looked at before the conversation moves there.
+            self._transcript = ahead.copy() if ahead.leads_to(given.history) else self._transcript
         return self._transcript.of(given.history)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -126,24 +125,11 @@ class SessionGraph:
             UnknownNodeError: *node_id*, or a parent on the way, is not there. Also a ValueError.
             ValueError: the parents run in a circle.
         """
-        path: list[SessionNode] = []
-        nodes, rewired = self._nodes, self._rewired
-        at: str | None = node_id
-        while at is not None:
-            node = nodes.get(at)
-            if node is None:
-                raise UnknownNodeError(self.session_id, at)
-            if len(path) == len(nodes):
-                raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
-            path.append(node)
-            at = rewired.get(at, node.parent) if rewired else node.parent
-        path.reverse()
-        return tuple(path)
+        return tuple([self._nodes[each] for each in self._ids_to(node_id)])
 
     def entry_path(self, node_id: str | None) -> tuple[Entry, ...]:
         """Return the entries from the root to *node_id*, none for None; raises as :meth:`node_path`."""
-        path = () if node_id is None else self.node_path(node_id)
-        return tuple(map(self._entries.__getitem__, map(attrgetter("id"), path)))
+        return () if node_id is None else tuple([self._entries[each] for each in self._ids_to(node_id)])
 
     def hydrate(
         self,
@@ -219,6 +205,22 @@ class SessionGraph:
         if parent in self._first_child:
             yield self._first_child[parent]
             yield from self._further_children.get(parent, ())
+
+    def _ids_to(self, node_id: str) -> list[str]:
+        path: list[str] = []
+        nodes, rewired = self._nodes, self._rewired
+        at: str | None = node_id
+        # Step by step and in Python, for a thread that others do not have to wait for.
+        while at is not None:
+            node = nodes.get(at)
+            if node is None:
+                raise UnknownNodeError(self.session_id, at)
+            if len(path) == len(nodes):
+                raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
+            path.append(at)
+            at = rewired.get(at, node.parent) if rewired else node.parent
+        path.reverse()
+        return path
 
     def _newest_leaf(self) -> str | None:
         leaves = [node for node in self._nodes.values() if node.id not in self._first_child]

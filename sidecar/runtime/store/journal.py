@@ -175,21 +175,20 @@ class SessionJournal:
         Raises:
             StoreUnavailable: nothing is stored, also not later.
         """
-        graph = await self._graph()
+        graph, first = await self._graph(), self._take_in(records)
 
-        def take_over() -> tuple[History, list[bytes]]:
+        def take_over() -> tuple[History, bytes]:
             graph.hydrate(nodes, leaf, entries=entries)
             graph.stand_at(leaf)
-            return self.history_at(leaf), [_encode_node(node, entries[node.id]) for node in nodes]
+            encoded = [_encode_node(node, entries[node.id]) for node in nodes]
+            return self.history_at(leaf), encode_batch([*first, *encoded, encode_record(head_record(leaf))])
 
         # In a thread: a session that is taken over may have thousands of nodes.
-        history, encoded = await asyncio.to_thread(take_over)
+        history, line = await asyncio.to_thread(take_over)
         self._stand_at(history)
-        self.hold()
-        await self.append_records(records)
-        await self._write([*encoded, encode_record(head_record(leaf))])
+        self._writer.waiting.append(line)
         try:
-            await self.release()
+            await self._write()
         except StoreUnavailable:
             await self._writer.abandon()
             raise
@@ -227,15 +226,7 @@ class SessionJournal:
             InvalidInput: a record has no type, or that of a node or a head.
             StoreUnavailable: the records wait for the next write.
         """
-        for record in records:
-            if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
-                raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
-        encoded = []
-        for record in records:
-            stored = {"type": record["type"], **to_json(record)}
-            self._newest[stored["type"], str(stored.get("compaction_id"))] = stored
-            encoded.append(encode_record(stored))
-        await self._write(encoded)
+        await self._write(self._take_in(records))
 
     def hold(self) -> None:
         """Keep all records from now on for :meth:`release`, which writes them as one line.
@@ -300,6 +291,18 @@ class SessionJournal:
                 for record in stored.records:
                     self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
             return self._stored.graph
+
+    def _take_in(self, records: Sequence[Mapping[str, Any]]) -> list[bytes]:
+        """Return *records* encoded, which are the newest of their types now. Raises InvalidInput."""
+        for record in records:
+            if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
+                raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
+        encoded = []
+        for record in records:
+            stored = {"type": record["type"], **to_json(record)}
+            self._newest[stored["type"], str(stored.get("compaction_id"))] = stored
+            encoded.append(encode_record(stored))
+        return encoded
 
     def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
         known = {id(entry.turn): entry for entry in self.history}

@@ -25,6 +25,10 @@ from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 
 _BLOCK: Final = 65_536
+_LONG: Final = 1_000_000
+_BATCH: Final = '{"type":"batch","records":['
+"""The characters from which on a batch is parsed in parts, and its beginning."""
+
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _N_SEAL: Final = len(b',"sum":"01234567"}')
 _SEAL: Final = re.compile(rb',"sum":"([0-9a-f]{8})"}\Z')
@@ -48,16 +52,17 @@ class Line:
 def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of *path*; none when there is no such file. Other ``OSError`` get out."""
     try:
-        with os.fdopen(open_file(path), "rb") as file:
-            raw_lines = file.read().split(b"\n")
+        file = os.fdopen(open_file(path), "rb")
     except (FileNotFoundError, NotADirectoryError):
         return
-    for number, raw in enumerate(raw_lines, start=1):
-        if raw.strip():
-            record = parse_line(raw)
-            is_torn = record is None and number == len(raw_lines)
-            has_checksum = record is not None and record.pop("sum", None) is not None
-            yield Line(number, record, is_torn, is_sound(raw) if has_checksum else None)
+    with file:
+        for number, line in enumerate(file, start=1):
+            raw = line.removesuffix(b"\n")
+            if raw.strip():
+                record = parse_line(raw)
+                is_torn = record is None and not line.endswith(b"\n")
+                has_checksum = record is not None and record.pop("sum", None) is not None
+                yield Line(number, record, is_torn, is_sound(raw) if has_checksum else None)
 
 
 def open_file(path: Path, flags: int = _READ_FLAGS) -> int:
@@ -91,10 +96,27 @@ def is_sound(raw: bytes) -> bool:
 def parse_line(raw: bytes) -> dict[str, Any] | None:
     """Return the JSON object of one line, or None."""
     try:
-        value = json.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError):
+        text = raw.decode("utf-8")
+        is_long = len(text) > _LONG and text.startswith(_BATCH)
+        value = parse_batch(text) if is_long else json.loads(text)
+    except (ValueError, IndexError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def parse_batch(text: str) -> Any:
+    """Return the batch that *text* holds, parsed record by record: other threads go on in between.
+
+    Raises:
+        ValueError, IndexError: it is not a batch as ``codec.encode_batch`` writes it.
+    """
+    decode, records, at = json.JSONDecoder().raw_decode, [], len(_BATCH) - 1
+    while text[at] in "[,":
+        record, at = decode(text, at + 1)
+        records.append(record)
+    if text[at] != "]":
+        raise ValueError("the records have no end")
+    return {**json.loads('{"type":"batch"' + text[at + 1 :]), "records": records}
 
 
 def torn_path(path: Path) -> Path:

@@ -103,3 +103,16 @@ async def test_a_batch_that_holds_no_records_is_reported(
     assert stored.records == ({"type": "meta"},)
     assert len(stored.integrity.missing) == 1
     assert await store.summary("s") is not None
+
+
+async def test_a_long_batch_is_read_record_by_record(store: SessionStore, tmp_path: Path) -> None:
+    records = [
+        {"type": "note", "text": text, "inner": [{"a": "]},["}]} for text in ("é" * 900_000, "b" * 200_000)
+    ]
+    whole = encode_batch([*map(encode_record, records)])
+    path = write(tmp_path, whole)
+    opened = await store.open("s")
+    assert (opened.records, opened.integrity.ok) == (tuple(records), True)
+    for cut in (whole[: len(whole) // 2], whole[:-2], whole.replace(b"]}", b"]", 1)):
+        path.write_bytes(cut)
+        assert not (await store.open("s")).integrity.ok
