@@ -173,12 +173,16 @@ class Tunnels:
             return None
         self.start()
         tunnel_id, channel = uuid4().hex, channel_of(host)
-        stream = self._streams[tunnel_id] = TunnelStream(self, tunnel_id, channel, is_host=False)
+        stream = TunnelStream(self, tunnel_id, channel, is_host=False)
         row = (tunnel_id, host, self._store.daemon, name, self._wire)
         try:
             await self.execute((_OPEN, row), (_NOTIFY, (channel, tunnel_id)))
         except DatabaseError:
             stream.end()
+            return stream
+        # Not before: a tunnel without its row is closed.
+        self._streams[tunnel_id] = stream
+        stream.take()
         return stream
 
     async def aclose(self) -> None:

@@ -18,6 +18,7 @@ from tests.benchmarks import scale
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
+    from sidecar.attach.tunnels import Guest, Tunnels
     from sidecar.runtime.store.postgres.store import PostgresStore
     from sidecar.transport.streams import ByteStream
 
@@ -121,28 +122,17 @@ async def test_a_long_list(
     assert page_s < min(times) or not times_are_judged
 
 
-async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -> None:
-    from sidecar.attach.tunnels import Guest, Tunnels
-
-    writer, reader = make_store(), make_store()
-    started = time.perf_counter()
-    for n in range(50):
-        held = await writer.hold(f"lease{n}")
-        held.release()
-        await writer.wait_free(f"lease{n}")
-    lease_s = (time.perf_counter() - started) / 50
-    await writer.hold("s")
-    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
+async def follow(host: Tunnels, guest: Tunnels, inbox: Inbox) -> list[float]:
+    """Return the seconds until each of 30 writes of *host* was at the *inbox* of *guest*."""
     met: asyncio.Future[ByteStream] = asyncio.get_running_loop().create_future()
 
-    def welcome(stream: ByteStream, guest: Guest) -> None:
+    def welcome(stream: ByteStream, visitor: Guest) -> None:
         met.set_result(stream)
 
     host.on_guest = welcome
     host.start()
     stream = await guest.open("s", "reader")
     assert stream is not None
-    inbox = Inbox()
     stream.open(inbox)
     served, sender = await met, Inbox()
     served.open(sender)
@@ -156,11 +146,29 @@ async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -
             times.append(time.perf_counter() - started)
             await sender.has_room.wait()
             sender.has_room.clear()
+    return times
+
+
+async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -> None:
+    from sidecar.attach.tunnels import Tunnels
+
+    writer, reader = make_store(), make_store()
+    started = time.perf_counter()
+    for n in range(50):
+        held = await writer.hold(f"lease{n}")
+        held.release()
+        await writer.wait_free(f"lease{n}")
+    lease_s = (time.perf_counter() - started) / 50
+    await writer.hold("s")
+    host, guest, inbox = Tunnels(writer, "w"), Tunnels(reader, "w"), Inbox()
+    try:
+        times = await follow(host, guest, inbox)
+    finally:
+        await guest.aclose()
+        await host.aclose()
     times.sort()
     event_ms = times[15] * 1e3
     print(f"\nlease taken and released: {lease_s * 1e3:.1f} ms; an event to a follower: {event_ms:.1f} ms")
-    await guest.aclose()
-    await host.aclose()
     assert inbox.data == b"".join(b"%d;" % n for n in range(30))
 
 

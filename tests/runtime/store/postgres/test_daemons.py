@@ -18,7 +18,10 @@ from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClient, SidecarClientError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from postgres_server import PostgresServer
+    from sidecar.runtime.store.postgres.store import PostgresStore
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes, pytest.mark.e2e]
 WRITE = {"name": "write", "input": {"path": "new.txt", "content": "hello"}}
@@ -224,3 +227,29 @@ async def test_files_are_taken_back_on_another_machine_where_the_user_lets_their
         for sid in (session.sid, fork.snapshot.sid):
             await second.session_delete(sid)
     assert server.execute("SELECT count(*) FROM sidecar.contents", database) == [(0,)]
+
+
+async def test_a_notice_before_the_row_of_a_tunnel_does_not_end_it(
+    make_store: Callable[..., PostgresStore],
+) -> None:
+    """The connection of a listener may stand at any time, and asks for everything that it missed."""
+    from sidecar.attach.tunnels import Tunnels
+
+    writer, reader = make_store(), make_store()
+    await writer.hold("s")
+    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
+    execute = guest.execute
+
+    async def execute_late(*statements: tuple[str, tuple[object, ...]]) -> None:
+        guest._on_notice("")
+        await asyncio.gather(*(each._taking for each in guest._streams.values() if each._taking))
+        await execute(*statements)
+
+    setattr(guest, "execute", execute_late)  # noqa: B010
+    try:
+        stream = await guest.open("s", "reader")
+        assert stream is not None
+        assert stream.has_room
+    finally:
+        await guest.aclose()
+        await host.aclose()
