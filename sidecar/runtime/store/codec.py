@@ -64,6 +64,7 @@ from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store.lines import seal
 
 _MAX_DEPTH: Final = 100
+_MAX_EXACT: Final = 2**53 - 1
 _MAX_INT_BITS: Final = 13_000
 _CIRCULAR: Final = "[contains itself]"
 _TOO_DEEP: Final = "[nested too deeply]"
@@ -349,10 +350,29 @@ def canonical_json(value: Any) -> str:
     '[1152921504606846976,NaN]'
     """
     try:
+        if is_sorted_alike(value):
+            return msgspec.json.encode(value, order="sorted").decode("utf-8")
         return rfc8785.dumps(value).decode("utf-8")
     except ValueError:
         # Full integers, NaN and \\udXXX escapes never occur in RFC 8785 text, so the forms cannot meet.
         return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def is_sorted_alike(value: Any) -> bool:
+    """Whether RFC 8785 text of *value* is its shortest JSON with sorted keys, which is ten times as fast.
+
+    They differ where numbers are floats or too large for one, and in the order of keys beyond ASCII.
+
+    >>> is_sorted_alike({"a": ["é", 1, None]}), is_sorted_alike([1.0]), is_sorted_alike({"é": 1})
+    (True, False, False)
+    """
+    kind = type(value)
+    if kind is dict:
+        names = all(type(name) is str and name.isascii() for name in value)
+        return names and all(map(is_sorted_alike, value.values()))
+    if kind is list:
+        return all(map(is_sorted_alike, value))
+    return kind is str or kind is bool or value is None or (kind is int and abs(value) <= _MAX_EXACT)
 
 
 def hash_node(parent: str | None, turn: Turn, created_at: int) -> str:

@@ -138,8 +138,14 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
 
 async def read(connection: Connection, params: m.SessionReadParams) -> Answer:
     """Read a session's nodes, without loading or locking it."""
-    nodes = await nodes_of_view(connection.hub, params.sid, params.view)
-    page, next_cursor = take_page(nodes, params.cursor, params.limit)
+    loaded = next((each for each in connection.hub.sessions if each.sid == params.sid), None)
+    if loaded is not None and params.view == "active":
+        history = loaded.history
+        entries, next_cursor = take_page(history.current, params.cursor, params.limit)
+        page = tuple(history.graph.node(entry.node_id) for entry in entries)
+    else:
+        nodes = await nodes_of_view(connection.hub, params.sid, params.view)
+        page, next_cursor = take_page(nodes, params.cursor, params.limit)
     return await answer_long(lambda: m.SessionReadResult(tuple(map(node_view, page)), next_cursor))
 
 
