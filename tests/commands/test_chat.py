@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commands.talking import images, status
+from sidecar.commands.talking import actions, images, status
 from sidecar.commands.talking.diffs import diff_lines
 from sidecar.commands.talking.images import PastedImages, find_image
 from sidecar.commands.talking.markdown import MarkdownStream
@@ -100,8 +100,8 @@ def test_the_branch_is_read_from_any_folder_below(tmp_path: Path, head: str | No
 
 
 def test_the_examples_hold() -> None:
-    assert doctest.testmod(status).failed == 0
-    assert doctest.testmod(images).failed == 0
+    for module in (actions, images, status):
+        assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize("form", ["{}", "'{}'", '"{}"', "file://{}", " {}\n"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -50,6 +50,18 @@ class User(Protocol):
         """Offer *text* as the next prompt."""
 
 
+def split_engine(rest: str, engines: Collection[str]) -> tuple[str | None, str | None]:
+    """Return the engine that the arguments of ``/compact`` begin with, and the wishes for the summary.
+
+    >>> split_engine("runtime keep the ports", ["runtime"]), split_engine("keep the ports", ["runtime"])
+    (('runtime', 'keep the ports'), (None, 'keep the ports'))
+    >>> split_engine("runtime", ["runtime"]), split_engine("", ["runtime"])
+    (('runtime', None), (None, None))
+    """
+    word, _, after = rest.strip().partition(" ")
+    return (word, after.strip() or None) if word in engines else (None, rest.strip() or None)
+
+
 class Actions:
     """The commands on *session*; some of them replace it by another one.
 
@@ -87,8 +99,12 @@ class Actions:
         self.screen.table(("", ""), rows, cut=(1,))
 
     async def compact(self, rest: str) -> None:
-        """Compact after a look at the plan, where somebody is there to look."""
-        before, plan = await self.session.usage(), await self.session.preview()
+        """Compact after a look at the plan, where somebody is there to look.
+
+        *rest* may begin with the engine; the rest of it is the wishes for the summary.
+        """
+        engine, wishes = split_engine(rest, self.client.server.get("engines", ()))
+        before, plan = await self.session.usage(), await self.session.preview(engine)
         if plan.noop is not None or not plan_lines(plan, self.folder):
             self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
             return
@@ -97,20 +113,20 @@ class Actions:
             self.screen.note("· nothing was changed")
             return
         self.screen.wait("condensing the older part of the conversation")
-        done = await self.session.compact(instructions=rest or None)
+        done = await self.session.compact(engine, instructions=wishes)
         if done.status == "completed":
             show_sizes(self.screen, before, await self.session.usage())
         show_outcome(self.screen, done, self.folder)
 
-    async def preview(self, _rest: str) -> None:
-        plan = await self.session.preview()
+    async def preview(self, rest: str) -> None:
+        plan = await self.session.preview(rest or None)
         if plan.noop is not None or not plan_lines(plan, self.folder):
             self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
         else:
             show_plan(self.screen, plan, self.folder)
 
-    async def undo(self, _rest: str) -> None:
-        undone = await self.session.undo()
+    async def undo(self, rest: str) -> None:
+        undone = await self.session.undo(force=rest == "force")
         self.screen.note(f"· {undone.restored_tokens:,} tokens are restored")
         for uri in undone.edited_files:
             self.screen.note(f"· {display_path(uri, self.folder)} was edited since, and stays as it is")
