@@ -280,16 +280,12 @@ def _environment(prose: str, index: int) -> Iterator[Fact]:
 def _names(prose: str, index: int) -> Iterator[Fact]:
     """Yield the names in *prose*; none goes on over a line nor, but between backquotes, over a clause."""
     seen = set[str]()
-    clauses = (
-        clause
-        for line in prose.split("\n")
-        for clause in ((line,) if "`" in line else _CLAUSE_END.split(line))
-        if _TELLING.search(clause)
-    )
-    for found in (found for clause in clauses for found in _NAME.finditer(clause)):
-        name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
-        if name and name not in seen:
-            seen.add(name)
-            yield Fact(FactKind.NAME, name, index, is_minor=not _DIGITS.search(name))
-        if len(seen) >= MAX_NAMES:
-            return
+    for line in prose.split("\n"):
+        for clause in (line,) if "`" in line else _CLAUSE_END.split(line):
+            for found in _NAME.finditer(clause) if _TELLING.search(clause) else ():
+                name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
+                if name and name not in seen:
+                    seen.add(name)
+                    yield Fact(FactKind.NAME, name, index, not _DIGITS.search(name))
+                if len(seen) >= MAX_NAMES:
+                    return

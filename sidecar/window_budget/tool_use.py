@@ -161,9 +161,12 @@ def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) 
     reads = _is_view(call) if effect.reads and effect.writes else effect.reads
     if path is None or not (reads or _is_undeclared(effect)):
         return None
-    lines = (call.input.get(name) for name in ("offset", "limit"))
-    offset, limit = (n if isinstance(n, int) and not isinstance(n, bool) else None for n in lines)
+    offset, limit = _line_count(call.input.get("offset")), _line_count(call.input.get("limit"))
     return ReadCall(index, call.name, FileRange(path, offset, limit))
+
+
+def _line_count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:

@@ -254,6 +254,7 @@ _REFUSAL = re.compile(
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
 
 _DECISION = re.compile(_search_words(_DECISIONS) + r"\b")
+_ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
 
 
@@ -274,7 +275,7 @@ def find_rule_words(text: str) -> Iterator[tuple[int, int]]:
             if start >= ends[number] and (found := pattern.match(lower, start)) is not None:
                 ends[number] = found.end()
                 yield found.span()
-    if not lower.isascii():
+    if _is_asian(lower):
         for pattern in (_ASIAN_RULE, _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL):
             yield from (found.span() for found in pattern.finditer(lower))
 
@@ -308,7 +309,7 @@ def find_permission(sentence: str) -> tuple[int, int, bool] | None:
         (_WITHDRAWAL, _ASIAN_WITHDRAWAL, True),
         (_PERMISSION, _ASIAN_PERMISSION, False),
     ):
-        found = words.search(lower) or (None if lower.isascii() else characters.search(lower))
+        found = words.search(lower) or (characters.search(lower) if _is_asian(lower) else None)
         if found is not None and not (is_withdrawal is False and _REFUSAL.search(lower, found.end())):
             return found.start(), found.end(), is_withdrawal
     return None
@@ -324,4 +325,9 @@ def states_decision(text: str) -> bool:
 
 
 def _finds(words: re.Pattern[str], characters: re.Pattern[str], text: str) -> bool:
-    return bool(words.search(text) or (not text.isascii() and characters.search(text)))
+    return bool(words.search(text) or (_is_asian(text) and characters.search(text)))
+
+
+def _is_asian(text: str) -> bool:
+    """Whether *text* has a character that all Asian words above have; a dash or an accent is none."""
+    return not text.isascii() and _ASIAN.search(text) is not None
