@@ -13,10 +13,11 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
     from argparse import Namespace
+    from typing import Final
 
 _INTERRUPTED: Final = 130
 _BROKEN_PIPE: Final = 141

@@ -259,8 +259,11 @@ def test_the_memory_facade_is_empty() -> None:
             id="a daemon begins without libraries that not every session needs",
         ),
         pytest.param(
-            "sidecar.attach.connecting, sidecar.attach.shim",
-            ("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),
+            "sidecar.cli, sidecar.commands.shim, sidecar.attach.connecting, sidecar.attach.shim",
+            (
+                *("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),
+                *("pathlib", "re", "typing"),
+            ),
             id="a shim is lighter still",
             marks=pytest.mark.skipif(sys.platform == "win32", reason="there the shim is another"),
         ),

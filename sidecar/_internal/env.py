@@ -6,9 +6,9 @@ Only this module reads ``os.environ``.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
     from pathlib import Path
 
 ENV_PREFIX = "INDUSAGI"
@@ -47,7 +47,12 @@ def indusagi_home() -> Path:
     """Return the state directory: ``$INDUSAGI_HOME`` expanded, or ``~/.pindusagi`` when unset or empty."""
     from pathlib import Path  # not above: a handshake is answered without it
 
-    return Path(read_env("home") or "~/.pindusagi").expanduser()
+    return Path(name_of_home()).expanduser()
+
+
+def name_of_home() -> str:
+    """Return the path of the state directory; it begins with ``~`` where the system knows no such home."""
+    return os.path.expanduser(read_env("home") or "~/.pindusagi")
 
 
 def user_home_folder() -> Path | None:

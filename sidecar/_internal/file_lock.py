@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without these modules
+    from pathlib import Path
 
 if sys.platform == "win32":
     import msvcrt

@@ -64,7 +64,7 @@ def connect(paths: DaemonPaths, uid_of: Callable[[socket.socket], int] = peer_ui
         return None
     connection = socket.socket(socket.AF_UNIX)
     try:
-        connection.connect(str(paths.socket))
+        connection.connect(paths.socket_name)
         owner = uid_of(connection)
     except (FileNotFoundError, ConnectionError):
         connection.close()

@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
+    from pathlib import Path
 
 SOCKET_PATH_BYTES = 100
 """The longest path of a socket, in bytes. The shortest limit of a system is 104, with a zero at the end."""
@@ -27,31 +30,60 @@ class AttachError(Exception):
 class DaemonPaths:
     """The files of the shared daemon of the state directory *home*.
 
+    The paths are made when they are read: a shim that finds a daemon needs the name of its socket alone.
+
     Attributes:
-        folder: the folder of all of them, except for a socket with too long a path.
-        socket: the unix socket for clients; on Windows there is none, and *tcp* names the port.
-        lock: locked by the daemon as long as it lives.
-        start_lock: locked by the program that starts it.
-        log: the daemon's standard error.
-        tcp: the loopback port and its token; exists only while the daemon listens there.
+        socket_name: the path of the unix socket for clients; on Windows there is none, and *tcp* names the
+            port.
     """
 
-    __slots__ = ("folder", "home", "lock", "log", "socket", "start_lock", "tcp")
+    __slots__ = ("_folder", "_home", "socket_name")
 
-    def __init__(self, home: Path) -> None:
-        self.home = Path(os.path.realpath(home))
-        self.folder = self.home / "run"
-        self.lock = self.folder / "daemon.lock"
-        self.start_lock = self.folder / "start.lock"
-        self.log = self.folder / "daemon.log"
-        self.tcp = self.folder / "tcp.json"
-        self.socket = self.folder / "daemon.sock"
-        if sys.platform != "win32" and len(os.fsencode(self.socket)) > SOCKET_PATH_BYTES:
+    def __init__(self, home: Path | str) -> None:
+        self._home = os.path.realpath(home)
+        self._folder = os.path.join(self._home, "run")
+        self.socket_name = os.path.join(self._folder, "daemon.sock")
+        if sys.platform != "win32" and len(os.fsencode(self.socket_name)) > SOCKET_PATH_BYTES:
             from hashlib import sha256
 
             # Not $TMPDIR: a program with another environment would look elsewhere.
-            name = sha256(os.fsencode(self.folder)).hexdigest()[:24]
-            self.socket = Path(f"/tmp/sidecar-{os.geteuid()}/{name}.sock")
+            name = sha256(os.fsencode(self._folder)).hexdigest()[:24]
+            self.socket_name = f"/tmp/sidecar-{os.geteuid()}/{name}.sock"
+
+    @property
+    def home(self) -> Path:
+        """The state directory."""
+        return to_path(self._home)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of all files, except for a socket with too long a path."""
+        return to_path(self._folder)
+
+    @property
+    def socket(self) -> Path:
+        """The unix socket for clients."""
+        return to_path(self.socket_name)
+
+    @property
+    def lock(self) -> Path:
+        """Locked by the daemon as long as it lives."""
+        return self.folder / "daemon.lock"
+
+    @property
+    def start_lock(self) -> Path:
+        """Locked by the program that starts the daemon."""
+        return self.folder / "start.lock"
+
+    @property
+    def log(self) -> Path:
+        """The daemon's standard error."""
+        return self.folder / "daemon.log"
+
+    @property
+    def tcp(self) -> Path:
+        """The loopback port and its token; exists only while the daemon listens there."""
+        return self.folder / "tcp.json"
 
     def make(self) -> None:
         """Create the missing folders. Raises AttachError for one that others could enter."""
@@ -70,13 +102,20 @@ class DaemonPaths:
 
     def has_socket(self) -> bool:
         """Whether there is a socket to try. Raises AttachError if others could have put it there."""
-        if not os.path.lexists(self.socket):
+        if not os.path.lexists(self.socket_name):
             return False
-        check_private(self.socket.parent)
+        check_private(os.path.dirname(self.socket_name))
         return True
 
 
-def check_private(folder: Path) -> None:
+def to_path(name: str) -> Path:
+    """Return *name* as a path."""
+    from pathlib import Path
+
+    return Path(name)
+
+
+def check_private(folder: Path | str) -> None:
     """Raise AttachError unless *folder* is a folder of this user that nobody else can enter."""
     try:
         found = os.lstat(folder)

@@ -7,12 +7,15 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
 
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
 from sidecar.transport.processes import has_lost_parent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
+    from typing import TypeAlias
 
 START_S = 30.0
 """How long a daemon may take to accept connections, in seconds."""

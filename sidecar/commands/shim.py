@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
-from sidecar._internal.env import indusagi_home
+from sidecar._internal.env import indusagi_home, name_of_home
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.transport.processes import STARTED_BY, wait_for_parent, wait_for_process, was_left_behind
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
     from argparse import Namespace
 
 _STDIN, _STDOUT = 0, 1
@@ -29,7 +29,8 @@ def run(options: Namespace) -> int:
 
     if was_left_behind(_STDIN):
         return 1
-    paths = DaemonPaths(indusagi_home())
+    home = name_of_home()
+    paths = DaemonPaths(indusagi_home() if home.startswith("~") else home)
     settings = ("--log", options.log, "--idle-exit", f"{options.idle_exit:g}")
     command = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon", *settings)
     try:

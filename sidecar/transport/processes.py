@@ -16,7 +16,10 @@ import select
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TypeGuard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
+    from typing import Final, TypeGuard
 
 STARTED_BY: Final = os.getppid()
 """The parent when this module was loaded: a command loads it first, as its parent may end at any moment."""
