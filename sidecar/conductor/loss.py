@@ -65,7 +65,6 @@ class HeldFact:
     """A fact and the node that holds it; two facts of one *kind* with one *key* are the same.
 
     *anchors* are the most telling words of its forms: a text without any of them holds no form of it.
-    *name* is the same for two facts that are the same.
     """
 
     kind: FactKind
@@ -73,14 +72,17 @@ class HeldFact:
     text: str
     node_id: str
     anchors: tuple[str, ...] = field(init=False)
-    name: str = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the anchors."""
         forms = (whole_words(self.text), *shorter_forms(self))
         anchors = (max(_WORD.findall(form), key=rank_word, default="") for form in forms)
         object.__setattr__(self, "anchors", tuple(dict.fromkeys(anchors)))
-        object.__setattr__(self, "name", f"{self.kind.name}\n{self.key}")
+
+    @property
+    def name(self) -> str:
+        """The same for two facts that are the same. A session holds many facts, so none holds its name."""
+        return f"{self.kind._name_}\n{self.key}"
 
     @property
     def fact_id(self) -> str:

@@ -12,6 +12,7 @@ import pytest
 from faces import FACES, FaceClient
 from sidecar._internal import allocator
 from sidecar.boot import build
+from sidecar.llmgateway.contract import TextBlock
 
 pytestmark = pytest.mark.processes
 
@@ -33,7 +34,8 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     daemon = build(tmp_path / "home")
     client = FaceClient(face, daemon)
     sid = await client.open(tmp_path, "offline-1")
-    for prompt in ("What is in README.md?", "Say hello.", "Never push to main."):
+    said = [f"What is in README.md? {face}", f"Say hello. {face}", f"Never push to main. {face}"]
+    for prompt in said:
         await client.prompt(sid, prompt)
     for method in ("context/usage", "context/files", "session/read", "compact/preview", "rule/list"):
         await client.call(f"sidecar/{method}", {"sid": sid})
@@ -44,4 +46,6 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     async with asyncio.timeout(30):
         await returned.wait()
     assert [each() for each in kept] == [None, None, None]
+    left = [each for each in gc.get_objects() if isinstance(each, TextBlock) and each.text in said]
+    assert left == []
     await daemon.service.aclose()

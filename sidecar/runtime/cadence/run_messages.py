@@ -283,7 +283,7 @@ class RunMessages(Sequence[Turn]):
         """
         if isinstance(messages, RunMessages):
             return messages
-        result = cls(AppendOnlySeq(), _NOTHING)
+        result = cls(AppendOnlySeq(), Outgoing())
         if messages and is_blank(messages[-1]):
             return result.with_turns(messages[:-1]).with_open(Draft(messages[-1].blocks))
         return result.with_turns(messages)
@@ -349,6 +349,3 @@ class RunMessages(Sequence[Turn]):
 
     def __repr__(self) -> str:
         return f"RunMessages({tuple(self)!r})"
-
-
-_NOTHING: Final = Outgoing()
