@@ -77,6 +77,7 @@ class SessionIndex(Generic[T]):
         self._decoder = msgspec.json.Decoder(rows)
         self._lock = Lock()
         self._known: dict[str, _Known[T]] | None = None
+        self._saved: set[str] = set()
         self._unsaved: set[str] = set()
 
     def read(self) -> list[T]:
@@ -96,7 +97,7 @@ class SessionIndex(Generic[T]):
                 if before.line is not None:
                     lines.append(before.line)
                 found[name] = before
-            has_lost = any(name not in found for name in known)
+            has_lost = not self._saved <= found.keys()
             self._keep(found, is_due=has_lost or self._is_save_due(len(found)))
             return lines
 
@@ -104,8 +105,8 @@ class SessionIndex(Generic[T]):
         """Remove the line of a file that was removed, also from the index file."""
         with self._lock:
             known = self._load()
-            if known.pop(name, None) is not None:
-                self._keep(known, is_due=True)
+            known.pop(name, None)
+            self._keep(known, is_due=name in self._saved)
 
     def _states(self) -> list[tuple[str, FileState]]:
         found = []
@@ -128,6 +129,7 @@ class SessionIndex(Generic[T]):
                 del found[name]
         self._known = found
         if is_due:
+            self._saved = set(found)
             self._unsaved.clear()
             with suppress(OSError):
                 replace_state_file(self._root / _NAME, self._encode(found))
@@ -152,4 +154,5 @@ class SessionIndex(Generic[T]):
                 if head == b"%b %08x" % (self._head, zlib.crc32(body)):
                     rows: Sequence[tuple[str, FileState, T | None]] = self._decoder.decode(body)
                     self._known = {name: _Known(state, line) for name, state, line in rows}
+                    self._saved = set(self._known)
         return self._known

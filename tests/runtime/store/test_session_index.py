@@ -134,6 +134,16 @@ def test_a_removed_session_leaves_the_index_file(root: Path) -> None:
     assert b'text 8"' not in (root / "index.json").read_bytes()
 
 
+def test_a_session_that_is_removed_right_after_a_change_leaves_the_index_file_too(root: Path) -> None:
+    Daemon(root).list()
+    daemon = Daemon(root, ahead_ns=-LATER_NS)
+    write(root, "7", "another")
+    daemon.list()
+    (root / "7.jsonl").unlink()
+    daemon.index.forget("7.jsonl")
+    assert b'"7.jsonl"' not in (root / "index.json").read_bytes()
+
+
 def test_a_line_that_json_cannot_hold_and_a_file_without_a_line_are_right_all_the_same(root: Path) -> None:
     write(root, "none", "none")
     write(root, "half", "half")

@@ -1,0 +1,232 @@
+"""How long requests about a long session keep everyone else waiting, and what a list of many sessions costs.
+
+While a request is answered, a ticker measures the longest time for which the event loop did nothing else. The
+measure for it is one pass over the session that encodes each of its messages: a request that is made on the
+loop costs about as much. ``LONG_SESSION`` sets the number of messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from memory_stream import MemoryClient, MemoryStream
+from sidecar._internal.allocator import keep_collections_brief
+from sidecar.boot import build, describe_stored
+from sidecar.commands.launch import server_info
+from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.hub import NewSession
+from sidecar.conversation import Entry, FileRead
+from sidecar.importing.contract import ImportedSession, ImportReport
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
+from sidecar.runtime.store import SessionGraph, SessionStore, turn_to_record
+from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
+
+T = TypeVar("T")
+
+N_MESSAGES = int(os.environ.get("LONG_SESSION", "100000"))
+N_SESSIONS = 10_000
+MOST_OF_PASS = 0.1
+MOST_OF_STATES = 3.0
+WORDS = "some words about the parser, its open brackets, and what came of it in the end. " * 4
+
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("session/load", {"replay": "full"}),
+    ("session/load", {"replay": {"lastTurns": 10}}),
+    ("attach", {}),
+    ("session/read", {"limit": 1000}),
+    ("session/read", {"limit": 1000, "cursor": str(N_MESSAGES // 2)}),
+    ("session/read", {"limit": 1000, "view": "full"}),
+    ("session/tree", {}),
+    ("context/files", {}),
+    ("context/usage", {"detail": True}),
+    *(("session/export", {"format": form}) for form in ("markdown", "json", "jsonl", "claude-code", "codex")),
+    ("compact/compare", {}),
+    ("compact/compare", {"detail": True}),
+)
+
+
+class CountingStream(MemoryStream):
+    """A client that reads at once, and keeps nothing; *awaited* marks the answer that it waits for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_bytes = 0
+        self.awaited = b""
+        self.has_come = asyncio.Event()
+
+    def write(self, data: bytes) -> None:
+        self.n_bytes += len(data)
+        if self.awaited in data:
+            self.has_come.set()
+
+
+class Caller:
+    """Asks a daemon in this process, over the bytes of a language client."""
+
+    def __init__(self, home: Path) -> None:
+        self.daemon = build(home)
+        self.stream = CountingStream()
+        self._client = MemoryClient()
+        self._client.stream = self.stream
+        self._numbers = count(1)
+        backend = Backend(self.daemon.service, self.daemon.workspace)
+        LspConnection(self.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)).start()
+
+    async def ask(self, method: str, params: dict[str, Any]) -> None:
+        """Ask, and return once everything that the request leads to has gone out."""
+        for each, given in ((method, params), ("sidecar/nothing", {})):
+            number = next(self._numbers)
+            self.stream.awaited = b'"id":"r%d"' % number
+            self.stream.has_come.clear()
+            self._client.ask(f"r{number}", each, given)
+            await self.stream.has_come.wait()
+
+    async def measure(self, method: str, params: dict[str, Any]) -> tuple[float, float, int]:
+        """Return the seconds of a request, the longest of them on the loop, and the bytes that went out."""
+        stall_s, before = 0.0, self.stream.n_bytes
+
+        async def tick() -> None:
+            nonlocal stall_s
+            while True:
+                began = time.perf_counter()
+                await asyncio.sleep(0.001)
+                stall_s = max(stall_s, time.perf_counter() - began - 0.001)
+
+        gc.collect()
+        ticking = asyncio.ensure_future(tick())
+        await asyncio.sleep(0)
+        began = time.perf_counter()
+        await self.ask(method, params)
+        took_s = time.perf_counter() - began
+        await asyncio.sleep(0.002)
+        ticking.cancel()
+        return took_s, stall_s, self.stream.n_bytes - before
+
+
+@contextmanager
+def brief_collections() -> Iterator[None]:
+    """Collect garbage as the daemon does."""
+    keep_collections_brief()
+    yield
+    gc.callbacks.pop()
+    gc.unfreeze()
+
+
+def long_session(folder: Path, n_messages: int) -> ImportedSession:
+    """Return a session of rounds of ten messages: a prompt, four reads of files, an answer."""
+    graph = SessionGraph("long", clock=count().__next__)
+    for number in range(n_messages // 10):
+        prompt = UserTurn((TextBlock(f"{number}: fix src/m{number % 300}.py. {WORDS}"),))
+        graph.append_entry(Entry(prompt, "user"))
+        for call in range(4):
+            call_id, path = f"c{number}-{call}", f"{folder}/src/m{(number + call) % 300}.py"
+            ask = ToolCallBlock(call_id, "read", {"path": path})
+            graph.append_entry(Entry(AssistantTurn((TextBlock("I look."), ask)), "assistant"))
+            result = ToolTurn((ToolResultBlock(call_id, f"{number} {call} {WORDS}"),))
+            read = FileRead(
+                path=path, uri=f"file://{path}", hash=f"{number:032x}", source="disk", call_id=call_id
+            )
+            graph.append_entry(Entry(result, "tool", reads=(read,)))
+        graph.append_entry(Entry(AssistantTurn((TextBlock(f"Done with {number}. {WORDS}"),)), "assistant"))
+    return ImportedSession(
+        cwd=str(folder),
+        title="long",
+        created_at=0,
+        updated_at=0,
+        nodes=graph.nodes,
+        entries=graph.entries,
+        leaf=graph.leaf,
+        compactions=(),
+        report=ImportReport(format="codex", entries={}, n_reads=0, n_compactions=0, notes={}),
+    )
+
+
+async def measure_requests(folder: Path) -> dict[str, float]:
+    """Return the longest stall of each request as a share of one pass."""
+    caller = Caller(folder / "home")
+    experimental = {"sidecar": {"protocol": [1]}}
+    given = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
+    await caller.ask("initialize", given)
+    session = long_session(folder, N_MESSAGES)
+    pass_s = seconds(lambda: [msgspec.json.encode(turn_to_record(node.turn)) for node in session.nodes])
+    sys.stdout.write(f"\n{N_MESSAGES:,} messages, one pass {pass_s * 1e3:.0f} ms\n")
+    sid = (await caller.daemon.service.hub.import_session(session, NewSession(str(folder)))).sid
+    await caller.ask("sidecar/session/load", {"sid": sid})
+    shares = {}
+    for number, (method, given) in enumerate(REQUESTS):
+        runs = []
+        for turn in range(2):
+            path = {"path": str(folder / f"export-{number}-{turn}")} if method == "session/export" else {}
+            runs.append(await caller.measure(f"sidecar/{method}", {"sid": sid, **given, **path}))
+        took_s, stall_s, n_bytes = map(min, zip(*runs, strict=True))
+        name = " ".join((method, *map(str, given.values())))
+        shares[name] = stall_s / pass_s
+        times = f"{took_s * 1e3:8.1f} ms, stall {stall_s * 1e3:6.1f} ms ({shares[name]:.3f} of a pass)"
+        sys.stdout.write(f"{name:30} {times}, {n_bytes / 1e3:9.1f} kB\n")
+    await caller.daemon.service.aclose()
+    return shares
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def test_no_request_about_a_long_session_stalls_the_others(benchmark: Any, tmp_path: Path) -> None:
+    with brief_collections():
+        shares = benchmark.pedantic(lambda: asyncio.run(measure_requests(tmp_path)), rounds=1)
+    assert {name: share for name, share in shares.items() if share > MOST_OF_PASS} == {}
+
+
+def test_a_list_of_many_sessions_costs_little_more_than_a_look_at_their_files(
+    benchmark: Any, tmp_path: Path
+) -> None:
+    meta = {"type": "meta", "cwd": "/p", "model": "m", "engine": "windowBudget", "created_at": 1}
+    for number in range(N_SESSIONS):
+        line = msgspec.json.encode({**meta, "sid": "", "title": f"session {number}", "updated_at": number})
+        (tmp_path / f"{number:032x}.jsonl").write_bytes(line + b"\n")
+    time.sleep(0.2)  # files that were written a moment ago are read again
+
+    def look() -> None:
+        with os.scandir(tmp_path) as files:
+            assert sum(file.stat().st_size > 0 for file in files) >= N_SESSIONS
+
+    def list_all(store: SessionStore) -> Callable[[], object]:
+        lister = store.lister(SessionSummary, describe_stored)
+        return lambda: asyncio.run(lister())  # type: ignore[arg-type]  # it is a coroutine
+
+    def compare() -> tuple[float, float]:
+        first = list_all(SessionStore(tmp_path))
+        unread_s = seconds(first)
+        states_s = min(seconds(look) for _ in range(7))
+        fresh_s = min(seconds(list_all(SessionStore(tmp_path))) for _ in range(7))
+        again_s = min(seconds(first) for _ in range(7))
+        times = (unread_s, fresh_s, again_s, states_s)
+        names = ("without an index", "a new process", "again", "only the states of the files")
+        told = (f"{name} {each * 1e3:.0f} ms" for name, each in zip(names, times, strict=True))
+        sys.stdout.write(f"\n{N_SESSIONS:,} sessions: {', '.join(told)}\n")
+        return fresh_s / states_s, again_s / states_s
+
+    fresh, again = benchmark.pedantic(compare, rounds=1)
+    assert again <= MOST_OF_STATES
+    assert fresh <= 2 * MOST_OF_STATES
