@@ -64,7 +64,6 @@ TESTED_IN = {
     "llmgateway.extension_entries": "extensions/test_finding.py",
     "llmgateway.contract.*": "llmgateway/test_channel.py",
     "llmgateway.offline.*": "llmgateway/test_offline_model.py",
-    "llmgateway.providers.chat_messages": "llmgateway/providers/test_quirks.py",
     "llmgateway.providers.dialect": "llmgateway/providers/test_quirks.py",
     "llmgateway.providers.fields": "llmgateway/providers/test_odd_shapes.py",
     "llmgateway.providers.openai_sdk": "llmgateway/providers/test_requests.py",

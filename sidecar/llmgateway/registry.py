@@ -26,6 +26,7 @@ from sidecar.llmgateway.config import (
     read_settings,
 )
 from sidecar.llmgateway.contract import (
+    CallMemory,
     Channel,
     Conversation,
     CostSheet,
@@ -44,6 +45,7 @@ from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
 from sidecar.llmgateway.names import OLLAMA, Provider, sdk_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
+from sidecar.llmgateway.providers.turn_memo import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
 from sidecar.llmgateway.scripted import ScriptedModel, script_from_json
@@ -210,7 +212,8 @@ class ModelRegistry:
         """
         setup, card = self._setup, self.card(route.name)
         n_read = usage.input_tokens + (usage.cache_read_tokens or 0)
-        n_sent = least_tokens(conversation)
+        memory = options.memory or CallMemory()
+        n_sent = least_tokens(conversation, memory.by_model.setdefault(route, TurnMemo()))
         is_cut = _LEAST_CUT <= n_read < n_sent
         if route in setup.confirmed and not is_cut:
             return
@@ -370,19 +373,22 @@ class ModelRegistry:
             self.providers = {**self.providers, provider: factory}
 
 
-def least_tokens(conversation: Conversation) -> int:
+def least_tokens(conversation: Conversation, memo: TurnMemo[int] | None = None) -> int:
     """Return a number of tokens that *conversation* has at least: one for eight characters of its text.
+
+    *memo* has the characters of its turns from earlier calls.
 
     >>> least_tokens(Conversation((UserTurn((TextBlock("x" * 80),)),)))
     10
     """
-    texts = (
-        block.text if isinstance(block, TextBlock) else str(block.output)
-        for turn in conversation.turns
-        for block in turn.blocks
-        if isinstance(block, TextBlock | ToolResultBlock)
-    )
-    return sum(map(len, texts)) // _CHARS_PER_TOKEN
+
+    def count_chars(at: int) -> int:
+        blocks = conversation.turns[at].blocks
+        texts = (block.text for block in blocks if isinstance(block, TextBlock))
+        outputs = (str(block.output) for block in blocks if isinstance(block, ToolResultBlock))
+        return sum(map(len, (*texts, *outputs)))
+
+    return sum((memo or TurnMemo()).write(conversation.turns, count_chars)) // _CHARS_PER_TOKEN
 
 
 def _tokens(model_id: str, spec: Mapping[str, Any], name: str, default: int) -> int:

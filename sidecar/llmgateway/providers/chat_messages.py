@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
+import msgspec
+
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -44,19 +46,32 @@ _SHORT_ID: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class MessageWriter:
-    """Writes conversations as messages of *dialect* for *model*; *memo* has the messages of earlier calls."""
+    """Writes conversations as messages of *dialect* for *model*; *memo* has the messages of earlier calls.
 
-    def __init__(self, dialect: ChatDialect, model: str, memo: TurnMemo[list[dict[str, Any]]]) -> None:
+    Attributes:
+        n_bytes: the length of the messages as JSON, once the last one is written.
+    """
+
+    def __init__(
+        self, dialect: ChatDialect, model: str, memo: TurnMemo[tuple[list[dict[str, Any]], int]]
+    ) -> None:
+        self.n_bytes = 0
         self._dialect = dialect
         self._model = model
         self._memo = memo
 
     def write(self, system: str | None, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
         """Yield the *system* prompt as a message if there is one, then the messages of *turns*."""
-        if system:
-            yield {"role": "system", "content": encodable(system)}
-        role = ""
-        for messages in self._memo.write(turns, lambda at: self.turn_messages(turns[at])):
+        head = [{"role": "system", "content": encodable(system)}] if system else []
+        yield from head
+
+        def write_turn(at: int) -> tuple[list[dict[str, Any]], int]:
+            messages = self.turn_messages(turns[at])
+            return messages, len(msgspec.json.encode(messages))
+
+        role, written = "", self._memo.write(turns, write_turn)
+        self.n_bytes = len(msgspec.json.encode(head)) + sum(n_bytes for _, n_bytes in written)
+        for messages, _ in written:
             for message in messages:
                 if self._dialect.answers_tools and (role, message["role"]) == ("tool", "user"):
                     yield _BRIDGE

@@ -104,7 +104,8 @@ class OpenAIChat:
         if openai_sdk.is_official(call.endpoint):
             limit = {"max_completion_tokens": options.max_output_tokens}
         else:
-            limit = {"max_tokens": options.max_output_tokens or longest_answer(call, request)}
+            n_bytes = messages.n_bytes + len(msgspec.json.encode(request.get("tools")))
+            limit = {"max_tokens": options.max_output_tokens or longest_answer(call, n_bytes)}
         request |= {name: tokens for name, tokens in limit.items() if tokens}
         request |= call.sampling_arguments()
         if options.thinking and call.card.reasoning:
@@ -141,8 +142,8 @@ class OpenAIChat:
         return openai_sdk.failure_of(error)
 
 
-def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
-    """Return the limit of the answer to *request*; None leaves it to the server.
+def longest_answer(call: ModelCall, n_bytes: int) -> int | None:
+    """Return the limit of the answer to a request of *n_bytes*; None leaves it to the server.
 
     Hosted services cut an answer off at defaults of their own, some at 1,024 tokens. They refuse a limit that
     leaves no room for the conversation. Local servers answer until the window is full.
@@ -150,8 +151,7 @@ def longest_answer(call: ModelCall, request: SdkArguments) -> int | None:
     card = call.card
     if not call.endpoint.provider.needs_key or not card.max_output_tokens:
         return None
-    n_chars = len(msgspec.json.encode([request["messages"], request.get("tools")]))
-    room = card.context_window - n_chars // _CHARS_PER_TOKEN
+    room = card.context_window - n_bytes // _CHARS_PER_TOKEN
     return min(card.max_output_tokens, max(room, _LEAST_ANSWER))
 
 

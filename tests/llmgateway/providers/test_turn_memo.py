@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from sidecar.llmgateway.contract import (
     AssistantTurn,
+    Conversation,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
@@ -15,7 +17,10 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from sidecar.llmgateway.providers.chat_messages import MessageWriter
+from sidecar.llmgateway.providers.quirks import dialect_of
 from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool, join_roles
+from sidecar.llmgateway.registry import least_tokens
 
 
 def prompt(text: str) -> Turn:
@@ -71,3 +76,28 @@ def test_the_tool_of_a_result_is_that_of_the_last_call_with_its_id_before_it() -
     )
     assert [find_tool(turns, 1, "call_0"), find_tool(turns, 3, "call_0")] == ["read", "grep"]
     assert [find_tool(turns, 3, "call_1"), find_tool(turns, 1, "call_1")] == ["ls", "unknown"]
+
+
+def test_a_request_and_its_check_look_at_the_length_of_new_turns_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoded: list[object] = []
+    encode = msgspec.json.encode
+
+    def count(value: object) -> bytes:
+        encoded.append(value)
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", count)
+    memo: TurnMemo[Any] = TurnMemo()
+    sizes = []
+    for turns in ((A, B, C), (A, B, C, D)):
+        encoded.clear()
+        writer = MessageWriter(dialect_of(None, "openai", "m"), "m", memo)
+        messages = list(writer.write("Be brief.", turns))
+        sizes.append(len(encoded))
+        assert abs(writer.n_bytes - len(encode(messages))) < 2 * len(messages)
+    assert sizes == [1 + 3, 1 + 1]
+    lengths: TurnMemo[int] = TurnMemo()
+    assert least_tokens(Conversation((A, B, C)), lengths) == 3 // 8
+    assert least_tokens(Conversation((A, B, C, *[D] * 5)), lengths) == 1
