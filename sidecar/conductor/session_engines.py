@@ -13,10 +13,17 @@ from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import ModelCard
+from sidecar.window_budget.plan import MOST_DIGEST_TOKENS, WINDOW_SHARE
 from sidecar.window_budget.prompt import BEHIND_WORDS
 
 _LEAST_RATIO: Final = 0.47
-"""The least share of the window at which prices make a compaction due."""
+_LEAST_OF_LARGE: Final = 0.36
+_FULL_DIGEST_WINDOW: Final = MOST_DIGEST_TOKENS / WINDOW_SHARE
+"""The least share of the window at which prices make a compaction due, and that of a large window.
+
+A digest takes a share of the window up to a number of tokens. Below the first share it would get smaller;
+in a window beyond that number it has room at a smaller share.
+"""
 _MOST_RATIO: Final = 0.75
 """The share of the window at which a compaction is due without regard to prices."""
 _SIZE_AFTER: Final = 0.25
@@ -98,7 +105,18 @@ class PriceTrigger:
             n_calls=self._n_calls.of(self._history()),
             is_prefix_cached=self._is_prefix_cached,
         )
-        return None if size is None or size >= window * _MOST_RATIO else max(_LEAST_RATIO, size / window)
+        if size is None or size >= window * _MOST_RATIO:
+            return None
+        return max(least_ratio(window), size / window)
+
+
+def least_ratio(window: int) -> float:
+    """Return the least share of *window*, in tokens, at which prices make a compaction due.
+
+    >>> least_ratio(60_000), round(least_ratio(128_000), 3), least_ratio(1_000_000)
+    (0.47, 0.426, 0.36)
+    """
+    return max(_LEAST_OF_LARGE, _LEAST_RATIO * min(1.0, _FULL_DIGEST_WINDOW / window))
 
 
 class SessionEngines:
