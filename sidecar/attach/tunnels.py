@@ -196,16 +196,16 @@ class Tunnels:
         await asyncio.gather(*tasks, *self._work, return_exceptions=True)
 
     async def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
-        """Execute *statements* in one transaction. Raises DatabaseError."""
+        """Execute *statements* one after another. Raises DatabaseError."""
         await asyncio.to_thread(
-            self._database.transact,
+            self._database.run,
             lambda connection: [connection.execute(text.encode(), values) for text, values in statements],
         )
 
     async def take(self, tunnel_id: str, *, to_host: bool) -> tuple[list[tuple[int, bytes]], bool]:
         """Return the rows for one end, which are removed, and whether the tunnel is open."""
         return await asyncio.to_thread(
-            self._database.transact,
+            self._database.run,
             lambda connection: (
                 [(n, bytes(body)) for n, body in connection.execute(_TAKE, (tunnel_id, to_host)).fetchall()],
                 connection.execute(_IS_OPEN, (tunnel_id,)).fetchone() is not None,
@@ -255,7 +255,7 @@ class Tunnels:
         """Accept the tunnels that were opened while no notice could come."""
         daemon = self._store.daemon
         rows = await asyncio.to_thread(
-            self._database.transact, lambda connection: connection.execute(_WAITING, (daemon,)).fetchall()
+            self._database.run, lambda connection: connection.execute(_WAITING, (daemon,)).fetchall()
         )
         for (tunnel_id,) in rows:
             await self._accept(tunnel_id)
@@ -263,7 +263,7 @@ class Tunnels:
     async def _accept(self, tunnel_id: str) -> None:
         key = (tunnel_id, self._store.daemon)
         rows = await asyncio.to_thread(
-            self._database.transact, lambda connection: connection.execute(_FIND, key).fetchall()
+            self._database.run, lambda connection: connection.execute(_FIND, key).fetchall()
         )
         if rows and tunnel_id not in self._streams and self.on_guest is not None:
             guest, name, wire = rows[0]
@@ -287,5 +287,5 @@ class Tunnels:
     def keep_alive(self, ids: list[str]) -> set[str]:
         """Report this end of the tunnels *ids* alive, and return those with another end that is, too."""
         values = {"daemon": self._store.daemon, "ids": ids, "gone_s": _GONE_S}
-        rows = self._database.transact(lambda connection: connection.execute(_BEAT, values).fetchall())
+        rows = self._database.run(lambda connection: connection.execute(_BEAT, values).fetchall())
         return {tunnel_id for tunnel_id, is_gone in rows if not is_gone}

@@ -81,7 +81,7 @@ async def measure(address: str, n_sessions: int, n_nodes: int) -> Measured:
 
 def sizes(store: PostgresStore) -> dict[str, tuple[int, int]]:
     """Return the bytes and rows of each table."""
-    rows = store.database.transact(
+    rows = store.database.run(
         lambda each: each.execute(_SIZES.encode(), (["sessions", *_TABLES],)).fetchall()
     )
     return {name: (n_bytes, n_rows) for name, n_bytes, n_rows in rows}

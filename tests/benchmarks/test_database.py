@@ -115,7 +115,7 @@ async def test_a_long_list(
         " ORDER BY modified_at DESC LIMIT 50"
     )
     started = time.perf_counter()
-    await asyncio.to_thread(store.database.transact, lambda each: each.execute(page.encode()).fetchall())
+    await asyncio.to_thread(store.database.run, lambda each: each.execute(page.encode()).fetchall())
     page_s = time.perf_counter() - started
     print(f"\nlist of {n_listed:,}: {min(times) * 1e3:.0f} ms whole, {page_s * 1e3:.1f} ms a page of 50")
     assert n_listed == 100_001

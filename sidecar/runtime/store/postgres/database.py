@@ -46,22 +46,29 @@ class DatabaseError(OSError):
 
 
 class Database:
-    """A database, reached when it is first needed. *conninfo* is a libpq connection string or address."""
+    """A database, reached when it is first needed. *conninfo* is a libpq connection string or address.
+
+    Attributes:
+        patience_s: how long the server may be silent before it is taken for gone.
+    """
 
     def __init__(self, conninfo: str) -> None:
+        self.patience_s = PATIENCE_S
         self._conninfo = conninfo
         self._opening = threading.Lock()
         self._pool: ConnectionPool[PatientConnection] | None = None
 
-    def transact(self, work: Callable[[PatientConnection], T], patience_s: float = PATIENCE_S) -> T:
-        """Return the result of *work*, committed; a server may be silent for *patience_s* seconds in it.
+    def run(self, work: Callable[[PatientConnection], T], patience_s: float | None = None) -> T:
+        """Return the result of *work*, in which each statement is committed that is in no transaction.
+
+        *patience_s* overrides the patience of the database.
 
         Raises:
-            DatabaseError: it may or may not have been committed.
+            DatabaseError: the last statement may or may not have been committed.
         """
         try:
             with self._ready().connection(timeout=_WAIT_S) as connection:
-                connection.patience_s = patience_s
+                connection.patience_s = patience_s or self.patience_s
                 return work(connection)
         except NewerSchemaError as error:
             raise DatabaseError(str(error.strerror)) from error
@@ -75,7 +82,7 @@ class Database:
             DatabaseError: none answers, or it refuses.
         """
         started = time.perf_counter()
-        rows = self.transact(lambda connection: connection.execute(_CHECK).fetchall())
+        rows = self.run(lambda connection: connection.execute(_CHECK).fetchall())
         taken_ms = (time.perf_counter() - started) * 1000
         version, user, n_sessions, is_encrypted, is_standby = rows[0]
         noun = "session" if n_sessions == 1 else "sessions"
@@ -120,7 +127,7 @@ class Database:
                     migrate(connection)
                 self._pool = ConnectionPool(
                     self._conninfo,
-                    kwargs=OPTIONS,
+                    kwargs={"autocommit": True, **OPTIONS},
                     min_size=1,
                     max_size=_N_CONNECTIONS,
                     open=True,

@@ -161,10 +161,12 @@ class Leases:
 
         def take(connection: PatientConnection) -> tuple[TupleRow | None, str]:
             row = connection.execute(_TAKE, values).fetchone()
+            if row is not None:
+                return row, self._holder
             others = connection.execute(_HOLDER, (session_id,)).fetchall()
             return row, str(others[0][0]) if others else ""
 
-        return self._database.transact(take)
+        return self._database.run(take)
 
     def _let_go(self, lease: Lease) -> None:
         if self._held.get(lease.session_id) is not lease:
@@ -178,7 +180,7 @@ class Leases:
         key = (lease.session_id, lease.token)
         # Without an answer the lease runs out by itself.
         with suppress(DatabaseError):
-            self._database.transact(
+            self._database.run(
                 lambda connection: [connection.execute(each, key) for each in (_DROP_EMPTY, _RELEASE)]
             )
 
@@ -199,7 +201,7 @@ class Leases:
 
     def _keep(self, leases: tuple[Lease, ...]) -> set[str]:
         ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
-        rows = self._database.transact(
+        rows = self._database.run(
             lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall(),
             patience_s=self._seconds / _BEATS / 2,
         )
@@ -207,9 +209,7 @@ class Leases:
 
     def find_holder(self, session_id: str) -> str:
         """Return the stored holder of the lease that lasts, empty for none. Blocks. Raises DatabaseError."""
-        rows = self._database.transact(
-            lambda connection: connection.execute(_HOLDER, (session_id,)).fetchall()
-        )
+        rows = self._database.run(lambda connection: connection.execute(_HOLDER, (session_id,)).fetchall())
         return str(rows[0][0]) if rows else ""
 
 

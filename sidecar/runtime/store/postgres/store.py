@@ -1,9 +1,4 @@
-"""The sessions of one user in PostgreSQL.
-
-A write is one statement: it moves the session's count of records on from where this daemon left it, under
-the token of its lease, and adds the rows. A daemon that lost its lease writes nothing. When the answer to a
-write is lost with the connection, the count tells whether it was made, and it is not made twice.
-"""
+"""The sessions of one user in PostgreSQL: read, searched and deleted here, and written by ``writing``."""
 
 from __future__ import annotations
 
@@ -26,35 +21,12 @@ from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, Ses
 from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
-from sidecar.runtime.store.postgres.rows import Row, lines_of, newest_meta, rows_of
+from sidecar.runtime.store.postgres.rows import lines_of, rows_of
+from sidecar.runtime.store.postgres.writing import STANDS, insert_contents, insert_rows
 from sidecar.runtime.store.reading import StoredSession, read_session
 
 T = TypeVar("T")
 
-_APPEND: Final = """
-WITH mine AS (
-  UPDATE sidecar.sessions
-  SET n_records = n_records + %(n)s, n_bytes = n_bytes + %(n_bytes)s, meta = coalesce(%(meta)s, meta),
-      modified_at = clock_timestamp()
-  WHERE owner = current_user AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
-  RETURNING followed_until > clock_timestamp() AS is_followed
-), new_nodes AS (
-  INSERT INTO sidecar.nodes (id, body, words)
-  SELECT node.id, node.body, to_tsvector('simple', node.words)
-  FROM mine, unnest(%(nodes)s::text[], %(contents)s::text[], %(words)s::text[]) AS node(id, body, words)
-  WHERE node.id IS NOT NULL
-  ON CONFLICT DO NOTHING
-), new_records AS (
-  INSERT INTO sidecar.records (session, n, node, body, content)
-  SELECT %(id)s, %(at)s + record.n, record.node, record.body, record.content
-  FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[], %(files)s::text[])
-    WITH ORDINALITY AS record(node, body, content, n)
-)
-SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
-"""
-_STANDS: Final = """
-SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = current_user AND id = %s
-"""
 _RUNS: Final = """
 SELECT lease_holder FROM sidecar.sessions
 WHERE owner = current_user AND id = %s AND leased_until > clock_timestamp()
@@ -80,28 +52,21 @@ WHERE owner = current_user AND n_records > 0
 ORDER BY modified_at DESC
 """
 _DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = current_user AND id = %s RETURNING n_records"
-_DROP_NODES: Final = """
-DELETE FROM sidecar.nodes AS node
-WHERE node.owner = current_user AND node.id = ANY(%s) AND NOT EXISTS (
-  SELECT FROM sidecar.records AS record WHERE record.owner = node.owner AND record.node = node.id
+_SHARED: Final = {"nodes": "node", "contents": "content"}
+"""The tables with rows that sessions share, and the columns of records that name them."""
+
+_NAMED: Final = """
+SELECT DISTINCT {column} FROM sidecar.records
+WHERE owner = current_user AND session = %s AND {column} IS NOT NULL
+"""
+_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = current_user AND id = ANY(%s) FOR UPDATE"
+_DROP: Final = """
+DELETE FROM sidecar.{table} AS shared
+WHERE shared.owner = current_user AND shared.id = ANY(%s) AND NOT EXISTS (
+  SELECT FROM sidecar.records AS record WHERE record.owner = shared.owner AND record.{column} = shared.id
 )
 """
-_NODES_OF: Final = """
-SELECT DISTINCT node FROM sidecar.records WHERE owner = current_user AND session = %s AND node IS NOT NULL
-"""
-_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = current_user AND id = ANY(%s)"
-_KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = current_user AND id = %s"
-_CONTENTS_OF: Final = """
-SELECT DISTINCT content FROM sidecar.records
-WHERE owner = current_user AND session = %s AND content IS NOT NULL
-"""
-_DROP_CONTENTS: Final = """
-DELETE FROM sidecar.contents AS kept
-WHERE kept.owner = current_user AND kept.id = ANY(%s) AND NOT EXISTS (
-  SELECT FROM sidecar.records AS record WHERE record.owner = kept.owner AND record.content = kept.id
-)
-"""
 
 
 class PostgresStore:
@@ -198,7 +163,7 @@ class PostgresStore:
 
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*. Raises StoreUnavailable."""
-        row = await asyncio.to_thread(self._query, session_id, _STANDS)
+        row = await asyncio.to_thread(self._query, session_id, STANDS)
         return bool(row) and row[0][1] > 0
 
     async def delete(self, session_id: str) -> bool:
@@ -214,7 +179,7 @@ class PostgresStore:
         """Return the summaries of all sessions, the newest first, with the holders of their leases."""
 
         def read() -> list[StoredSummary]:
-            rows = self.database.transact(lambda connection: connection.execute(_SUMMARIES).fetchall())
+            rows = self.database.run(lambda connection: connection.execute(_SUMMARIES).fetchall())
             return [
                 StoredSummary(
                     sid,
@@ -281,25 +246,29 @@ class PostgresStore:
         """Return the rows of *query* for *key*, by default the session."""
         values = (session_id if key is None else key,)
         try:
-            return self.database.transact(
-                lambda connection: connection.execute(query.encode(), values).fetchall()
-            )
+            return self.database.run(lambda connection: connection.execute(query.encode(), values).fetchall())
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
 
     def _remove(self, session_id: str) -> bool:
         def remove(connection: PatientConnection) -> bool:
-            nodes, contents = (
-                [row[0] for row in connection.execute(of.encode(), (session_id,)).fetchall()]
-                for of in (_NODES_OF, _CONTENTS_OF)
-            )
-            row = connection.execute(_DELETE, (session_id,)).fetchone()
-            connection.execute(_DROP_NODES, (nodes,))
-            connection.execute(_DROP_CONTENTS, (contents,))
+            with connection.transaction():
+                named = {
+                    (table, column): connection.execute(
+                        _NAMED.format(column=column).encode(), (session_id,)
+                    ).fetchall()
+                    for table, column in _SHARED.items()
+                }
+                row = connection.execute(_DELETE, (session_id,)).fetchone()
+                for (table, column), rows in named.items():
+                    ids = [each[0] for each in rows]
+                    # The lock waits for sessions that begin to share them; the next statement sees these.
+                    connection.execute(_LOCK.format(table=table).encode(), (ids,))
+                    connection.execute(_DROP.format(table=table, column=column).encode(), (ids,))
             return row is not None and row[0] > 0
 
         try:
-            return self.database.transact(remove)
+            return self.database.run(remove)
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
 
@@ -316,12 +285,16 @@ class PostgresStore:
             at = lease.n_records if n_stored < 0 else n_stored
 
             def write(connection: PatientConnection) -> None:
-                if self.find_content is not None:
-                    insert_contents(connection, rows, partial(self.find_content, session_id))
-                insert_rows(connection, lease, rows, at, tried)
+                names = {row.content for row in rows if row.content is not None}
+                if self.find_content is None or not names:
+                    insert_rows(connection, lease, rows, at, tried)
+                    return
+                with connection.transaction():
+                    insert_contents(connection, names, partial(self.find_content, session_id))
+                    insert_rows(connection, lease, rows, at, tried)
 
             try:
-                self.database.transact(write)
+                self.database.run(write)
             except TakenOverError as error:
                 loop.call_soon_threadsafe(self._leases.lose, lease, error.holder)
                 raise
@@ -342,55 +315,3 @@ class PostgresStore:
             raise TakenOverError(error.writer) from error
         except StoreUnavailable as error:
             raise DatabaseError(error.reason) from error
-
-
-def insert_contents(
-    connection: PatientConnection, rows: Sequence[Row], find: Callable[[str], bytes | None]
-) -> None:
-    """Store the contents that *rows* name, as far as *find* has them and the database has not."""
-    names = {row.content for row in rows if row.content is not None}
-    if names:
-        there = {row[0] for row in connection.execute(_KEPT, ([*names],)).fetchall()}
-        for name in names - there:
-            if (content := find(name)) is not None:
-                connection.execute(_KEEP, (name, content))
-
-
-def insert_rows(
-    connection: PatientConnection, lease: Lease, rows: Sequence[Row], at: int, tried: Set[int]
-) -> None:
-    """Store *rows* behind the first *at* records.
-
-    Earlier writes without an answer brought the first *tried* of them, each a number; one may be stored.
-
-    Raises:
-        TakenOverError: another daemon has written the session since.
-    """
-    if tried and (n_done := _count(connection, lease) - at) in tried:
-        at, rows = at + n_done, rows[n_done:]
-    if not rows:
-        return
-    values = {
-        "id": lease.session_id,
-        "token": lease.token,
-        "at": at,
-        "n": len(rows),
-        "n_bytes": sum(len(row.body) + len(row.node) for row in rows),
-        "meta": newest_meta(rows),
-        "nodes": [row.node_id for row in rows],
-        "contents": [row.node for row in rows],
-        "words": [row.words for row in rows],
-        "bodies": [row.body for row in rows],
-        "files": [row.content for row in rows],
-    }
-    if connection.execute(_APPEND.encode(), values).fetchone() is None:
-        _count(connection, lease)
-        raise TakenOverError("another daemon")
-
-
-def _count(connection: PatientConnection, lease: Lease) -> int:
-    """Return how many records the session of *lease* has. Raises TakenOverError."""
-    row = connection.execute(_STANDS.encode(), (lease.session_id,)).fetchone()
-    if row is None or row[0] != lease.token:
-        raise TakenOverError(name_of(row[2]) if row is not None else "another daemon")
-    return int(row[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ import pytest
 from postgres_proxy import PostgresProxy
 from postgres_sessions import begin, prompt, shown
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
-from sidecar.runtime.store.postgres import connection
 from sidecar.runtime.store.postgres import database as pool
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def test_a_connection_that_is_cut_in_a_commit_stores_once(
     is_committing = threading.Event()
 
     def cut(data: bytes, is_answer: bool) -> bool:
-        if b"COMMIT" in data and not is_answer:
+        if b"new_records" in data and not is_answer:
             is_committing.set()
         return not is_committing.is_set() or (is_made and not is_answer)
 
@@ -91,23 +91,25 @@ async def test_a_connection_may_be_cut_at_any_block(
 
 
 async def test_a_slow_connection_is_no_silent_one(
-    make_store: MakeStore, proxy: PostgresProxy, database: str, monkeypatch: pytest.MonkeyPatch
+    make_store: MakeStore, proxy: PostgresProxy, database: str
 ) -> None:
-    monkeypatch.setattr(connection.PatientConnection, "patience_s", 0.5)
-    monkeypatch.setattr(pool, "_PATIENCE_WITH_IDLE_S", 0.5)
     store = make_store(address=proxy.conninfo("ann", database))
-    journal = await begin(store, "a" * 2_000)
-    proxy.piece, proxy.delay_s = 16, 0.01  # more than a second for what is read and written here
+    store.database.patience_s = 1.5
+    journal = await begin(store, "a" * 100_000)
+    proxy.piece, proxy.delay_s = 512, 0.02
     await journal.append([prompt("b")])
-    assert await shown(store) == ["a" * 2_000, "b"]
+    started = time.monotonic()
+    assert await shown(store) == ["a" * 100_000, "b"]
+    assert time.monotonic() - started > store.database.patience_s
 
 
 async def test_a_server_that_falls_silent_is_left_and_its_lease_runs_out(
     make_store: MakeStore, proxy: PostgresProxy, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PATIENCE_S", "_PATIENCE_WITH_IDLE_S", "_WAIT_S"):
+    for name in ("_PATIENCE_WITH_IDLE_S", "_WAIT_S"):
         monkeypatch.setattr(pool, name, 0.5)
     store, other = make_store(address=proxy.conninfo("ann", database), lease_s=3.0), make_store()
+    store.database.patience_s = 0.5
     journal = await begin(store, "a")
     lost = asyncio.Event()
     store.on_lost = lambda sid, holder: lost.set()

@@ -12,7 +12,10 @@ import pytest
 
 from postgres_sessions import begin, prompt, shown
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
+from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres.rows import rows_of
+from sidecar.runtime.store.postgres.writing import insert_rows
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -71,19 +74,19 @@ async def test_a_commit_whose_answer_is_lost_is_made_once(
 ) -> None:
     store = make_store()
     journal = await begin(store, "a")
-    transact = Database.transact
+    run = Database.run
 
-    def cut(self: Database, work: Callable[[object], object], patience_s: float = 1) -> object:
+    def cut(self: Database, work: Callable[[object], object], patience_s: float | None = None) -> object:
         if is_committed:
-            transact(self, work)
+            run(self, work)
         raise DatabaseError("the database does not answer")
 
-    def refuse(self: Database, work: Callable[[object], object], patience_s: float = 1) -> object:
+    def refuse(self: Database, work: Callable[[object], object], patience_s: float | None = None) -> object:
         raise DatabaseError("the database does not answer")
 
     for fault, text in ((cut, "b"), (refuse, "c")):
         with monkeypatch.context() as patch:
-            patch.setattr(Database, "transact", fault)
+            patch.setattr(Database, "run", fault)
             with pytest.raises(StoreUnavailable):
                 await journal.append([prompt(text)])
     await journal.append([prompt("d")])
@@ -140,7 +143,7 @@ async def test_what_waits_for_a_session_that_another_daemon_has_written_since_is
 
 def test_a_password_is_never_told() -> None:
     with pytest.raises(DatabaseError) as told:
-        Database("postgresql://ann:hunter2@127.0.0.1:9/x").transact(lambda connection: None)
+        Database("postgresql://ann:hunter2@127.0.0.1:9/x").run(lambda connection: None)
     assert "hunter2" not in str(told.value)
     assert isinstance(told.value.__cause__, psycopg.Error)
 
@@ -152,3 +155,43 @@ async def test_tables_of_a_newer_version_are_told(
     server.execute("INSERT INTO sidecar.migrations (version) VALUES (99)", database)
     with pytest.raises(StoreUnavailable, match="install a newer one"):
         await make_store().exists("s")
+
+
+async def test_a_write_that_ends_after_it_was_given_up_is_made_once(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    store = make_store()
+    journal = await begin(store, "a")
+    store.database.patience_s = 1.0
+    with psycopg.connect(server.conninfo(database=database)) as other:
+        other.execute("SELECT FROM sidecar.sessions FOR UPDATE")
+        with pytest.raises(StoreUnavailable, match="the database does not answer"):
+            await journal.append([prompt("b")])
+        store.database.patience_s = 20.0
+        # The first try goes on at the server, and the second one waits behind it.
+        again = asyncio.ensure_future(journal.append([prompt("c")]))
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        async with asyncio.timeout(20):
+            while server.execute(waiting) != [(2,)]:
+                await asyncio.wait([again], timeout=0.05)
+    await again
+    assert await shown(store) == ["a", "b", "c"]
+
+
+async def test_what_a_session_begins_to_share_is_not_deleted_with_another(
+    make_store: MakeStore, server: PostgresServer, database: str
+) -> None:
+    store = make_store()
+    await begin(store, "a", "b")
+    store.close("s")
+    held = await store.hold("fork")
+    rows = rows_of(await store.read_raw("s"))
+    with PatientConnection.connect(server.conninfo("ann", database)) as other:
+        insert_rows(other, held, rows, 0, set())
+        deleting = asyncio.ensure_future(store.delete("s"))
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        async with asyncio.timeout(20):
+            while server.execute(waiting) != [(1,)]:
+                await asyncio.wait([deleting], timeout=0.05)
+    assert await deleting
+    assert await shown(store, "fork") == ["a", "b"]
