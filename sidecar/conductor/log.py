@@ -100,6 +100,7 @@ class EventLog:
 
     Attributes:
         seq: the number of the newest event.
+        newest: the newest event, None before the first one of this process.
     """
 
     def __init__(self, sid: str, clock_ms: Callable[[], int], start: int = 0) -> None:
@@ -108,6 +109,7 @@ class EventLog:
         self._events: list[Event] = []
         self._seqs, self._sizes = array("q"), array("q")
         self.seq = start
+        self.newest: Event | None = None
         self._sweep_at = _FRESH
         self._n_chars = 0
         self._sweep_at_chars = _KEEP_CHARS
@@ -118,7 +120,7 @@ class EventLog:
     def append(self, data: Payload, turn_id: str | None = None) -> Event:
         """Add one event and call the followers."""
         self.seq += 1
-        event = Event(self.sid, self.seq, self._clock_ms(), data, turn_id)
+        event = self.newest = Event(self.sid, self.seq, self._clock_ms(), data, turn_id)
         self._events.append(event)
         self._seqs.append(event.seq)
         size = _size_of(data)

@@ -103,7 +103,7 @@ class ClientFeatures:
     """The declaration of a client that knows this protocol.
 
     *kinds* are the kinds of events to send, None for all; *opt_out* are kinds and notifications to leave out.
-    *coalesce_s* is the time in seconds that a delta may wait for more of its message, at most 1.
+    *coalesce_s*, in seconds, at most 1, is how long a delta but the first may wait for more of its message.
     """
 
     coalesce_s: float = 0.0

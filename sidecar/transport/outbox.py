@@ -31,7 +31,7 @@ from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Projection, is_
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
-    from sidecar.conductor.events import Event
+    from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
     from sidecar.conductor.log import EventLog
 
 HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
@@ -88,11 +88,15 @@ class _Past:
 
 @dataclass(slots=True)
 class _FollowedLog:
-    """A followed log: its feed, its newest mark, and the call that ends the subscription."""
+    """A followed log: its feed, its newest mark, and the call that ends the subscription.
+
+    *burst* is the kind and the message of the newest delta.
+    """
 
     feed: Feed
     stop: Callable[[], None]
     mark: _Mark
+    burst: tuple[str, str] | None = None
 
 
 class Outbox:
@@ -237,21 +241,26 @@ class Outbox:
         self._idle.set()
 
     def _on_event(self, log: EventLog) -> None:
-        """Mark a new event; a delta may wait for more of its message, up to a size and for a short time."""
+        """Mark a new event; a delta may wait for more of its message, up to a size and for a short time.
+
+        The first delta of a message leaves in the same tick: a model that yields many at once keeps the loop.
+        """
         followed = self._logs.get(log.sid)
         if followed is None or followed.feed.log is not log:
             return  # unfollowed while the log was notifying its followers
         self._advance_mark(followed)
-        if self._soon is not None or self._is_due:
+        event = log.newest
+        if event is None or not is_mergeable(event):
+            self._schedule()
             return
-        may_wait = False
+        delta: TextDelta | ThinkingDelta = event.data  # type: ignore[assignment]  # its kind was checked
+        burst = (delta.kind, delta.message_id)
+        is_first, followed.burst = burst != followed.burst, burst
         coalesce_s = followed.feed.projection.coalesce_s
-        if coalesce_s:
-            newest = log.after(log.seq - 1, 1)
-            if newest and is_mergeable(newest[0]):
-                followed.mark.waiting_chars += len(newest[0].data.delta)  # type: ignore[union-attr]  # a delta
-                may_wait = followed.mark.waiting_chars < MERGED_CHARS
-        if may_wait:
+        followed.mark.waiting_chars += len(delta.delta)
+        if is_first and not self.is_corked and not self.is_full:
+            self.pump()
+        elif not is_first and coalesce_s and followed.mark.waiting_chars < MERGED_CHARS:
             self._later = self._later or self._loop.call_later(coalesce_s, self.pump)
         else:
             self._schedule()

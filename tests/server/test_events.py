@@ -69,10 +69,13 @@ async def test_a_client_gets_the_kinds_it_wants(wishes: dict[str, Any], kinds: l
 async def test_deltas_wait_for_the_interval_of_the_client_and_come_as_one() -> None:
     editor, log = await following(sidecar={"events": {"coalesceMs": 5}})
     await received(editor)
-    for delta in "abc":
+    for delta in "abcd":
         log.append(TextDelta("m", delta))
-    event = (await editor.call("sidecar/event"))["params"]
-    assert (event["seq"], event["data"]) == (3, {"messageId": "m", "delta": "abc"})
+    await editor.call("sidecar/event", 2)
+    events = [
+        (event["params"]["seq"], event["params"]["data"]["delta"]) for event in editor.calls("sidecar/event")
+    ]
+    assert events == [(1, "a"), (4, "bcd")]
 
 
 async def test_a_gap_is_sent() -> None:

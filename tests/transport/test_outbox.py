@@ -95,10 +95,11 @@ async def test_a_cork_that_nothing_was_queued_under_lets_a_delta_wait() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, Projection(None, tell, coalesce_s=60))
     await box.outbox.drain()
-    log.append(TextDelta("m", "x"))
+    for _ in range(2):
+        log.append(TextDelta("m", "x"))
     box.outbox.is_corked = True
     box.outbox.uncork()
-    assert box.writes == []
+    assert box.sent == [["a", 1]]
     box.outbox.close()
 
 
@@ -244,23 +245,50 @@ async def test_a_delta_waits_for_more_of_its_message_and_nothing_else_waits() ->
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=3600))
     box.outbox.pump()
-    for _ in range(3):
+    for _ in range(4):
         log.append(TextDelta("m", "x"))
     await asyncio.sleep(0)
-    assert box.sent == []
+    assert box.sent == [["a", 1]]
     notice(log)
     await box.outbox.drain()
-    assert box.sent == [["a", 3], ["a", 4]]
+    assert box.sent == [["a", 1], ["a", 4], ["a", 5]]
+
+
+@pytest.mark.parametrize("coalesce_s", [0, 3600])
+async def test_the_first_delta_of_a_message_leaves_before_the_loop_goes_on(coalesce_s: float) -> None:
+    """A model may yield a whole answer without waiting, and its user sees nothing meanwhile."""
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(None, tell, coalesce_s))
+    box.outbox.pump()
+    notice(log)
+    for message_id in ("one", "one", "two", "two", "two"):
+        log.append(TextDelta(message_id, "x"))
+    assert box.sent == [["a", 1], ["a", 2], ["a", 3], ["a", 4]]
+    notice(log)
+    await box.outbox.drain()
+    assert box.sent[4:] == [["a", 6], ["a", 7]]
+
+
+async def test_the_first_delta_of_a_message_waits_under_a_cork_as_everything_does() -> None:
+    box, log = Box(), log_named("a")
+    box.outbox.follow(log, 0, Projection(None, tell))
+    box.outbox.pump()
+    box.outbox.is_corked = True
+    log.append(TextDelta("m", "x"))
+    box.outbox.put(b"0")
+    assert box.sent == []
+    box.outbox.uncork()
+    assert box.sent == [["a", 1], 0]
 
 
 async def test_waiting_deltas_go_when_they_are_many() -> None:
     box, log = Box(), log_named("a")
     box.outbox.follow(log, 0, Projection(lambda kind: True, tell, coalesce_s=3600))
     box.outbox.pump()
-    for _ in range(4):
+    for _ in range(5):
         log.append(TextDelta("m", "x" * 1024))
     await box.outbox.drain()
-    assert box.sent == [["a", 4]]
+    assert box.sent == [["a", 1], ["a", 5]]
 
 
 async def test_waiting_deltas_go_after_the_time_asked_for() -> None:
