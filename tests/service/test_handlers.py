@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.protocol.methods import METHODS
 from sidecar.service.handlers import HANDLERS
+from sidecar.service.handlers import session as session_handlers
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
@@ -48,6 +50,42 @@ async def test_the_events_of_a_new_session_come_after_its_result(make_desk: Any)
     assert (new["snapshot"]["sid"], new["snapshot"]["plan"]) == (new["sid"], [])
     assert [event.kind for event in client.sink.events] == ["commandsChanged", "usage"]
     assert client.sink.events[0].seq == new["seq"] + 1
+
+
+@pytest.mark.parametrize(
+    ("method", "maker"),
+    [("session/tree", "tree_node"), ("session/read", "node_view"), ("session/export", "node_view")],
+)
+async def test_a_long_answer_is_made_beside_the_loop(
+    make_desk: Any, monkeypatch: pytest.MonkeyPatch, method: str, maker: str
+) -> None:
+    desk, threads = make_desk([[Say("one")]]), set[int]()
+    client = desk.client()
+    sid = await desk.talk(client, "hello")
+    make = getattr(session_handlers, maker)
+
+    def watched(*given: Any) -> Any:
+        threads.add(threading.get_ident())
+        return make(*given)
+
+    monkeypatch.setattr(session_handlers, maker, watched)
+    await client.call(method, sid=sid)
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_text_that_is_too_long_for_a_message_goes_to_a_file(
+    make_desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "hello")
+    monkeypatch.setattr(session_handlers, "MAX_BODY_BYTES", 10)
+    error = await refused(client.call("session/export", sid=sid))
+    assert (error.kind, error.hint) == ("invalidParams", "name a path, and it is written to a file")
+    path = desk.folder / "exported.md"
+    await client.call("session/export", sid=sid, path=str(path))
+    assert path.read_text("utf-8").endswith("one\n")
 
 
 async def test_half_a_character_in_a_prompt_survives_a_reload(make_desk: Any) -> None:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.store import SessionStore
+from sidecar.runtime.store import SessionStore, StoredSummary
+
+
+class Titled(NamedTuple):
+    """A session in a list, for the tests."""
+
+    session_id: str
+    title: str
 
 
 def meta(title: str) -> dict[str, str]:
@@ -67,3 +76,25 @@ async def test_all_sessions_the_newest_first(store: SessionStore, tmp_path: Path
         path = next((tmp_path / "store").glob(f"*{name[-1]}.jsonl"))
         os.utime(path, ns=(0, age * 1_000_000))
     assert [summary.session_id for summary in await store.summaries()] == ["c", "a", "../b"]
+
+
+def title_of(stored: StoredSummary) -> Titled | None:
+    return None if stored.meta is None else Titled(stored.session_id, stored.meta["title"])
+
+
+async def test_stores_of_one_folder_list_what_any_of_them_wrote(tmp_path: Path) -> None:
+    stores = [SessionStore(tmp_path / "store") for _ in range(2)]
+    first, second = (store.lister(Titled, title_of) for store in stores)
+    assert await first() == await second() == []
+    journals = {name: stores[0].journal(name) for name in "ab"}
+    for name, journal in journals.items():
+        await journal.append_records([meta(f"{name}1")])
+    await stores[0].journal("c").record([UserTurn((TextBlock("no meta"),))])
+    assert sorted(await first()) == sorted(await second()) == [("a", "a1"), ("b", "b1")]
+    await journals["a"].append_records([meta("a2")])
+    assert sorted(await second()) == [("a", "a2"), ("b", "b1")]
+    shutil.copy(tmp_path / "store" / "a.jsonl", tmp_path / "store" / "copy.jsonl")
+    await stores[1].delete("b")
+    expected = [("a", "a2"), ("copy", "a2")]
+    fresh = SessionStore(tmp_path / "store").lister(Titled, title_of)
+    assert sorted(await first()) == sorted(await second()) == sorted(await fresh()) == expected
