@@ -42,6 +42,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from array import array
 from collections.abc import Mapping
 from functools import partial
 from math import sqrt
@@ -241,13 +242,15 @@ class ModelFactors:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._ratios = {} if path is None else read_ratios(path)
+        # Arrays: a number object of each turn would keep the memory around it from being returned.
+        read = {} if path is None else read_ratios(path)
+        self._ratios = {name: array("d", ratios) for name, ratios in read.items()}
         self._stored: dict[str, float] = {}
         self._writing: asyncio.Future[None] | None = None
 
     def of(self, card: ModelCard | None) -> float:
         """Return the factor of the model of *card*, 1 for an unknown one."""
-        ratios = self._ratios.get(_name_of(card), []) if card is not None and self._ratios else []
+        ratios = self._ratios.get(_name_of(card), ()) if card is not None and self._ratios else ()
         return median_low(ratios) if len(ratios) >= MIN_RATIOS else 1.0
 
     def learn(self, card: ModelCard | None, *, estimated: int, reported: int) -> None:
@@ -264,7 +267,7 @@ class ModelFactors:
         if not LEAST_RATIO <= ratio <= MOST_RATIO:
             return
         name = _name_of(card)
-        self._ratios[name] = [*self._ratios.pop(name, []), ratio][-MAX_RATIOS:]
+        self._ratios[name] = array("d", [*self._ratios.pop(name, ()), ratio][-MAX_RATIOS:])
         if len(self._ratios) > MAX_MODELS:
             del self._ratios[next(iter(self._ratios))]
         if abs(self.of(card) - self._stored.get(name, 1.0)) >= WORTH_WRITING:
@@ -284,7 +287,8 @@ class ModelFactors:
             if not written.cancelled() and (error := written.exception()) is not None:
                 _log.debug("the factors of models cannot be stored: %s", type(error).__name__)
 
-        write = partial(replace_state_file, self._path, json.dumps({"ratios": self._ratios}).encode())
+        stored = {"ratios": {name: [*ratios] for name, ratios in self._ratios.items()}}
+        write = partial(replace_state_file, self._path, json.dumps(stored).encode())
         self._writing = asyncio.get_running_loop().run_in_executor(None, write)
         self._writing.add_done_callback(end)
 
