@@ -74,6 +74,9 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
         if error.problem not in ("binary", "tooLarge"):
             raise
         other = await asyncio.to_thread(read_other, arguments, path, name, context, cancel)
+        if other is None and error.problem == "tooLarge":
+            message = f"cannot read {path} as text: it does not begin with text"
+            raise FileAccessError("binary", message, hint="look at it with a tool for its format") from error
         if other is None:
             raise
         return other
