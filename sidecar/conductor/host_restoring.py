@@ -4,9 +4,10 @@ Such an engine writes a summary and keeps a tail. The host puts the files betwee
 as for any engine, and takes them out again before that engine compacts the next time. So no summary is ever
 made of a file, which the engine would take for words of the user, and the files are chosen anew each time.
 
-Files take at most a share of the room below the engine's limit, and at most half of the tokens that the
-compaction saves. For example, where 40,000 tokens become 10,000 under a limit of 50,000, they take up to
-7,500. Sizes are in the engine's own tokens, but a single file is measured by ``window_budget``.
+Files take at most a share of the room below the engine's limit, and at most half of what is left of it and
+half of the tokens that the compaction saves. For example, where 40,000 tokens become 10,000 under a limit of
+50,000, they take up to 7,500. Sizes are in the engine's own tokens, but a single file is measured by
+``window_budget``.
 
 An engine that only changes the view is left alone: the files would have to be put into each of its views.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from sidecar.conductor.contract import Gate, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
@@ -40,6 +42,9 @@ from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.text import compact_json
+
+_AT_MOST_TIMES: Final = 2
+"""A file takes at most so many times the tokens of ``window_budget`` in those of another engine."""
 
 
 def is_done_by_host(engine: SessionEngine) -> bool:
@@ -75,12 +80,13 @@ def plan_files(
     found = restore_uses(uses, fresh, budget, max_files=len(plan.dropped)).ranges
     files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in found)
     tokens = sum(file.tokens for file in files)
-    # Behind a long summary fewer files come back, or none.
+    # Beside a summary that leaves no room for them none comes back.
+    most = min(gate.limit, plan.pre_tokens - 1)
     return replace(
         plan,
         rehydrate=files,
-        projected_tokens=plan.projected_tokens + tokens,
-        high_tokens=max(plan.high_tokens, plan.projected_tokens + tokens),
+        projected_tokens=min(most, plan.projected_tokens + tokens),
+        high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + _AT_MOST_TIMES * tokens)),
     )
 
 
@@ -103,8 +109,11 @@ async def add_files(
     entries = result.view.entries
     if not is_done_by_host(engine) or not result.dropped_count or entries[0].kind != "summary":
         return result
-    gate = engine.gate(given, request)
-    budget = _budget(given, gate, result.pre_tokens, result.post_tokens)
+    gate, plan = engine.gate(given, request), engine.plan(given, request)
+    # The budget of the preview, so that the same files come back; a prepared result may have another cut.
+    is_planned = isinstance(plan, CompactionPlan) and plan.cut == result.cut
+    after = plan.projected_tokens if isinstance(plan, CompactionPlan) and is_planned else result.post_tokens
+    budget = _budget(given, gate, result.pre_tokens, after)
     uses = await asyncio.to_thread(_rank, given, result.cut, entries)
     fresh = await look([use.path for use in uses])
     found = await asyncio.to_thread(restore_uses, uses, fresh, budget, max_files=result.dropped_count)
@@ -114,20 +123,26 @@ async def add_files(
     def weigh(shown: Sequence[Entry]) -> int:
         return engine.gate(replace(given, history=History(shown), context_tokens=0), request).tokens
 
+    post_tokens = result.post_tokens + (weigh(view.entries) - weigh(entries) if files else 0)
+    if post_tokens > min(gate.limit, result.pre_tokens - 1):
+        return result  # the summary is so long that nothing fits beside it
     return replace(
         result,
         view=view,
-        post_tokens=result.post_tokens + (weigh(view.entries) - weigh(entries) if files else 0),
+        post_tokens=post_tokens,
         restored=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
         missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
     )
 
 
 def _budget(given: EngineInput, gate: Gate, before: int, after: int) -> int:
-    """Return the tokens that files may take where a compaction makes *after* tokens of *before*."""
+    """Return the tokens that files may take where a compaction makes *after* tokens of *before*.
+
+    Half of what is left has room for files that the engine counts higher than ``window_budget`` does.
+    """
     share = int((gate.limit - given.overhead_tokens) * FILES_SHARE)
     saved = before - after - given.added_tokens
-    return max(0, min(DEFAULT_BUDGET_TOKENS, share, gate.limit - after, saved // 2))
+    return max(0, min(DEFAULT_BUDGET_TOKENS, share, (gate.limit - after) // 2, saved // 2))
 
 
 def _rank(given: EngineInput, cut: int, kept: Iterable[Entry]) -> Sequence[FileUse]:

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from histories import entry_of, history_of
 from model_cards import card
 from sidecar import boot
-from sidecar.conductor.engines.contract import EngineInput, SessionEngine
+from sidecar.conductor.engines.contract import EngineInput, FreshFile, FreshFiles, SessionEngine
 from sidecar.conductor.room import SessionRoom
-from sidecar.conversation import History
+from sidecar.conversation import FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -27,7 +27,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.wire import OPENING
-from talks import AUTO, FORCED, OVERHEAD, TALKS, Follower, Talk, turns_of
+from talks import AUTO, FORCED, OVERHEAD, TALKS, Follower, Talk, no_files, turns_of
 
 ENGINES = {name: engine for name, engine in boot.ENGINES.items() if name != "none"}
 
@@ -51,12 +51,19 @@ def check_sent(sent: Sequence[Turn], prompt: str) -> None:
     assert any(prompt[:40] in text for text in said)
 
 
-async def follow(engine: SessionEngine, talk: Talk) -> Follower:
+async def files_of(paths: Sequence[str]) -> dict[str, FreshFile]:
+    """Return the files as they are now: each has 20 lines for every character of its name."""
+    texts = {path: "".join(f"line {n} of {path}\n" for n in range(20 * len(path))) for path in paths}
+    reads = {path: FileRead(path=path, uri=path, hash="h", source="disk") for path in paths}
+    return {path: FreshFile(path, text, reads[path]) for path, text in texts.items()}
+
+
+async def follow(engine: SessionEngine, talk: Talk, fresh: FreshFiles = no_files) -> Follower:
     """Compact before each prompt and before each model call where the gate says so, as a session does."""
     script: list[list[Any]] = [
         [Say("notes " * 20)] if ok else [Raise(RuntimeError("boom"))] for ok in talk.answers
     ]
-    follower = Follower(engine, card(talk.window), ScriptedModel(script, when_exhausted="repeat"))
+    follower = Follower(engine, card(talk.window), ScriptedModel(script, when_exhausted="repeat"), fresh)
     for exchange in turns_of(talk):
         prompt = exchange[0].blocks[0]
         assert isinstance(prompt, TextBlock)
@@ -74,6 +81,23 @@ async def follow(engine: SessionEngine, talk: Talk) -> Follower:
 @given(talk=TALKS)
 def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk) -> None:
     asyncio.run(follow(ENGINES[name](), talk))
+
+
+@pytest.mark.parametrize("name", ["windowBudget", "agentcore", "runtime"])
+@settings(max_examples=25)
+@given(talk=TALKS)
+def test_files_come_back_as_planned_and_no_summary_is_made_of_them(name: str, talk: Talk) -> None:
+    """The follower compares each compaction with its plan."""
+
+    async def run() -> None:
+        follower = await follow(ENGINES[name](), talk, files_of)
+        await follower.compact(FORCED)
+        limit = follower.engine.gate(follower.engine_input, AUTO).limit
+        assert all(done.post_tokens <= limit for done in follower.done if done.restored)
+        if name != "windowBudget":
+            assert "line 0 of" not in str([call.conversation.turns for call in follower.model.calls])
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("name", ENGINES)
