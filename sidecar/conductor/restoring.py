@@ -137,9 +137,9 @@ def restored_behind(
         found: the files.
         fresh: the files as they are now, by path.
     """
-    newest_first = history[:cut][::-1]
 
     def find_node(path: str) -> str:
+        newest_first = reversed(history.first(cut))
         shown = (entry for entry in newest_first if any(read.path == path for read in entry.reads))
         return next(shown, history[0]).node_id
 

@@ -374,7 +374,7 @@ def committed_view(
     """
     entries: list[Entry] = []
     if summary is not None:
-        folded = [entry.node_id for entry in history[:cut]]
+        folded = [entry.node_id for entry in history.first(cut)]
         for index in sorted(pinned, reverse=True):
             del folded[index]
         entries.append(Entry(summary, "summary", origin=tuple(folded)))
