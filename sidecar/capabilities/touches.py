@@ -78,7 +78,9 @@ def touches_of_call(arguments: object, result: str, effects: ToolEffects | None)
     if kind not in kinds:
         return ()
     paths = list(paths_among(values))
-    text = {"edits": longest_new_text(values), "writes": _text(values, _WHOLE_TEXTS)}.get(kind, "")
+    text = longest_new_text(values) if kind == "edits" else ""
+    if kind == "writes":
+        text = _text(values, _WHOLE_TEXTS)
     return tuple(
         Touch(
             path=in_folder(folder, path),
@@ -209,8 +211,10 @@ def lines_read(given: Mapping[str, Any], result: str, n_files: int) -> tuple[Lin
 
 
 def _number(given: Mapping[str, Any], names: Sequence[str]) -> int | None:
-    found = (given.get(name) for name in names)
-    return next((each for each in found if isinstance(each, int) and not isinstance(each, bool)), None)
+    for name in names:
+        if isinstance(value := given.get(name), int) and not isinstance(value, bool):
+            return value
+    return None
 
 
 def numbered_range(result: str) -> LineRange | None:

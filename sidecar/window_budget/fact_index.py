@@ -134,10 +134,9 @@ class FactIndex:
         open_calls = dict(self._open_calls)
         for message in messages:
             buffer.append(message, open_calls, self.tools)
-        longer = FactIndex(self.tools)
-        longer._buffer = buffer
-        longer._count = buffer.count
-        longer._open_calls = open_calls
+        longer: FactIndex = object.__new__(FactIndex)
+        longer.tools, longer._open_calls = self.tools, open_calls
+        longer._buffer, longer._count = buffer, buffer.count
         return longer
 
     def open_call(self, call_id: str) -> ToolCallBlock | None:

@@ -52,9 +52,8 @@ class Scrollback:
             buffer = buffer.copy_first(self._count)
         for message in messages:
             buffer.append(message)
-        longer = Scrollback()
-        longer._buffer = buffer
-        longer._count = len(buffer.lines)
+        longer: Scrollback = object.__new__(Scrollback)
+        longer._buffer, longer._count = buffer, len(buffer.lines)
         return longer
 
     def first(self, count: int) -> Scrollback:
