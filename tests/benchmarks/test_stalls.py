@@ -1,0 +1,168 @@
+"""How long the event loop stands still while a long session is loaded, forked, rewound and taken back.
+
+A task beside them wakes every millisecond; the longest time between two of its wakes is the stall. On a busy
+machine that is the time of the neighbours too, so the processor time of the loop in between counts, and the
+stall is only shown. Each figure is the best of the rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sidecar._internal.allocator import BriefCollections
+from sidecar.boot import Daemon, build
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.hub import ForkOf, NewSession
+from sidecar.conversation import Entry, FileRead
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
+from sidecar.runtime.store import SessionStore
+
+SHORT, LONG = 10_000, 100_000
+ROUNDS = 2
+GOAL_S = 0.05
+NOISE = 1.5
+
+
+@dataclass
+class Cost:
+    """One operation, in seconds: its longest stall, and the loop's work in one; and the whole time."""
+
+    stall_s: float = float("inf")
+    work_s: float = float("inf")
+    total_s: float = float("inf")
+
+    async def measure(self, work: Awaitable[Any]) -> Any:
+        async with watch() as stalls:
+            began = time.perf_counter()
+            result = await work
+            self.total_s = min(self.total_s, time.perf_counter() - began)
+        self.stall_s = min(self.stall_s, max(stall for stall, _ in stalls))
+        self.work_s = min(self.work_s, max(work for _, work in stalls))
+        return result
+
+
+@asynccontextmanager
+async def watch() -> AsyncIterator[list[tuple[float, float]]]:
+    """Give the times between the wakes of a task, and the processor time of the loop in them, in seconds."""
+    stalls = [(0.0, 0.0)]
+
+    async def tick() -> None:
+        before, worked = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now, work = time.perf_counter(), time.thread_time()
+            stalls.append((now - before, work - worked))
+            before, worked = now, work
+
+    task = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    try:
+        yield stalls
+    finally:
+        await asyncio.sleep(0.002)
+        task.cancel()
+
+
+@contextmanager
+def brief_collections() -> Iterator[None]:
+    """Let the collector work, and do as in the daemon; the plugin switches it off."""
+    brief = BriefCollections()
+    gc.callbacks.append(brief)
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(brief)
+        gc.unfreeze()
+        gc.collect()
+
+
+def converse(folder: Path, n_messages: int) -> Iterator[Entry]:
+    """Yield a conversation in which each prompt reads a file."""
+    for number in range(n_messages // 4):
+        path, call = str(folder / f"m{number % 200}.py"), f"call-{number}"
+        asked = f"prompt {number}: look at {path} and mend the retry; keep the limit at {number % 17}"
+        yield Entry(UserTurn((TextBlock(asked),)), "user")
+        blocks = (TextBlock(f"I look at file {number}."), ToolCallBlock(call, "read", {"path": path}))
+        yield Entry(AssistantTurn(blocks), "assistant")
+        result = ToolResultBlock(call, f"def retry_{number}(n):\n    return n * {number}\n" * 4, False)
+        read = FileRead(path=path, uri=f"file://{path}", hash=f"{number:032x}", source="disk", call_id=call)
+        yield Entry(ToolTurn((result,)), "tool", reads=(read,))
+        yield Entry(
+            AssistantTurn((TextBlock(f"Mended {number}: it doubles now, and the tests pass."),)), "assistant"
+        )
+
+
+def start(home: Path) -> Daemon:
+    daemon = build(home)
+    daemon.models.add_scripted({"fake-1": {"scripted": [[{"text": "ok"}]], "contextWindow": 100_000_000}})
+    return daemon
+
+
+async def store_session(home: Path, folder: Path, n_messages: int) -> str:
+    """Store a session with *n_messages*, with a record for each prompt, and return its id."""
+    daemon = start(home)
+    sid = (await daemon.service.hub.new(NewSession(str(folder), model="fake-1"))).sid
+    await daemon.service.aclose()
+    store = SessionStore(home / "sessions")
+    [meta] = (await store.open(sid)).records[-1:]
+    journal = store.journal(sid)
+    await journal.load()
+    await journal.append([*converse(folder, n_messages)])
+    await journal.append_records([meta] * (n_messages // 4))
+    return sid
+
+
+async def measure(home: Path, sid: str) -> dict[str, Cost]:
+    costs: defaultdict[str, Cost] = defaultdict(Cost)
+    for _ in range(ROUNDS):
+        daemon = start(home)
+        hub = daemon.service.hub
+        session = (await costs["load"].measure(hub.load(sid))).session
+        nodes = session.history.current.node_ids
+        for name, node in (("near", nodes[-5]), ("half", nodes[len(nodes) // 2 - 1]), ("far", nodes[3])):
+            await costs[f"rewind {name}"].measure(session.rewind(node, expect_head=None))
+            await costs[f"rewind {name} and back"].measure(session.rewind(nodes[-1], expect_head=None))
+        await session.compact(CompactionRequest()).outcome
+        await costs["undo"].measure(session.undo(None, force=False, expect_head=None))
+        fork = await costs["fork"].measure(hub.fork(ForkOf(sid, nodes[len(nodes) // 2 - 1])))
+        await hub.delete(fork.sid)
+        await daemon.service.aclose()
+    return costs
+
+
+def test_nothing_that_moves_a_long_conversation_stalls_the_loop(benchmark: Any, tmp_path: Path) -> None:
+    async def run(n_messages: int) -> dict[str, Cost]:
+        home = tmp_path / f"home-{n_messages}"
+        sid = await store_session(home, tmp_path, n_messages)
+        return await measure(home, sid)
+
+    def run_both() -> tuple[dict[str, Cost], dict[str, Cost]]:
+        with brief_collections():
+            return asyncio.run(run(SHORT)), asyncio.run(run(LONG))
+
+    short, long = benchmark.pedantic(run_both, rounds=1)
+    print()
+    for name, cost in long.items():
+        growth = cost.total_s / short[name].total_s
+        print(
+            f"{name:20} {LONG:,} messages: work {1e3 * cost.work_s:4.0f} ms, {cost.work_s / GOAL_S:.2f} of "
+            f"{1e3 * GOAL_S:.0f} ms, stall {1e3 * cost.stall_s:4.0f} ms; "
+            f"whole {cost.total_s:5.2f} s, {growth:4.1f} times that of {SHORT:,}"
+        )
+    assert max(cost.work_s for cost in long.values()) <= NOISE * GOAL_S
