@@ -238,7 +238,13 @@ class HistoryWriter:
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
         await self._journal.load()
-        await asyncio.to_thread(self._on_load)
+
+        def prepare() -> None:
+            self._on_load()
+            for follow in self._followers:
+                follow(self.current)
+
+        await asyncio.to_thread(prepare)
         self._on_change(None)
         return self.turns
 

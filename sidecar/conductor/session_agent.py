@@ -112,6 +112,7 @@ class SessionAgent:
         )
         self._agent = create_agent(self._config, agent_deps)
         self._agent.subscribe(events.on_run_event)
+        history.follow(lambda moved: self._agent.prepare(moved.turns))
 
     @property
     def is_running(self) -> bool:

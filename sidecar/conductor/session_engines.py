@@ -88,6 +88,7 @@ class PriceTrigger:
             lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant"),
             copy=int,
         )
+        self.prepare = self._n_calls.prepare
 
     def ratio(self) -> float | None:
         """Return the share of the window at which a compaction pays, None where the window decides."""
@@ -162,8 +163,10 @@ class SessionEngines:
         return self._factories.get(name, self._factories[self.own_name])()
 
     def prepare_move(self, history: History) -> None:
-        """Let the session's own engine prepare for a move of the conversation to *history*."""
+        """Let the session's own engine, and the prices, prepare for a move of the conversation."""
         engine = self.get()
+        if self._prices is not None:
+            self._prices.prepare(history)
         if isinstance(engine, CommittingEngine):
             engine.prepare_move(history)
 

@@ -150,6 +150,12 @@ class FactIndex:
         shorter._count = count
         return shorter
 
+    def with_tools(self, tools: CallEffects) -> FactIndex:
+        """Return the index such that calls from now on have the effects *tools*."""
+        same = self.first(self._count)
+        same._open_calls, same.tools = self._open_calls, tools
+        return same
+
     def todos(self, before: int) -> tuple[str, ...] | None:
         """Return the open items of the newest todo list before the message at *before*, None for no list."""
         count = _count_before(self._buffer.todos, before)

@@ -229,6 +229,12 @@ class Transcript(Sequence[Message]):
         shorter._facts = facts
         return shorter
 
+    def with_tools(self, tools: CallEffects) -> Transcript:
+        """Return this transcript such that calls from now on have the effects *tools*."""
+        same = self.extend(())
+        same._facts = self._facts.with_tools(tools)
+        return same
+
     def detach(self) -> Transcript:
         """Return this transcript such that adding to it copies nothing that others share with it."""
         detached = self.extend(())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,14 +16,17 @@ from sidecar.capabilities.read import READ
 from sidecar.conductor.content import turn_text
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import RestoredFile
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.engines.session_transcript import SessionTranscript
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.session import Session
+from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Say
 from sidecar.window_budget import RESTORED_FILE_PREFIX
 from sidecar.workspace.files import text_hash
-from turns import text
+from turns import assistant, text, user
 
 
 def told(session: Session, kind: type[Any]) -> list[Any]:
@@ -309,3 +314,38 @@ async def test_a_session_that_closes_makes_the_change_at_hand_and_no_other(make_
     assert (await at_hand).head is None
     with pytest.raises(SessionBusyError, match="closing"):
         await waiting
+
+
+async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, session = await a_talk(make_stage)
+    for n in range(200):
+        await session.history.append(Entry(user(f"more {n}"), "user"), Entry(assistant(f"{n}"), "assistant"))
+    await session.compact(CompactionRequest()).outcome
+    folded = {"on the loop": 0, "beside it": 0}
+    advance, take = Index._advance, SessionTranscript.take
+
+    def count(n_entries: int) -> None:
+        is_loop = threading.current_thread() is threading.main_thread()
+        folded["on the loop" if is_loop else "beside it"] += n_entries
+
+    def advance_counted(index: Any, path: Any, history: History, added: Sequence[Entry]) -> None:
+        count(len(added))
+        advance(index, path, history, added)
+
+    def take_counted(transcript: SessionTranscript, entry: Entry) -> None:
+        count(1)
+        take(transcript, entry)
+
+    monkeypatch.setattr(Index, "_advance", advance_counted)
+    monkeypatch.setattr(SessionTranscript, "take", take_counted)
+    await session.undo(None, force=True, expect_head=None)
+    ids = session.history.current.node_ids
+    assert len(ids) > 400
+    for node in (ids[100], ids[-1], ids[3], ids[-1]):
+        await session.rewind(node, expect_head=None)
+    assert folded["on the loop"] == 0
+    assert folded["beside it"] > 400
+    await stage.ask(session, "go on")
+    assert folded["on the loop"] < 100

@@ -154,3 +154,13 @@ def test_what_a_compaction_folded_before_it_was_read_is_read_later(n_read: int) 
     assert rules(after) == rules(anew)
     assert [after.position(at) for at in range(len(after))] == [anew.position(at) for at in range(len(anew))]
     assert rules(follower.of(path.extended([PROMPT])))[0] == "Never push to main."
+
+
+def test_a_change_of_tools_begins_anew_only_where_one_of_them_was_called() -> None:
+    history, transcript = History([PROMPT, CALL, RESULT, ANSWER]), SessionTranscript(TOOL_EFFECTS)
+    before = transcript.of(history)
+    kept = transcript.with_tools(TOOL_EFFECTS, {"recall"})
+    assert kept.history is history
+    assert kept.of(history) == before
+    assert rules(kept.of(history.extended([NEXT]))) == ["Never push to main."]
+    assert len(transcript.with_tools(TOOL_EFFECTS, {"bash"}).history) == 0

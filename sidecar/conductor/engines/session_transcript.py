@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from threading import Lock
 from time import perf_counter
@@ -29,6 +29,7 @@ from sidecar.conductor.bridge import (
     shared_length,
 )
 from sidecar.conversation import Entry, History, count_shared
+from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget import Message, Transcript
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.fact_index import FactIndex
@@ -54,6 +55,7 @@ class SessionTranscript:
         self._originals: list[Entry] = []
         self._starts = array("q", [0])
         self._transcript = Transcript(tools)
+        self._called: set[str] = set()
         self._is_behind = self._is_reading = self._is_left = False
         self._reading = Lock()
 
@@ -62,6 +64,7 @@ class SessionTranscript:
         copy = SessionTranscript(self._transcript.tools)
         copy.history, copy._transcript, copy._is_behind = self.history, self._transcript, self._is_behind
         copy._originals, copy._starts = [*self._originals], self._starts[:]
+        copy._called = {*self._called}
         return copy
 
     def move_ahead(self, history: History) -> SessionTranscript:
@@ -75,6 +78,17 @@ class SessionTranscript:
         moved.of(history)
         moved._transcript = moved._transcript.detach()
         return moved
+
+    def with_tools(self, tools: CallEffects, changed: Collection[str]) -> SessionTranscript:
+        """Return the transcript with the effects *tools*; the tools *changed* differ from those so far.
+
+        It begins anew only where one of those was called: calls before it were read with other effects.
+        """
+        if not self._called.isdisjoint(changed):
+            return SessionTranscript(tools)
+        same = self.copy()
+        same._transcript, self._is_left = self._transcript.with_tools(tools), True
+        return same
 
     def leads_to(self, history: History) -> bool:
         """Whether *history* begins with the history of this transcript."""
@@ -111,8 +125,12 @@ class SessionTranscript:
     def take(self, entry: Entry) -> None:
         """Add one entry."""
         self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
+        self._keep(entry, self._transcript.position(len(self._transcript)))
+
+    def _keep(self, entry: Entry, end: int) -> None:
         self._originals.append(entry)
-        self._starts.append(self._transcript.position(len(self._transcript)))
+        self._starts.append(end)
+        self._called.update(block.name for block in entry.turn.blocks if isinstance(block, ToolCallBlock))
 
     def _facts_of(self, originals: Sequence[Entry], n_shared: int) -> tuple[int, FactIndex]:
         """Return how many of the first *n_shared* of *originals* were read, and their facts."""
@@ -158,8 +176,7 @@ class SessionTranscript:
         del self._originals[n_read:], self._starts[n_read + 1 :]
         for entry in originals[n_read:]:
             unread += entries_to_messages((entry,))
-            self._originals.append(entry)
-            self._starts.append(len(facts) + len(unread))
+            self._keep(entry, len(facts) + len(unread))
         n_front = len(history) - kept_length(history, originals)
         messages, n_new = entries_to_messages(history), len(entries_to_messages(history[:n_front]))
         summaries = [entry for entry in history if entry.kind == "summary"]

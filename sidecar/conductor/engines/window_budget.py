@@ -90,7 +90,8 @@ class WindowBudgetEngine(CommittingEngine):
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
-        self._ahead = self._transcript.move_ahead(history)
+        if len(self._transcript.history):
+            self._ahead = self._transcript.move_ahead(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
@@ -190,10 +191,13 @@ class WindowBudgetEngine(CommittingEngine):
         return PreparedSummary(engine=self.name, text=made.text, node_id=node)
 
     def _messages(self, given: EngineInput) -> Transcript:
-        """Return the history as messages; all of it is read anew where the tools on offer have changed."""
+        """Return the history as messages; all of it is read anew where a tool that it calls has changed."""
         if given.tool_effects != self._effects:
-            self._effects = given.tool_effects
-            self._transcript, self._ahead = SessionTranscript(call_effects(self._effects)), None
+            before, self._effects = self._effects, given.tool_effects
+            names, tools = {*before, *self._effects}, call_effects(self._effects)
+            changed = {name for name in names if before.get(name) != self._effects.get(name)}
+            self._transcript = self._transcript.with_tools(tools, changed)
+            self._ahead = None if self._ahead is None else self._ahead.with_tools(tools, changed)
         ahead = self._ahead
         if ahead is not None and given.history.since(self._transcript.history) is None:
             # It is kept as it is, for a history is looked at before the conversation moves there.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
@@ -113,6 +114,13 @@ class Agent:
         if queued:
             self._loop.show(replace(self.snapshot(), queued=()))
         return queued
+
+    def prepare(self, turns: AppendOnlySeq[Turn]) -> None:
+        """Take in *turns*, to which the host is about to move the journal, so that the next prompt is quick.
+
+        For a thread, while no run is under way.
+        """
+        self._loop.prepare(turns)
 
     def configure(self, config: AgentConfig) -> None:
         """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""

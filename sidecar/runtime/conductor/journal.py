@@ -165,7 +165,13 @@ class JournalWriter:
         self._on_error = on_error
         self._stored: AppendOnlySeq[Turn] | None = AppendOnlySeq()
         self._seen: AppendOnlySeq[Turn] = AppendOnlySeq()
+        self._ahead: tuple[AppendOnlySeq[Turn], RunMessages] = (AppendOnlySeq(), RunMessages.of(()))
         self._is_failing = False
+
+    def prepare(self, turns: AppendOnlySeq[Turn]) -> RunMessages:
+        """Return the transcript of *turns*, to which the journal is about to move, for :meth:`follow`."""
+        self._ahead = turns, RunMessages.of(tuple(filterfalse(is_blank, turns)))
+        return self._ahead[1]
 
     def begin(self, history: RunMessages) -> None:
         """Record that the finished turns of *history* need not be written; the journal may hold more."""
@@ -184,7 +190,8 @@ class JournalWriter:
     def follow(self, history: RunMessages) -> RunMessages | None:
         """Return the transcript after *history* where the host has moved the journal, else None.
 
-        A prompt that the host appended costs only itself; a compaction, an undo or a rewind costs the path.
+        A prompt that the host appended costs only itself; a compaction, an undo or a rewind costs the path,
+        unless that was prepared.
         """
         if self._journal is None:
             return None
@@ -192,8 +199,14 @@ class JournalWriter:
         added, self._seen = turns.since(self._seen), turns
         if added == ():
             return None
-        followed = tuple(filterfalse(is_blank, turns if added is None else added))
-        moved = RunMessages.of(followed) if added is None else history.with_turns(followed)
+        if added is None:
+            known, history = self._ahead
+            self._ahead = AppendOnlySeq(), RunMessages.of(())
+            added = turns.since(known)
+        if added is None:
+            moved = RunMessages.of(tuple(filterfalse(is_blank, turns)))
+        else:
+            moved = history.with_turns(filterfalse(is_blank, added))
         self._stored = moved.finished
         return moved
 

@@ -89,6 +89,8 @@ class RunLoop:
         self._effects: deque[Effect] = deque()
         self._token = CancelToken()
         self._n_calls = 0
+        self._invoke = deps.invoke_model or gateway_invoker(config.model)
+        self._backstop = Backstop(config, self._invoke, deps.get_card, deps.get_kinds)
         self.configure(config)
 
     def configure(self, config: AgentConfig) -> None:
@@ -96,8 +98,12 @@ class RunLoop:
         self._config = config
         self._step = cadence(config)
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
-        self._backstop = Backstop(config, self._invoke, self._deps.get_card, self._deps.get_kinds)
+        self._backstop = replace(self._backstop, config=config, invoke=self._invoke)
         self._scheduler: Scheduler | None = None
+
+    def prepare(self, turns: AppendOnlySeq[Turn]) -> None:
+        """Take in *turns*, to which the journal is about to move, while the run is at rest; for a thread."""
+        self._backstop.weigh(self.journal.prepare(turns).finished)
 
     def follow_journal(self) -> None:
         """Go on from the journal's turns where the host has moved them while the run was at rest."""
@@ -326,26 +332,30 @@ def end_after_raise(state: RunSnapshot, cause: Exception) -> Transition:
 class Backstop:
     """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
 
-    _config: AgentConfig
-    _invoke: ModelInvoker
-    _get_card: CardLookup
-    _get_kinds: KindLookup
-    _weighed: AppendOnlySeq[Turn] = field(default_factory=AppendOnlySeq)
-    _n_chars: int = 0
+    config: AgentConfig
+    invoke: ModelInvoker
+    get_card: CardLookup
+    get_kinds: KindLookup
+    weighed: AppendOnlySeq[Turn] = field(default_factory=AppendOnlySeq)
+    n_chars: int = 0
 
     def is_due(self, history: AppendOnlySeq[Turn], conversation: Conversation) -> bool:
         """Whether *history* is to be shortened before *conversation* is sent; never without a card."""
-        card = self._get_card(self._config.model)
+        card = self.get_card(self.config.model)
         if card is None:
             return False
-        added = history.since(self._weighed)
+        self.weigh(history)
+        tokens = tokens_of(self.n_chars, len(history)) + overhead_tokens(conversation)
+        return is_due(tokens, card, self.config.compaction)
+
+    def weigh(self, history: AppendOnlySeq[Turn]) -> None:
+        """Weigh *history*; one that grew out of the history before costs its new turns."""
+        added = history.since(self.weighed)
         if added is None:
-            added, self._n_chars = tuple(history), 0
+            added, self.n_chars = tuple(history), 0
         for turn in added:
-            self._n_chars += turn_chars(turn, IMAGE_CHARS)
-        self._weighed = history
-        tokens = tokens_of(self._n_chars, len(history)) + overhead_tokens(conversation)
-        return is_due(tokens, card, self._config.compaction)
+            self.n_chars += turn_chars(turn, IMAGE_CHARS)
+        self.weighed = history
 
     async def relieve(
         self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
@@ -355,17 +365,17 @@ class Backstop:
         Raises:
             CancelledByToken: *cancel* fired while the distiller was at work.
         """
-        card = self._get_card(self._config.model)
+        card = self.get_card(self.config.model)
         turns = tuple(history)
-        kinds = self._get_kinds(turns)
-        tokens, overhead = tokens_of(self._n_chars, len(turns)), overhead_tokens(conversation)
-        policy = self._config.compaction
+        kinds = self.get_kinds(turns)
+        tokens, overhead = tokens_of(self.n_chars, len(turns)), overhead_tokens(conversation)
+        policy = self.config.compaction
         if card is None:
             return None
         plan = plan_live_cut(turns, card, policy, tokens=tokens, overhead_tokens=overhead, kinds=kinds)
         if plan is None:
             return None
-        invoke = contain_cancellation(self._invoke)
+        invoke = contain_cancellation(self.invoke)
         return await compact_live(turns, plan, invoke, model=card, cancel=cancel, kinds=kinds)
 
 

@@ -280,4 +280,4 @@ async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
     history: AppendOnlySeq[Turn] = AppendOnlySeq(chat(3))
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         backstop.is_due(step, build_conversation((), AgentConfig(model="m")))
-        assert tokens_of(backstop._n_chars, len(step)) == live_tokens(tuple(step))
+        assert tokens_of(backstop.n_chars, len(step)) == live_tokens(tuple(step))

@@ -190,3 +190,17 @@ async def test_turns_that_wait_for_a_broken_disk_are_sent_once(tmp_path: Path) -
     await agent.submit("a")
     await agent.submit("b")
     assert model.calls[1].conversation.turns == (user("a"), assistant("one"), user("b"))
+
+
+async def test_a_move_that_was_prepared_costs_the_turns_since() -> None:
+    journal = MemoryJournal()
+    keep, history = keeper(journal), RunMessages.of((A,))
+    keep.adopt(history)
+    await journal.branch((A, BLANK, B))
+    prepared = keep.prepare(journal.turns)
+    await journal.record((C,))
+    moved = keep.follow(history)
+    assert moved == (A, B, C)
+    assert moved is not None
+    assert moved.finished.since(prepared.finished) == (C,)
+    assert keep.follow(moved) is None
