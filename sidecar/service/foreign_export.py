@@ -74,7 +74,7 @@ def export_foreign(
     entries: Mapping[str, Entry],
     form: ForeignFormat,
 ) -> Iterator[str]:
-    """Yield the lines of a conversation as those of another agent.
+    """Yield a conversation as lines in the form of another agent.
 
     Args:
         info: the session.

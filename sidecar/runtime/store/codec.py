@@ -368,8 +368,8 @@ def is_sorted_alike(value: Any) -> bool:
     """
     kind = type(value)
     if kind is dict:
-        names = all(type(name) is str and name.isascii() for name in value)
-        return names and all(map(is_sorted_alike, value.values()))
+        names_are_ascii = set(map(type, value)) <= {str} and all(map(str.isascii, value))
+        return names_are_ascii and all(map(is_sorted_alike, value.values()))
     if kind is list:
         return all(map(is_sorted_alike, value))
     return kind is str or kind is bool or value is None or (kind is int and abs(value) <= _MAX_EXACT)

@@ -2,9 +2,9 @@
 
 The newest ``meta`` record of a session stands near the end of its file, so a list of 10,000 sessions would
 open 10,000 files. The index keeps the line that was made of each file, together with the state in which the
-file was: its times, its size and its number. Every list looks at the states of all files, which costs two
-microseconds each, and reads only the files whose state is another one. So it needs to be told nothing, and is
-right whoever wrote, copied or removed a file: another daemon, a user, a crash.
+file was: its times, its size and its number. Every list looks at the states of all files, for two
+microseconds each, and reads only files in another state. So the list is right after any write, copy or
+removal of a file, by another daemon, by a user or in a crash, and nobody has to report them.
 
 A file that was changed a moment ago may change again without a new state, for the clocks of file systems are
 coarse. Its line is used once and not kept.
@@ -86,7 +86,7 @@ class SessionIndex(Generic[T]):
             known = self._load()
             found: dict[str, _Known[T]] = {}
             lines: list[T] = []
-            for name, state in self._states():
+            for name, state in list_states(self._root, self._suffix):
                 before = known.get(name)
                 if before is None or before.state != state:
                     try:
@@ -98,7 +98,8 @@ class SessionIndex(Generic[T]):
                     lines.append(before.line)
                 found[name] = before
             has_lost = not self._saved <= found.keys()
-            self._keep(found, is_due=has_lost or self._is_save_due(len(found)))
+            n_most = _LEAST_UNSAVED + len(found) // _UNSAVED_SHARE
+            self._keep(found, is_due=has_lost or len(self._unsaved) > n_most)
             return lines
 
     def forget(self, name: str) -> None:
@@ -107,19 +108,6 @@ class SessionIndex(Generic[T]):
             known = self._load()
             known.pop(name, None)
             self._keep(known, is_due=name in self._saved)
-
-    def _states(self) -> list[tuple[str, FileState]]:
-        found = []
-        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self._root) as files:
-            for file in files:
-                if file.name.endswith(self._suffix):
-                    try:
-                        stat = file.stat()
-                    except OSError:
-                        continue
-                    state = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
-                    found.append((file.name, state))
-        return found
 
     def _keep(self, found: dict[str, _Known[T]], *, is_due: bool) -> None:
         """Keep the lines of files that have settled, in the index file too where that is due."""
@@ -132,18 +120,7 @@ class SessionIndex(Generic[T]):
             self._saved = set(found)
             self._unsaved.clear()
             with suppress(OSError):
-                replace_state_file(self._root / _NAME, self._encode(found))
-
-    def _is_save_due(self, n_files: int) -> bool:
-        return len(self._unsaved) > _LEAST_UNSAVED + n_files // _UNSAVED_SHARE
-
-    def _encode(self, known: Mapping[str, _Known[T]]) -> bytes:
-        rows = []
-        for name, each in known.items():
-            with suppress(UnicodeEncodeError):  # half a character in a title: that file is read again
-                rows.append(msgspec.json.encode((name, each.state, each.line)))
-        body = b"[%b]" % b",\n".join(rows)
-        return b"%b %08x\n%b" % (self._head, zlib.crc32(body), body)
+                replace_state_file(self._root / _NAME, self._head + encode_rows(found))
 
     def _load(self) -> dict[str, _Known[T]]:
         """Return the known lines, from the index file the first time; none where it cannot be used."""
@@ -156,3 +133,28 @@ class SessionIndex(Generic[T]):
                     self._known = {name: _Known(state, line) for name, state, line in rows}
                     self._saved = set(self._known)
         return self._known
+
+
+def list_states(root: Path, suffix: str) -> list[tuple[str, FileState]]:
+    """Return the names of the files in *root* that end in *suffix*, with their states."""
+    found = []
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root) as files:
+        for file in files:
+            if file.name.endswith(suffix):
+                try:
+                    stat = file.stat()
+                except OSError:
+                    continue
+                state = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
+                found.append((file.name, state))
+    return found
+
+
+def encode_rows(known: Mapping[str, _Known[T]]) -> bytes:
+    """Return the lines of files with their checksum, as they stand in an index file."""
+    rows = []
+    for name, each in known.items():
+        with suppress(UnicodeEncodeError):  # half a character in a title: that file is read again
+            rows.append(msgspec.json.encode((name, each.state, each.line)))
+    body = b"[%b]" % b",\n".join(rows)
+    return b" %08x\n%b" % (zlib.crc32(body), body)

@@ -308,7 +308,7 @@ def _introduce(connection: Connection, session: Session) -> Answer:
 
 
 async def answer_long(make: Callable[[], object]) -> Answer:
-    """Return what *make* returns, which may be long: it is made and encoded in a thread."""
+    """Return the answer of *make*, made and encoded in a thread because it may be long."""
     return Answer(await asyncio.to_thread(lambda: encode_value(to_wire(make()))))
 
 
