@@ -127,11 +127,11 @@ class EventLog:
         self._sizes.append(size)
         self._n_chars += size
         # A turn that never ran settles without having begun.
-        if event.data.kind in _LAST_OF_TURN:
-            if event.turn_id == self._running:
+        if data.kind in _LAST_OF_TURN:
+            if turn_id == self._running:
                 self._running = None
-        elif event.turn_id not in (None, self._running):
-            self._running, self._running_from = event.turn_id, event.seq
+        elif turn_id is not None and turn_id != self._running:
+            self._running, self._running_from = turn_id, self.seq
         if len(self._events) >= self._sweep_at or self._n_chars >= self._sweep_at_chars:
             self._sweep()
         for follower in tuple(self._followers):

@@ -8,7 +8,7 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
@@ -75,7 +75,7 @@ def result_from_wire(kind: type[T], value: Any) -> T:
 
 def to_wire(value: Any) -> Any:
     """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
-    return _writer(type(value))(value)
+    return _converter().unstructure(value)
 
 
 def event_to_wire(event: Event) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def event_to_wire(event: Event) -> dict[str, Any]:
         "seq": event.seq,
         "at": event.at,
         "kind": event.data.kind,
-        "data": _writer(type(event.data))(event.data),
+        "data": _converter().unstructure(event.data),
     }
     if event.turn_id is not None:
         wire["turnId"] = event.turn_id
@@ -93,7 +93,7 @@ def event_to_wire(event: Event) -> dict[str, Any]:
 
 
 @cache
-def _converter(*, is_open: bool) -> Converter:
+def _converter(*, is_open: bool = False) -> Converter:
     converter = Converter(detailed_validation=True, forbid_extra_keys=False)
 
     def spell(kind: Any) -> dict[str, Any]:
@@ -171,9 +171,3 @@ def _describe(arm: Any) -> list[str]:
     if get_origin(arm) is Literal:
         return [f'"{value}"' for value in get_args(arm)]
     return ["an object" if get_origin(arm) is not None else _SCALARS.get(arm, "null")]
-
-
-_writer: Callable[[Any], Callable[[Any], Any]] = cache(
-    lambda kind: _converter(is_open=False).get_unstructure_hook(kind)
-)
-"""Returns the function that makes a value of a type JSON-ready; to find it costs as much as to call it."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # the shim and both faces import this room first; it reads ev
 MERGED_CHARS: Final = 4 * 1024
 """The most text that a merged delta holds, unless one delta was longer by itself."""
 
-_MERGEABLE: Final = frozenset({"textDelta", "thinkingDelta"})
+MERGEABLE: Final = frozenset({"textDelta", "thinkingDelta"})
+"""The kinds of events that may wait for more of their message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Feed:
                 self._add_gap(items, event.seq - 1)
             self.cursor = event.seq
             if wants is None or wants(event.data.kind):
-                merged = merge_deltas(items[-1], event) if items and is_mergeable(event) else None
+                merged = merge_deltas(items[-1], event) if items and event.data.kind in MERGEABLE else None
                 if merged is None:
                     items.append(event)
                 else:
@@ -105,11 +106,6 @@ class Feed:
     def _add_gap(self, items: list[FeedItem], last: int) -> None:
         reason = "notKept" if last <= self._joined_at else "slowClient"
         items.append(Gap(self.log.sid, self.cursor + 1, last, reason))
-
-
-def is_mergeable(event: Event) -> bool:
-    """Whether *event* may wait for more of its message."""
-    return event.data.kind in _MERGEABLE
 
 
 def merge_deltas(before: FeedItem, event: Event) -> Event | None:

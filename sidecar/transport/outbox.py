@@ -27,7 +27,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from sidecar._internal.errors import log_fault
-from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Projection, is_mergeable
+from sidecar.transport.feed import MERGEABLE, MERGED_CHARS, Feed, FeedItem, Projection
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
@@ -48,6 +48,7 @@ class _Mark:
     """
 
     feed: Feed
+    encode: Callable[[FeedItem], Iterable[bytes]]
     up_to: int
     epoch: int
     waiting_chars: int = 0
@@ -60,11 +61,6 @@ class _Mark:
             return items, True
         self.epoch = -1  # no event may be added to a mark that has left the queue
         return items, False
-
-    @property
-    def encode(self) -> Callable[[FeedItem], Iterable[bytes]]:
-        """Returns the message bodies for one event."""
-        return self.feed.projection.encode
 
 
 @dataclass(slots=True)
@@ -190,7 +186,9 @@ class Outbox:
         if followed is None or followed.feed.log is not log:
             self.unfollow(log.sid)
             feed = Feed(log, after_seq, projection)
-            followed = _FollowedLog(feed, log.follow(self._on_event), _Mark(feed, after_seq, -1))
+            followed = _FollowedLog(
+                feed, log.follow(self._on_event), _Mark(feed, projection.encode, after_seq, -1)
+            )
             self._logs[log.sid] = followed
         followed.feed.skip_to(after_seq)
         self._advance_mark(followed)
@@ -250,7 +248,7 @@ class Outbox:
             return  # unfollowed while the log was notifying its followers
         self._advance_mark(followed)
         event = log.newest
-        if event is None or not is_mergeable(event):
+        if event is None or event.data.kind not in MERGEABLE:
             self._schedule()
             return
         delta: TextDelta | ThinkingDelta = event.data  # type: ignore[assignment]  # its kind was checked
@@ -271,7 +269,8 @@ class Outbox:
         if followed.mark.epoch == self._epoch:
             followed.mark.up_to = up_to
         else:
-            followed.mark = _Mark(followed.feed, up_to, self._epoch)
+            feed = followed.feed
+            followed.mark = _Mark(feed, feed.projection.encode, up_to, self._epoch)
             self._queue.append(followed.mark)
             self._idle.clear()
 

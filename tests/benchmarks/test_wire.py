@@ -220,7 +220,7 @@ def test_the_daemon(
     ("work", "at_most"),
     [
         pytest.param(pipelined, 2.0, id="pipelined status"),
-        pytest.param(events, 2.0, id="100-byte events"),
+        pytest.param(events, 2.2, id="100-byte events"),
     ],
 )
 def test_the_wire_alone(
