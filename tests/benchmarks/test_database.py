@@ -111,12 +111,14 @@ async def test_a_long_list(
         n_listed = len(await store.summaries())
         times.append(time.perf_counter() - started)
     page = (
-        "SELECT id, meta FROM sidecar.sessions WHERE owner = 'ann' AND n_records > 0"
+        "SELECT id, meta FROM sidecar.sessions WHERE owner = sidecar.me() AND n_records > 0"
         " ORDER BY modified_at DESC LIMIT 50"
     )
-    started = time.perf_counter()
-    await asyncio.to_thread(store.database.run, lambda each: each.execute(page.encode()).fetchall())
-    page_s = time.perf_counter() - started
+    page_s = min(times)
+    for _ in range(5):
+        started = time.perf_counter()
+        await asyncio.to_thread(store.database.run, lambda each: each.execute(page.encode()).fetchall())
+        page_s = min(page_s, time.perf_counter() - started)
     print(f"\nlist of {n_listed:,}: {min(times) * 1e3:.0f} ms whole, {page_s * 1e3:.1f} ms a page of 50")
     assert n_listed == 100_001
     assert page_s < min(times) or not times_are_judged

@@ -32,7 +32,7 @@ _PATIENCE_WITH_IDLE_S: Final = 3.0
 
 _CHECK: Final = """
 SELECT current_setting('server_version'), current_user::text,
-       (SELECT count(*) FROM sidecar.sessions WHERE owner = current_user AND n_records > 0),
+       (SELECT count(*) FROM sidecar.sessions WHERE owner = sidecar.me() AND n_records > 0),
        coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
        current_setting('transaction_read_only')::boolean
 """

@@ -86,6 +86,11 @@ CREATE TABLE sidecar.contents (
   PRIMARY KEY (owner, id)
 );
 """
+_FOURTH: Final = """
+CREATE FUNCTION sidecar.me() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT current_user::text';
+"""
+"""The current role, with the collation of *owner*: a comparison with a name cannot use its indexes."""
+
 _TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",))
 _OWN_ROWS: Final = """
 ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
@@ -93,6 +98,9 @@ ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON sidecar.{0}
   USING (owner = current_user::text) WITH CHECK (owner = current_user::text);
 GRANT SELECT, INSERT, UPDATE, DELETE ON sidecar.{0} TO PUBLIC;
+"""
+_OWN_ROWS_BY_INDEX: Final = """
+ALTER POLICY own_rows ON sidecar.{0} USING (owner = sidecar.me()) WITH CHECK (owner = sidecar.me());
 """
 _FOR_ALL: Final = """
 GRANT USAGE ON SCHEMA sidecar TO PUBLIC;
@@ -104,6 +112,7 @@ MIGRATIONS: Final = (
     _FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES[0]) + _FOR_ALL,
     _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
     _THIRD + "".join(_OWN_ROWS.format(table) for table in _TABLES[2]),
+    _FOURTH + "".join(_OWN_ROWS_BY_INDEX.format(table) for tables in _TABLES for table in tables),
 )
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 

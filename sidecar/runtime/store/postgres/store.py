@@ -29,44 +29,44 @@ T = TypeVar("T")
 
 _RUNS: Final = """
 SELECT lease_holder FROM sidecar.sessions
-WHERE owner = current_user AND id = %s AND leased_until > clock_timestamp()
+WHERE owner = sidecar.me() AND id = %s AND leased_until > clock_timestamp()
 """
 _READ: Final = """
 SELECT record.body, node.body
 FROM sidecar.records AS record
 LEFT JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node
-WHERE record.owner = current_user AND record.session = %s
+WHERE record.owner = sidecar.me() AND record.session = %s
 ORDER BY record.n
 """
 _SEARCH: Final = """
 SELECT DISTINCT record.session
 FROM sidecar.nodes AS node
 JOIN sidecar.records AS record ON record.owner = node.owner AND record.node = node.id
-WHERE node.owner = current_user AND node.words @@ plainto_tsquery('simple', %s)
+WHERE node.owner = sidecar.me() AND node.words @@ plainto_tsquery('simple', %s)
 """
 _SUMMARIES: Final = """
 SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
        CASE WHEN leased_until > clock_timestamp() THEN lease_holder ELSE '' END
 FROM sidecar.sessions
-WHERE owner = current_user AND n_records > 0
+WHERE owner = sidecar.me() AND n_records > 0
 ORDER BY modified_at DESC
 """
-_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = current_user AND id = %s RETURNING n_records"
+_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s RETURNING n_records"
 _SHARED: Final = {"nodes": "node", "contents": "content"}
 """The tables with rows that sessions share, and the columns of records that name them."""
 
 _NAMED: Final = """
 SELECT DISTINCT {column} FROM sidecar.records
-WHERE owner = current_user AND session = %s AND {column} IS NOT NULL
+WHERE owner = sidecar.me() AND session = %s AND {column} IS NOT NULL
 """
-_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = current_user AND id = ANY(%s) FOR UPDATE"
+_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = sidecar.me() AND id = ANY(%s) FOR UPDATE"
 _DROP: Final = """
 DELETE FROM sidecar.{table} AS shared
-WHERE shared.owner = current_user AND shared.id = ANY(%s) AND NOT EXISTS (
+WHERE shared.owner = sidecar.me() AND shared.id = ANY(%s) AND NOT EXISTS (
   SELECT FROM sidecar.records AS record WHERE record.owner = shared.owner AND record.{column} = shared.id
 )
 """
-_CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = current_user AND id = %s"
+_CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = sidecar.me() AND id = %s"
 
 
 class PostgresStore:
@@ -200,15 +200,19 @@ class PostgresStore:
         """Return a function that lists all sessions."""
         known: dict[str, tuple[StoredSummary, T | None]] = {}
 
-        async def list_sessions() -> Sequence[T]:
+        def update(summaries: Sequence[StoredSummary]) -> Sequence[T]:
             nonlocal known
-            before, known = known, {}
-            for summary in await self.summaries():
+            before, found = known, dict[str, tuple[StoredSummary, T | None]]()
+            for summary in summaries:
                 listed = before.get(summary.session_id)
                 if listed is None or listed[0] != summary:
                     listed = summary, describe(summary)
-                known[summary.session_id] = listed
-            return [line for _, line in known.values() if line is not None]
+                found[summary.session_id] = listed
+            known = found
+            return [line for _, line in found.values() if line is not None]
+
+        async def list_sessions() -> Sequence[T]:
+            return await asyncio.to_thread(update, await self.summaries())
 
         return list_sessions
 

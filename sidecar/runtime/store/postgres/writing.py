@@ -20,7 +20,7 @@ WITH mine AS (
   UPDATE sidecar.sessions
   SET n_records = n_records + %(n)s, n_bytes = n_bytes + %(n_bytes)s, meta = coalesce(%(meta)s, meta),
       modified_at = clock_timestamp()
-  WHERE owner = current_user AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
+  WHERE owner = sidecar.me() AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
   RETURNING followed_until > clock_timestamp() AS is_followed
 ), new_nodes AS (
   INSERT INTO sidecar.nodes (id, body, words)
@@ -38,9 +38,9 @@ WITH mine AS (
 SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
 """
 STANDS: Final = """
-SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = current_user AND id = %s
+SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s
 """
-_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = current_user AND id = ANY(%s) FOR KEY SHARE"
+_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = sidecar.me() AND id = ANY(%s) FOR KEY SHARE"
 _KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -221,3 +222,28 @@ async def test_rows_are_their_writers_alone(
             assert owners == [("bob",)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("INSERT INTO sidecar.sessions (owner, id) VALUES ('ann', 'x')")
+
+
+@pytest.mark.parametrize("user", ["ann", "tests"], ids=["a user", "a superuser, whom no policy binds"])
+async def test_rows_are_found_by_the_indexes_of_their_owners(
+    make_store: MakeStore, server: PostgresServer, database: str, user: str
+) -> None:
+    from sidecar.attach import tunnels
+    from sidecar.runtime.store.postgres import lease, store, writing
+
+    await make_store(user).exists("s")
+    queries: dict[str, tuple[object, ...]] = {
+        writing.STANDS: ("s",),
+        writing._KEPT: (["s"],),
+        store._READ: ("s",),
+        store._DELETE: ("s",),
+        lease._KEEP: (30, ["s"], [1]),
+        tunnels._TAKE: ("t", True),
+    }
+    with psycopg.connect(server.conninfo(user, database)) as connection:
+        connection.execute("SET enable_seqscan = off")
+        connection.execute("SET enable_bitmapscan = off")
+        for query, values in queries.items():
+            rows = connection.execute(f"EXPLAIN {query}".encode(), values).fetchall()
+            plan = "\n".join(row[0] for row in rows)
+            assert re.search(r"Index Cond: .*owner = ", plan), plan
