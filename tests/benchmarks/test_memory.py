@@ -34,6 +34,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar_client import SidecarClient
 
+pytestmark = [pytest.mark.processes, pytest.mark.e2e]
+
 N_MESSAGES = 100_000
 GOAL_BYTES = 600
 MOST_BYTES = 850

@@ -161,7 +161,7 @@ def _text(value: Any, _: object) -> str:
     return value
 
 
-def _shared_text(value: Any, _: object) -> str:
+def share_text(value: Any, _: object) -> str:
     """Return the name of a tool as the one string that all of its calls share."""
     return sys.intern(_text(value, None))
 
@@ -174,7 +174,7 @@ def make_converter() -> Converter:
             name: each for name, each in _OVERRIDES.items() if name in block.__dataclass_fields__
         }
         if block is ToolCallBlock:
-            special["name"] = override(struct_hook=_shared_text)
+            special["name"] = override(struct_hook=share_text)
         write = make_dict_unstructure_fn(block, converter, _cattrs_omit_if_default=True, **special)
         converter.register_unstructure_hook(block, write)
         converter.register_structure_hook(block, make_dict_structure_fn(block, converter, **special))

@@ -169,7 +169,7 @@ class SessionGraph:
         ends: list[str | None] = [behind]
         n_shared = 0
         for turn in turns:
-            children = (child for end in ends for child in self._children(end))
+            children = (child for end in ends for child in self.children_of(end))
             alike: list[str | None] = [
                 child for child in children if is_stored_as(self._nodes[child].turn, turn)
             ]
@@ -201,7 +201,8 @@ class SessionGraph:
         if self._first_child.setdefault(parent, child) is not child:
             self._further_children.setdefault(parent, []).append(child)
 
-    def _children(self, parent: str | None) -> Iterator[str]:
+    def children_of(self, parent: str | None) -> Iterator[str]:
+        """Yield the ids of the nodes that follow on *parent*, of the roots for None."""
         if parent in self._first_child:
             yield self._first_child[parent]
             yield from self._further_children.get(parent, ())
