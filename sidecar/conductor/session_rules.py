@@ -50,6 +50,7 @@ from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import TABLE_KEPT_EVERY, Entry, History, Index
 from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.window_budget.wording import may_set_rules
 
 MAX_CHANGES: Final = 1_000
 """How many changes by hand a session keeps."""
@@ -232,8 +233,11 @@ class SessionRules:
         node = self._first_node(entry) if entry.origin else entry.node_id
         if node not in self._said:
             first = self._history.graph.entries.get(node, entry) if entry.origin else entry
-            text, at = prompt_text(first.turn.blocks), self._history.graph.node(node).created_at
-            self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
+            text = prompt_text(first.turn.blocks)
+            self._said[node] = ()
+            if may_set_rules(text):
+                at = self._history.graph.node(node).created_at
+                self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
         return (node,)
 
     def _first_node(self, entry: Entry) -> str:

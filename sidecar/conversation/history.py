@@ -89,9 +89,6 @@ class AppendOnlySeq(Sequence[T], Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._buffer[: self._n])
 
-    def __reversed__(self) -> Iterator[T]:
-        return map(self._buffer.__getitem__, range(self._n - 1, -1, -1))
-
 
 class History(AppendOnlySeq[Entry]):
     """The path of a conversation through its stored nodes.

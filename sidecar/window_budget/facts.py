@@ -221,7 +221,7 @@ def find_rule_sentences(text: str) -> tuple[str, ...]:
     remembered, as the fact index and the rules of a session both look at each prompt.
     """
     prose, sentences = keep_ends(text), list[str]()
-    hits = sorted(find_rule_words(prose))
+    hits = find_rule_words(prose)
     typed, after = hide_pasted_text(prose) if hits else "", 0
     for start, end in find_sentences(typed):
         while after < len(hits) and hits[after][1] <= start:

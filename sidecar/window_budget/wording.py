@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import lru_cache
 
 _LEAD = re.compile(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
@@ -236,6 +236,7 @@ def _search_words(*alternatives: str) -> str:
     return rf"(?<!\w)(?:{_by_letter(*alternatives)})"
 
 
+_LONG_PROMPT = 12_000
 _RULES = (_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES)
 _RULE = re.compile(_search_words(*_RULES) + r"\b")
 _ORDER, _OPENING = re.compile(_search_words(_ENGLISH_ORDERS)), re.compile(_search_words(_OPENINGS))
@@ -255,18 +256,22 @@ _REFUSAL = re.compile(
 
 _DECISION = re.compile(_search_words(_DECISIONS) + r"\b")
 _ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+"""A character that all of the Asian words above have: a dash or an accent is none."""
+
 _ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
 
 
-def find_rule_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of all words in *text* that may set a rule or allow something.
+@lru_cache(maxsize=2)
+def find_rule_words(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the start and end of all words in *text* that may set a rule or allow something, in order.
 
-    Each sentence that does either has some; whether it does is decided sentence by sentence.
+    Each sentence that does either has some; whether it does is decided sentence by sentence. The newest texts
+    are remembered, as the rules of a session and the fact index both look at each prompt.
     """
     lower = text.lower().replace("’", "'")
     if len(lower) != len(text):
-        yield 0, len(text)
-        return
+        return ((0, len(text)),)
+    found_at = list[tuple[int, int]]()
     patterns = (_RULE, _ORDER, _OPENING, _PERMISSION, _WITHDRAWAL)
     ends = [0] * len(patterns)
     for beginning in _BEGINNING.finditer(lower):
@@ -274,10 +279,16 @@ def find_rule_words(text: str) -> Iterator[tuple[int, int]]:
         for number, pattern in enumerate(patterns):
             if start >= ends[number] and (found := pattern.match(lower, start)) is not None:
                 ends[number] = found.end()
-                yield found.span()
-    if _is_asian(lower):
+                found_at.append(found.span())
+    if not lower.isascii() and _ASIAN.search(lower):
         for pattern in (_ASIAN_RULE, _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL):
-            yield from (found.span() for found in pattern.finditer(lower))
+            found_at += (found.span() for found in pattern.finditer(lower))
+    return tuple(sorted(found_at))
+
+
+def may_set_rules(prompt: str) -> bool:
+    """Whether *prompt* may set a rule or allow something; a long one, or one with code, may."""
+    return len(prompt) > _LONG_PROMPT or "```" in prompt or bool(find_rule_words(prompt))
 
 
 def sets_rule(text: str) -> bool:
@@ -305,11 +316,12 @@ def find_permission(sentence: str) -> tuple[int, int, bool] | None:
     ((0, 7, False), None)
     """
     lower = sentence.lower().replace("’", "'")
+    has_characters = not lower.isascii() and _ASIAN.search(lower) is not None
     for words, characters, is_withdrawal in (
         (_WITHDRAWAL, _ASIAN_WITHDRAWAL, True),
         (_PERMISSION, _ASIAN_PERMISSION, False),
     ):
-        found = words.search(lower) or (characters.search(lower) if _is_asian(lower) else None)
+        found = words.search(lower) or (characters.search(lower) if has_characters else None)
         if found is not None and not (is_withdrawal is False and _REFUSAL.search(lower, found.end())):
             return found.start(), found.end(), is_withdrawal
     return None
@@ -325,9 +337,6 @@ def states_decision(text: str) -> bool:
 
 
 def _finds(words: re.Pattern[str], characters: re.Pattern[str], text: str) -> bool:
-    return bool(words.search(text) or (_is_asian(text) and characters.search(text)))
-
-
-def _is_asian(text: str) -> bool:
-    """Whether *text* has a character that all Asian words above have; a dash or an accent is none."""
-    return not text.isascii() and _ASIAN.search(text) is not None
+    return bool(
+        words.search(text) or (not text.isascii() and _ASIAN.search(text) and characters.search(text))
+    )

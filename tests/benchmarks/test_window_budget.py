@@ -45,6 +45,7 @@ from sidecar.window_budget import (
 )
 from sidecar.window_budget.facts import find_rule_sentences
 from sidecar.window_budget.message import blocks_of
+from sidecar.window_budget.wording import find_rule_words
 
 PROMISED_S = 0.005
 
@@ -247,6 +248,7 @@ def test_folding_ten_kilobytes_costs_a_few_searches(
 
     def fold(messages: list[Message]) -> None:
         find_rule_sentences.cache_clear()
+        find_rule_words.cache_clear()
         Transcript.of(messages).read_on()
 
     found = report(benchmark, measure)

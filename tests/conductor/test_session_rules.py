@@ -10,11 +10,11 @@ import pytest
 from sidecar.boot import ENGINES
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.rule_changes import statements_of_prompt
 from sidecar.conductor.rule_shapes import RulesChanged
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Conversation, TextBlock
 from sidecar.llmgateway.scripted import Say
+from sidecar.window_budget.wording import may_set_rules
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 SUMMARY = "We worked on the parser; it is done. The tests pass, and nothing is open any more. " * 6
@@ -302,11 +302,11 @@ async def test_a_prompt_is_searched_once_whatever_happens_to_it(
     """No compaction, undo or rewind looks at the text of a prompt again."""
     searched: list[str] = []
 
-    def count(text: str, *where: Any) -> tuple[Any, ...]:
+    def count(text: str) -> bool:
         searched.append(text)
-        return statements_of_prompt(text, *where)
+        return may_set_rules(text)
 
-    monkeypatch.setattr("sidecar.conductor.session_rules.statements_of_prompt", count)
+    monkeypatch.setattr("sidecar.conductor.session_rules.may_set_rules", count)
     stage = await a_stage(make_stage)
     session = await stage.session(policy={"keepRecent": 600})
     prompts = ["Never push to main.", *(f"Do step {number}: {LONG}" for number in range(5))]
