@@ -28,7 +28,7 @@ HEADINGS = {
     re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", PROSE, re.M)
 }
 
-NOT_OURS = ("run/", "session/", "window/", "textDocument/", ".agents/", ".claude/", ".sidecar/")
+NOT_OURS = ("run/", "session/", "sessions/", "window/", "textDocument/", ".agents/", ".claude/", ".sidecar/")
 """Names of the state directory, of the wire, and of the folders of users."""
 
 

@@ -15,9 +15,9 @@ them some time later, and leaves scattered free blocks that glibc keeps until it
 well, which takes a third of a second for each million of them.
 
 A long conversation is a million objects that stay, and each full collection would walk through them again
-while everything waits. So what survived a collection that took long is excluded from the later ones
-(:class:`BriefCollections`). It is freed as ever when nothing refers to it any more; only parts that refer to
-each other stay, until the memory of closed sessions is returned.
+while everything waits. So after a collection that took long, :class:`BriefCollections` excludes its survivors
+from the later ones. Such an object is freed as ever when nothing refers to it any more; only parts that refer
+to each other stay, until the memory of closed sessions is returned.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def limit_kept_memory() -> None:
 
 
 class BriefCollections:
-    """A callback of the collector: excludes what survives a collection of more than *most_s* seconds."""
+    """A callback of the collector: excludes the survivors of one that took more than *most_s* seconds."""
 
     def __init__(self, most_s: float = 0.01) -> None:
         self._most_s = most_s

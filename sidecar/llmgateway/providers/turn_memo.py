@@ -1,7 +1,7 @@
-"""What an adapter has written for the turns of a conversation, kept for its next call.
+"""The written form of the turns of a conversation, kept for the next call of its adapter.
 
 A conversation grows at its end, and each call sends all of it. The turns that it began with the last time are
-found by identity, at the price of a comparison each; what was written for them goes out again as it is.
+found by identity, at the price of a comparison each, and their written form goes out again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TurnMemo(Generic[T]):
 def join_roles(
     turns: Sequence[Turn], written: Sequence[list[dict[str, Any]]]
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield what was *written* for *turns*, one list each, with the role ``user`` or ``assistant``.
+    """Yield the lists in *written*, one for each of *turns*, with the role ``user`` or ``assistant``.
 
     Lists of neighbours with one role are joined; most turns stand alone, and their own lists are yielded.
     """
