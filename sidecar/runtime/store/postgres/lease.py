@@ -24,7 +24,7 @@ import msgspec
 import psutil
 from psycopg.rows import TupleRow
 
-from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 from sidecar.runtime.store.place import LostHandler
 from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
@@ -135,6 +135,20 @@ class Leases:
         finally:
             self._taking.discard(session_id)
 
+    def take_late(self, session_id: str) -> Lease:
+        """Take the lease for the first write of a session that began while the database was away. Blocks.
+
+        Raises:
+            TakenOverError: another daemon has it.
+            DatabaseError: the database does not answer.
+        """
+        try:
+            return self.take_now(session_id)
+        except SessionLockedError as error:
+            raise TakenOverError(error.writer) from error
+        except StoreUnavailable as error:
+            raise DatabaseError(error.reason) from error
+
     def lose(self, lease: Lease, holder: str) -> None:
         """Give *lease* up, which *holder* has now. On the event loop."""
         if self._held.get(lease.session_id) is lease:
@@ -193,13 +207,14 @@ class Leases:
             await asyncio.sleep(due_at - loop.time())
             leases = tuple(self._held.values())
             with suppress(DatabaseError):  # the next beat tries again; the token still guards every write
-                kept = await asyncio.to_thread(self._keep, leases)
+                kept = await asyncio.to_thread(self.keep, leases)
                 for lease in leases:
                     if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
                         holder = await asyncio.to_thread(self.find_holder, lease.session_id)
                         self.lose(lease, name_of(holder))
 
-    def _keep(self, leases: tuple[Lease, ...]) -> set[str]:
+    def keep(self, leases: tuple[Lease, ...]) -> set[str]:
+        """Prolong *leases*, and return the sessions that are ours still. Blocks."""
         ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
         rows = self._database.run(
             lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall(),

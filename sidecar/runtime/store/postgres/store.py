@@ -14,7 +14,7 @@ from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
 from sidecar.runtime.store.dag import Clock, wall_clock_ms
-from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
+from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
 from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
@@ -22,7 +22,7 @@ from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
 from sidecar.runtime.store.postgres.rows import lines_of, rows_of
-from sidecar.runtime.store.postgres.writing import STANDS, insert_contents, insert_rows
+from sidecar.runtime.store.postgres.writing import STANDS, insert_contents, insert_rows, remove_session
 from sidecar.runtime.store.reading import StoredSession, read_session
 
 T = TypeVar("T")
@@ -50,21 +50,6 @@ SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
 FROM sidecar.sessions
 WHERE owner = sidecar.me() AND n_records > 0
 ORDER BY modified_at DESC
-"""
-_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s RETURNING n_records"
-_SHARED: Final = {"nodes": "node", "contents": "content"}
-"""The tables with rows that sessions share, and the columns of records that name them."""
-
-_NAMED: Final = """
-SELECT DISTINCT {column} FROM sidecar.records
-WHERE owner = sidecar.me() AND session = %s AND {column} IS NOT NULL
-"""
-_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = sidecar.me() AND id = ANY(%s) FOR UPDATE"
-_DROP: Final = """
-DELETE FROM sidecar.{table} AS shared
-WHERE shared.owner = sidecar.me() AND shared.id = ANY(%s) AND NOT EXISTS (
-  SELECT FROM sidecar.records AS record WHERE record.owner = shared.owner AND record.{column} = shared.id
-)
 """
 _CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = sidecar.me() AND id = %s"
 
@@ -171,7 +156,9 @@ class PostgresStore:
         held = await self.hold(session_id)
         try:
             await self._writers.abandon(session_id)
-            return await asyncio.to_thread(self._remove, session_id)
+            return await asyncio.to_thread(self.database.run, lambda each: remove_session(each, session_id))
+        except DatabaseError as error:
+            raise StoreUnavailable(session_id, error) from error
         finally:
             held.release()
 
@@ -254,28 +241,6 @@ class PostgresStore:
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
 
-    def _remove(self, session_id: str) -> bool:
-        def remove(connection: PatientConnection) -> bool:
-            with connection.transaction():
-                named = {
-                    (table, column): connection.execute(
-                        _NAMED.format(column=column).encode(), (session_id,)
-                    ).fetchall()
-                    for table, column in _SHARED.items()
-                }
-                row = connection.execute(_DELETE, (session_id,)).fetchone()
-                for (table, column), rows in named.items():
-                    ids = [each[0] for each in rows]
-                    # The lock waits for sessions that begin to share them; the next statement sees these.
-                    connection.execute(_LOCK.format(table=table).encode(), (ids,))
-                    connection.execute(_DROP.format(table=table, column=column).encode(), (ids,))
-            return row is not None and row[0] > 0
-
-        try:
-            return self.database.run(remove)
-        except DatabaseError as error:
-            raise StoreUnavailable(session_id, error) from error
-
     def _append_to(self, session_id: str) -> Append:
         loop, held = asyncio.get_running_loop(), self._leases.find(session_id)
         n_stored, tried = (-1 if held is None else held.n_records), set[int]()
@@ -284,7 +249,7 @@ class PostgresStore:
             nonlocal n_stored
             lease, rows = self._leases.find(session_id), rows_of(data)
             if lease is None:
-                lease = self._take_late(session_id)
+                lease = self._leases.take_late(session_id)
                 loop.call_soon_threadsafe(self._leases.start_heart)
             at = lease.n_records if n_stored < 0 else n_stored
 
@@ -310,12 +275,3 @@ class PostgresStore:
             tried.clear()
 
         return append
-
-    def _take_late(self, session_id: str) -> Lease:
-        """Take the lease for the first write of a session that began while the database was away."""
-        try:
-            return self._leases.take_now(session_id)
-        except SessionLockedError as error:
-            raise TakenOverError(error.writer) from error
-        except StoreUnavailable as error:
-            raise DatabaseError(error.reason) from error

@@ -42,6 +42,21 @@ SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = 
 """
 _KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = sidecar.me() AND id = ANY(%s) FOR KEY SHARE"
 _KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s RETURNING n_records"
+_SHARED: Final = {"nodes": "node", "contents": "content"}
+"""The tables with rows that sessions share, and the columns of records that name them."""
+
+_NAMED: Final = """
+SELECT DISTINCT {column} FROM sidecar.records
+WHERE owner = sidecar.me() AND session = %s AND {column} IS NOT NULL
+"""
+_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = sidecar.me() AND id = ANY(%s) FOR UPDATE"
+_DROP: Final = """
+DELETE FROM sidecar.{table} AS shared
+WHERE shared.owner = sidecar.me() AND shared.id = ANY(%s) AND NOT EXISTS (
+  SELECT FROM sidecar.records AS record WHERE record.owner = shared.owner AND record.{column} = shared.id
+)
+"""
 
 
 def insert_contents(
@@ -91,3 +106,19 @@ def append_rows(connection: PatientConnection, lease: Lease, rows: Sequence[Row]
         "files": [row.content for row in rows],
     }
     return connection.execute(_APPEND.encode(), values).fetchone() is not None
+
+
+def remove_session(connection: PatientConnection, session_id: str) -> bool:
+    """Remove a session with the rows that no other one shares, and say whether anything was stored."""
+    with connection.transaction():
+        named = {
+            table: connection.execute(_NAMED.format(column=column).encode(), (session_id,)).fetchall()
+            for table, column in _SHARED.items()
+        }
+        row = connection.execute(_DELETE, (session_id,)).fetchone()
+        for table, rows in named.items():
+            ids = [each[0] for each in rows]
+            # The lock waits for sessions that begin to share them; the next statement sees these.
+            connection.execute(_LOCK.format(table=table).encode(), (ids,))
+            connection.execute(_DROP.format(table=table, column=_SHARED[table]).encode(), (ids,))
+    return row is not None and row[0] > 0

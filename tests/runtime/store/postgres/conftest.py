@@ -47,12 +47,12 @@ async def beats(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> asyn
     """The sessions that each heartbeat of any store has kept."""
     from sidecar.runtime.store.postgres.lease import Lease, Leases
 
-    loop, kept_by_beat, keep = asyncio.get_running_loop(), asyncio.Queue[set[str]](), Leases._keep
+    loop, kept_by_beat, keep = asyncio.get_running_loop(), asyncio.Queue[set[str]](), Leases.keep
 
     def keep_and_tell(self: Leases, leases: tuple[Lease, ...]) -> set[str]:
         kept = keep(self, leases)
         loop.call_soon_threadsafe(kept_by_beat.put_nowait, kept)
         return kept
 
-    monkeypatch.setattr(Leases, "_keep", keep_and_tell)
+    monkeypatch.setattr(Leases, "keep", keep_and_tell)
     return kept_by_beat

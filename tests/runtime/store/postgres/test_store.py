@@ -236,7 +236,7 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
         writing.STANDS: ("s",),
         writing._KEPT: (["s"],),
         store._READ: ("s",),
-        store._DELETE: ("s",),
+        writing._DELETE: ("s",),
         lease._KEEP: (30, ["s"], [1]),
         tunnels._TAKE: ("t", True),
     }
