@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -149,6 +149,7 @@ class RuleFiles:
     Attributes:
         above: the files of the user, and of the project down to the session's folder.
         below: the files of the folders further down that were reached.
+        reached: the index of those folders.
     """
 
     def __init__(
@@ -182,8 +183,8 @@ class RuleFiles:
         self._notices = notices
         self._history = history
         self._window = window
-        self._index = folders_reached_index(effects, roots[0])
-        history.follow(self._index.prepare)
+        self.reached = folders_reached_index(effects, roots[0])
+        history.follow(self.reached.prepare)
         self._project = self._roots
         # The marks of repositories, then the places of rule files; most sessions have no file there.
         folders = (roots[0], *roots[0].parents)
@@ -194,13 +195,9 @@ class RuleFiles:
         self.above: tuple[RuleFile, ...] = ()
         self.below: tuple[RuleFile, ...] = ()
 
-    def list_reached(self) -> Collection[str]:
-        """Return the folders of the files that calls named with success."""
-        return self._index.of(self._history.current).folders
-
     async def refresh(self) -> None:
         """Read all files as they are now, the editor's unsaved text included."""
-        reached = self.list_reached()
+        reached = self.reached.of(self._history.current).folders
         existing = await self._workspace.find_existing(self._candidates)
         cwd, repository = self._roots[0], None
         if existing and existing[0].name == ".git" and is_project(existing[0].parent):

@@ -143,7 +143,11 @@ class SessionRules:
         added = history.since(self._seen)
         has_moved, self._seen = added is None, history
         self._path = self._prompts.of(history)
-        if has_moved or any(self._said[node] for entry in added or () for node in self._search(entry)):
+        is_news = has_moved
+        for entry in added or ():
+            for node in self._search(entry):
+                is_news = is_news or bool(self._said[node])
+        if is_news:
             self._settle()
         for entry in (added if self._changes else None) or ():
             if entry.kind == "user" and not entry.origin:

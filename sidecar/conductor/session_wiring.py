@@ -137,7 +137,7 @@ def wire_session(
         on_trouble=on_store_trouble,
         on_change=on_history,
         on_branch=lambda: compactor.end_backstop(),
-        on_load=lambda: (files.seen_paths, rules.list_reached()),
+        on_load=lambda: (files.seen_paths, rules.reached.of(history.current)),
         records_with=lambda turns: prompts.stored.records_with(turns),
     )
     meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)

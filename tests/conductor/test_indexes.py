@@ -105,7 +105,7 @@ INDEXES = {
         step=itself,
     ),
     "folders reached": Probe(
-        live=lambda session: session._head._rules._index,
+        live=lambda session: session._head._rules.reached,
         fresh=lambda: folders_reached_index(
             lambda: {tool.descriptor.name: tool.effects for tool in (READ, WRITE)}, Path("/project")
         ),

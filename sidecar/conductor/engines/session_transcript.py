@@ -91,13 +91,14 @@ class SessionTranscript:
         return same
 
     def leads_to(self, history: History) -> bool:
-        """Whether *history* begins with the history of this transcript."""
-        known = self.history
-        return history.since(known) is not None or 0 < count_shared(known, history) == len(known)
+        """Whether *history* begins with the entries of this transcript."""
+        return 0 < count_shared(self.history, history) == len(self.history)
 
     def of(self, history: History) -> Transcript:
         """Return the transcript of *history*."""
-        added = history[len(self.history) :] if self.leads_to(history) else None
+        added = history.since(self.history)
+        if added is None and self.leads_to(history):
+            added = history[len(self.history) :]
         self.history = history
         originals = history.originals() if added is None else ()
         if added is None:
@@ -112,9 +113,10 @@ class SessionTranscript:
                 self._transcript = self._transcript.first(self._starts[n_shared], facts)
                 del self._originals[n_shared:], self._starts[n_shared + 1 :]
             added = originals[n_shared:]
+            self._is_behind = self._transcript.n_unread > 0
         for entry in added:
             self.take(entry)
-        self._is_behind = self._is_behind or self._transcript.n_unread > READ_AT_ONCE
+        self._is_behind = self._is_behind or len(added) > READ_AT_ONCE
         if self._is_behind:
             self._read_soon()
         elif added and added[-1].kind != "user":
@@ -125,12 +127,11 @@ class SessionTranscript:
     def take(self, entry: Entry) -> None:
         """Add one entry."""
         self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
-        self._keep(entry, self._transcript.position(len(self._transcript)))
-
-    def _keep(self, entry: Entry, end: int) -> None:
         self._originals.append(entry)
-        self._starts.append(end)
-        self._called.update(block.name for block in entry.turn.blocks if isinstance(block, ToolCallBlock))
+        self._starts.append(self._transcript.position(len(self._transcript)))
+        for block in entry.turn.blocks:
+            if isinstance(block, ToolCallBlock):
+                self._called.add(block.name)
 
     def _facts_of(self, originals: Sequence[Entry], n_shared: int) -> tuple[int, FactIndex]:
         """Return how many of the first *n_shared* of *originals* were read, and their facts."""
@@ -176,7 +177,11 @@ class SessionTranscript:
         del self._originals[n_read:], self._starts[n_read + 1 :]
         for entry in originals[n_read:]:
             unread += entries_to_messages((entry,))
-            self._keep(entry, len(facts) + len(unread))
+            self._originals.append(entry)
+            self._starts.append(len(facts) + len(unread))
+            for block in entry.turn.blocks:
+                if isinstance(block, ToolCallBlock):
+                    self._called.add(block.name)
         n_front = len(history) - kept_length(history, originals)
         messages, n_new = entries_to_messages(history), len(entries_to_messages(history[:n_front]))
         summaries = [entry for entry in history if entry.kind == "summary"]

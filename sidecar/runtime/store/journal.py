@@ -175,7 +175,10 @@ class SessionJournal:
         Raises:
             StoreUnavailable: nothing is stored, also not later.
         """
-        graph, first = await self._graph(), self._take_in(records)
+        graph = await self._graph()
+        self.hold()
+        await self.append_records(records)
+        first, self._held = self._held or [], None
 
         def take_over() -> tuple[History, bytes]:
             graph.hydrate(nodes, leaf, entries=entries)
@@ -226,7 +229,15 @@ class SessionJournal:
             InvalidInput: a record has no type, or that of a node or a head.
             StoreUnavailable: the records wait for the next write.
         """
-        await self._write(self._take_in(records))
+        for record in records:
+            if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
+                raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
+        encoded = []
+        for record in records:
+            stored = {"type": record["type"], **to_json(record)}
+            self._newest[stored["type"], str(stored.get("compaction_id"))] = stored
+            encoded.append(encode_record(stored))
+        await self._write(encoded)
 
     def hold(self) -> None:
         """Keep all records from now on for :meth:`release`, which writes them as one line.
@@ -291,18 +302,6 @@ class SessionJournal:
                 for record in stored.records:
                     self._newest[str(record.get("type")), str(record.get("compaction_id"))] = record
             return self._stored.graph
-
-    def _take_in(self, records: Sequence[Mapping[str, Any]]) -> list[bytes]:
-        """Return *records* encoded, which are the newest of their types now. Raises InvalidInput."""
-        for record in records:
-            if not isinstance(record.get("type"), str) or record["type"] in ("node", "head"):
-                raise InvalidInput(f"a record of type {record.get('type')!r} cannot be stored as a note")
-        encoded = []
-        for record in records:
-            stored = {"type": record["type"], **to_json(record)}
-            self._newest[stored["type"], str(stored.get("compaction_id"))] = stored
-            encoded.append(encode_record(stored))
-        return encoded
 
     def _as_entries(self, turns: Sequence[Turn]) -> list[Entry]:
         known = {id(entry.turn): entry for entry in self.history}
