@@ -37,7 +37,8 @@ def tidy(text: str) -> str:
     >>> tidy("hello  \\r\\nworld \\n")
     'hello\\nworld'
     """
-    text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
     if " \n" in text or "\t\n" in text:
         text = "\n".join([line.rstrip(" \t") for line in text.split("\n")])
     return text.strip()
