@@ -4,8 +4,8 @@ Such an engine writes a summary and keeps a tail. The host puts the files betwee
 as for any engine, and takes them out again before that engine compacts the next time. So no summary is ever
 made of a file, which the engine would take for words of the user, and the files are chosen anew each time.
 
-Files take at most a share of the room below the engine's limit, and at most half of what is left of it and
-half of the tokens that the compaction saves. For example, where 40,000 tokens become 10,000 under a limit of
+Files take at most a share of the room below the engine's limit, half of the room that is left there, and half
+of the tokens that the compaction saves. For example, where 40,000 tokens become 10,000 under a limit of
 50,000, they take up to 7,500. Sizes are in the engine's own tokens, but a single file is measured by
 ``window_budget``.
 
@@ -138,7 +138,7 @@ async def add_files(
 def _budget(given: EngineInput, gate: Gate, before: int, after: int) -> int:
     """Return the tokens that files may take where a compaction makes *after* tokens of *before*.
 
-    Half of what is left has room for files that the engine counts higher than ``window_budget`` does.
+    The other half of the rest is for files that the engine counts higher than ``window_budget`` does.
     """
     share = int((gate.limit - given.overhead_tokens) * FILES_SHARE)
     saved = before - after - given.added_tokens
