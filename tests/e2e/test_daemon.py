@@ -195,7 +195,7 @@ async def test_bad_input_is_answered_with_its_kind_and_loses_nothing(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        pytest.param("huge.txt", None, "the limit is", id="a file of a gigabyte"),
+        pytest.param("huge.txt", None, "does not begin with text", id="a gigabyte without text"),
         pytest.param("binary.py", b"\0\1\2" * 100, "binary", id="a binary file"),
         pytest.param("gone.txt", b"", "no such", id="a file that is not there"),
     ],
