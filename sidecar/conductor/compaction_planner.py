@@ -251,7 +251,7 @@ def weigh_result(
     added = given.added_tokens if done.dropped_count else 0
     weight = done.post_tokens
     if engine.commits_view:
-        after = replace(given, history=History(done.view.entries), context_tokens=0)
+        after = replace(given, history=given.history.with_entries(done.view.entries), context_tokens=0)
         weight = max(weight, engine.gate(after, CompactionRequest(force=False)).tokens)
     if weight + added >= done.pre_tokens:
         return WOULD_NOT_SHRINK

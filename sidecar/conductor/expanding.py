@@ -108,7 +108,7 @@ class Expander:
 
         def expand_to(nodes: Collection[str]) -> tuple[list[Entry], Gate]:
             entries = expand_entries(history, summary, folded, nodes, archive)
-            expanded = replace(given, history=History(entries, archive))
+            expanded = replace(given, history=given.history.with_entries(entries))
             return entries, self._engines.get().gate(expanded, self._engines.automatic())
 
         entries, after = expand_to(chosen)

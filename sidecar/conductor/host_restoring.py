@@ -121,7 +121,8 @@ async def add_files(
     view = replace(result.view, entries=(entries[0], *files, *entries[1:]))
 
     def weigh(shown: Sequence[Entry]) -> int:
-        return engine.gate(replace(given, history=History(shown), context_tokens=0), request).tokens
+        history = given.history.with_entries(shown)
+        return engine.gate(replace(given, history=history, context_tokens=0), request).tokens
 
     post_tokens = result.post_tokens + (weigh(view.entries) - weigh(entries) if files else 0)
     if post_tokens > min(gate.limit, result.pre_tokens - 1):

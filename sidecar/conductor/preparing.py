@@ -197,7 +197,7 @@ def bring_up_to_date(
             return None
         entries = (*result.view.entries, *given.history[ids.index(made.head) + 1 :])
         view = replace(result.view, entries=entries)
-        later = replace(given, history=History(entries), context_tokens=0)
+        later = replace(given, history=given.history.with_entries(entries), context_tokens=0)
     else:
         later = replace(given, standing=StandingSummary(result.cut, result.summary, result.info or {}))
         view = engine.view(later, request)

@@ -25,6 +25,7 @@ from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Say
 from sidecar.window_budget import RESTORED_FILE_PREFIX
+from sidecar.window_budget.fact_index import _FactBuffer
 from sidecar.workspace.files import text_hash
 from turns import assistant, text, user
 
@@ -349,3 +350,25 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
     assert folded["beside it"] > 400
     await stage.ask(session, "go on")
     assert folded["on the loop"] < 100
+
+
+async def test_compactions_search_each_message_for_facts_once(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage, session = await a_talk(make_stage)
+    searched: list[object] = []
+    append = _FactBuffer.append
+
+    def append_counted(buffer: Any, message: Any, *others: Any) -> None:
+        searched.append(message)
+        append(buffer, message, *others)
+
+    monkeypatch.setattr(_FactBuffer, "append", append_counted)
+    for n in range(5):
+        for at in range(30):
+            said = Entry(user(f"more {n}.{at}"), "user"), Entry(assistant(f"{n}.{at} " * 40), "assistant")
+            await session.history.append(*said)
+        assert (await session.compact(CompactionRequest()).outcome).status == "completed"
+        await stage.ask(session, "go on")
+    n_indexes = 2  # the engine's, and that of the loss reports
+    assert len(searched) <= n_indexes * len(session.history.current.originals())
