@@ -33,7 +33,7 @@ from sidecar.server.profile import ClientProfile, Handshake
 from sidecar.server.views import RefreshRequester, SessionViews, Spawn
 from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
-from sidecar.service.streaming import event_bodies
+from sidecar.service.service import event_bodies
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 

@@ -25,7 +25,7 @@ from sidecar.protocol.jsonrpc import Id, encode_notification
 from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
-from sidecar.service.streaming import event_bodies
+from sidecar.service.service import event_bodies
 from sidecar.transport.feed import Projection
 from sidecar.transport.peer import Dialect, Limits, Peer, PeerGoneError
 from sidecar.transport.streams import ByteStream

@@ -13,18 +13,20 @@ exclusive request of a session is kept, because each waits for the one before it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
 from sidecar.conductor.editor_context import EditorReport, EditorState
+from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
-from sidecar.protocol.codec import event_to_wire, from_wire, to_wire
+from sidecar.protocol.codec import event_to_wire, from_wire, prepare, to_wire
 from sidecar.protocol.errors import MethodNotFound
+from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.protocol.messages import (
     FsChangedNotification,
     PermissionResolvedNotification,
@@ -36,6 +38,7 @@ from sidecar.service.handlers import HANDLERS
 from sidecar.service.handlers.editor import read_report
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
+from sidecar.transport.feed import FeedItem, Gap
 from sidecar.workspace.contract import Dispose, PositionEncoding
 
 if TYPE_CHECKING:
@@ -201,6 +204,9 @@ class Connection:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.log, after_seq)
+        asyncio.get_running_loop().call_soon(
+            prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
+        )
 
     def introduce(self, session: Session) -> None:
         """Send this client alone the commands and the usage of a session that others follow already."""
@@ -289,6 +295,14 @@ class Connection:
 
     def _notify(self, method: str, params: Any) -> None:
         self.sink.notify(method, to_wire(params))
+
+
+def event_bodies(item: FeedItem) -> Iterable[bytes]:
+    """Return the notification of an event, or of a gap in the events."""
+    if isinstance(item, Gap):
+        gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
+        return (encode_notification("sidecar/gap", gap),)
+    return (encode_notification("sidecar/event", event_to_wire(item)),)
 
 
 def _encode(outcome: Any) -> Answer:

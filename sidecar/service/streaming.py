@@ -6,7 +6,7 @@ or compaction. Nothing here changes a session, except that the Cancel button of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from sidecar.conductor.contract import Compaction, ContextUsage
@@ -26,10 +26,7 @@ from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_values import report_loss
 from sidecar.conductor.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session
-from sidecar.protocol.codec import event_to_wire
-from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.contract import ProgressSink
-from sidecar.transport.feed import FeedItem, Gap
 
 SendPart: TypeAlias = Callable[[dict[str, Any], bool], bool]
 """Takes ``(value, is_last)`` and returns whether the value was sent; the last value always is."""
@@ -66,14 +63,6 @@ def follow_events(log: EventLog, after_seq: int, is_last: Callable[[Event], bool
     unfollow = log.follow(deliver)
     deliver(log)
     return stop
-
-
-def event_bodies(item: FeedItem) -> Iterable[bytes]:
-    """Return the notification of an event, or of a gap in the events."""
-    if isinstance(item, Gap):
-        gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
-        return (encode_notification("sidecar/gap", gap),)
-    return (encode_notification("sidecar/event", event_to_wire(item)),)
 
 
 class StreamedText:
