@@ -4,11 +4,12 @@ A test that starts a process or a server is marked ``e2e`` (the real daemon) or 
 else), so that ``make quick`` can leave it out. A test without the mark fails when it starts one.
 
 Properties are tried with the same cases each time; ``--hypothesis-profile=search`` looks for new ones, and
-``make quick`` tries a quarter of them.
+``make quick`` tries a tenth of them.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
+from sidecar.workspace import watch
 from started_processes import Process, StartProcess, started_processes
 
 os.environ["INDUSAGI_STRICT"] = "1"
@@ -26,7 +28,7 @@ os.environ["INDUSAGI_STRICT"] = "1"
 settings.register_profile(
     "same", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=25)
+settings.register_profile("quick", parent=settings.get_profile("same"), max_examples=10)
 settings.register_profile("search", parent=settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
 
@@ -59,6 +61,20 @@ def state_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             if provider.base_url_env is not None and not provider.needs_key:
                 patch.setenv(provider.base_url_env, "http://127.0.0.1:9/v1")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_watch() -> Iterator[None]:
+    """Let watchers look at once whether they are to end; daemons that a test starts keep their own pace."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "_STEP_MS", 10)
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector pass over the collected tests, which are many and stay."""
+    gc.collect()
+    gc.freeze()
 
 
 _started: list[str] = []

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from package_modules import PACKAGE, ROOT, imports, modules
 
@@ -117,42 +120,58 @@ def is_in(name: str, rooms: tuple[str, ...]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-ALL = [pytest.param(name, path, id=name) for name, path in modules() if name]
+Room: TypeAlias = list[tuple[str, Path]]
+"""The modules of a folder, each with its file."""
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_imports_point_down(name: str, path: Path) -> None:
-    own = layer_of(name)
-    if name in ("__init__", "memory"):
-        return
-    assert own is not None or name in ("runtime", "rooms"), f"{name} stands in no layer"
-    for imported in imports(path):
-        if not imported.startswith("sidecar."):
+def list_rooms() -> list[ParameterSet]:
+    """Return the modules of each folder; a test for each module would take longer to report than to run."""
+    rooms: dict[str, Room] = defaultdict(list)
+    for name, path in modules():
+        if name:
+            rooms[name.partition(".")[0]].append((name, path))
+    return [pytest.param(room, id=folder) for folder, room in rooms.items()]
+
+
+each_room = pytest.mark.parametrize("room", list_rooms())
+
+
+@each_room
+def test_imports_point_down(room: Room) -> None:
+    for name, path in room:
+        own = layer_of(name)
+        if name in ("__init__", "memory"):
             continue
-        if any(imported == shape or imported.startswith(f"{shape}.") for shape in SHAPES):
-            continue
-        other = layer_of(imported.removeprefix("sidecar."))
-        if own is not None and other is not None:
-            assert other >= own, f"{name} imports {imported}, which stands above it"
+        assert own is not None or name in ("runtime", "rooms"), f"{name} stands in no layer"
+        for imported in imports(path):
+            if not imported.startswith("sidecar."):
+                continue
+            if any(imported == shape or imported.startswith(f"{shape}.") for shape in SHAPES):
+                continue
+            other = layer_of(imported.removeprefix("sidecar."))
+            if own is not None and other is not None:
+                assert other >= own, f"{name} imports {imported}, which stands above it"
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_engines_never_import_each_other(name: str, path: Path) -> None:
-    own = [engine for engine in ENGINES if is_in(name, (engine,))]
-    others = tuple(f"sidecar.{engine}" for engine in ENGINES if engine not in own)
+@each_room
+def test_engines_never_import_each_other(room: Room) -> None:
     family = ("runtime.memory", "runtime.cadence", "runtime.wire")
-    if own and own[0] in family:
-        others = tuple(each for each in others if each.removeprefix("sidecar.") not in family)
-    if own:
-        assert not [imported for imported in imports(path) if is_in(imported, others)]
+    for name, path in room:
+        own = [engine for engine in ENGINES if is_in(name, (engine,))]
+        others = tuple(f"sidecar.{engine}" for engine in ENGINES if engine not in own)
+        if own and own[0] in family:
+            others = tuple(each for each in others if each.removeprefix("sidecar.") not in family)
+        if own:
+            assert not [(name, imported) for imported in imports(path) if is_in(imported, others)]
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_contracts_and_engines_are_pure(name: str, path: Path) -> None:
-    if is_in(name, PURE):
-        allowed = {"asyncio"} if name in STATEFUL else set()
-        assert {imported.split(".")[0] for imported in imports(path)} & IMPURE <= allowed
-        assert not re.search(r"(?<![\w.])open\(|\.(now|today)\(", path.read_text(encoding="utf-8"))
+@each_room
+def test_contracts_and_engines_are_pure(room: Room) -> None:
+    for name, path in room:
+        if is_in(name, PURE):
+            allowed = {"asyncio"} if name in STATEFUL else set()
+            assert {imported.split(".")[0] for imported in imports(path)} & IMPURE <= allowed, name
+            assert not re.search(r"(?<![\w.])open\(|\.(now|today)\(", path.read_text(encoding="utf-8")), name
 
 
 def test_only_the_stateful_shells_wait() -> None:
@@ -164,18 +183,20 @@ def test_only_the_stateful_shells_wait() -> None:
     assert waiting == set(STATEFUL)
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_each_library_stays_in_its_room(name: str, path: Path) -> None:
-    for imported in imports(path):
-        owners = OWNERS.get(imported.split(".")[0])
-        assert owners is None or is_in(name, owners), f"{name} imports {imported}"
+@each_room
+def test_each_library_stays_in_its_room(room: Room) -> None:
+    for name, path in room:
+        for imported in imports(path):
+            owners = OWNERS.get(imported.split(".")[0])
+            assert owners is None or is_in(name, owners), f"{name} imports {imported}"
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_one_module_reads_the_environment(name: str, path: Path) -> None:
+@each_room
+def test_one_module_reads_the_environment(room: Room) -> None:
     passes_its_own_on = "capabilities.supervisor"  # a program that may import no module of ours
-    if name not in ("_internal.env", passes_its_own_on):
-        assert not re.search(r"\bos\.(environ|getenv)\b", path.read_text(encoding="utf-8")), name
+    for name, path in room:
+        if name not in ("_internal.env", passes_its_own_on):
+            assert not re.search(r"\bos\.(environ|getenv)\b", path.read_text(encoding="utf-8")), name
 
 
 def test_every_exemption_from_the_types_says_why() -> None:
@@ -185,12 +206,13 @@ def test_every_exemption_from_the_types_says_why() -> None:
     assert [path.name for path in paths if bare.search(path.read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize(("name", "path"), ALL)
-def test_what_an_exception_says_is_logged_for_debugging_alone(name: str, path: Path) -> None:
+@each_room
+def test_what_an_exception_says_is_logged_for_debugging_alone(room: Room) -> None:
     """It may quote a prompt or a file; ``log_fault`` tells its class and where it came from."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    told = [line for line in lines if re.search(r"_log\.exception\(|exc_info=", line)]
-    assert [line for line in told if "_log.debug(" not in line] == []
+    for name, path in room:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        told = [line for line in lines if re.search(r"_log\.exception\(|exc_info=", line)]
+        assert [(name, line) for line in told if "_log.debug(" not in line] == []
 
 
 def test_the_memory_facade_is_empty() -> None:
