@@ -161,6 +161,9 @@ def read_params(method: str, params: Any, kind: type[StructT], *, strict: bool =
     """
     try:
         return convert(params, kind, strict=strict)
+    except UnicodeEncodeError:
+        why = "a name has half a character"
+        raise InvalidInput(f"the params of {method!r} are not valid at params: {why}") from None
     except ValidationError as error:
         problem = _PROBLEM.search(str(error))
         assert problem is not None

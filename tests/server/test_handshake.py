@@ -402,3 +402,8 @@ def test_the_profile_of_a_client_with_every_capability() -> None:
         watches_relative=True,
     )
     assert (profile_of(params), sidecar_options(params)) == (profile, {})
+
+
+def test_a_name_with_half_a_character_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="'initialize' are not valid at params: a name has half"):
+        read_initialize({"processId": None, "rootUri": None, "capabilities": {}, "\ud800": 1})
