@@ -37,6 +37,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionGraph, SessionStore, turn_to_record
+from sidecar.runtime.store.session_index import _SETTLED_NS
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 
@@ -205,7 +206,9 @@ def test_a_list_of_many_sessions_costs_little_more_than_a_look_at_their_files(
     for number in range(N_SESSIONS):
         line = msgspec.json.encode({**meta, "sid": "", "title": f"session {number}", "updated_at": number})
         (tmp_path / f"{number:032x}.jsonl").write_bytes(line + b"\n")
-    time.sleep(0.2)  # files that were written a moment ago are read again
+    newest_ns = max(path.stat().st_ctime_ns for path in tmp_path.iterdir())
+    while time.time_ns() < newest_ns + 2 * _SETTLED_NS:
+        pass  # files that were written a moment ago are read again
 
     def look() -> None:
         with os.scandir(tmp_path) as files:
