@@ -94,6 +94,8 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
         given_values["path"] = given_values[path_name]
     try:
         return msgspec.convert(given_values, of, strict=False)
+    except UnicodeEncodeError:
+        problem = "a name, or the text of a number, has half a character"
     except msgspec.ValidationError as error:
         problem = str(error)
     schema = arguments_schema(of)
@@ -102,7 +104,7 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
         f"{name} ({each.get('type', 'value')}{', required' if name in required else ''})"
         for name, each in schema["properties"].items()
     )
-    given = ", ".join(sorted(map(str, raw))) or "nothing"
+    given = ", ".join(sorted(map(str, raw))).encode("utf-8", "replace").decode() or "nothing"
     raise InvalidInput(f"bad arguments: {problem}; given: {given}", hint=f"it takes {usage}")
 
 

@@ -97,3 +97,11 @@ def test_clear(raw: dict[str, Any], problem: str) -> None:
 
 def test_an_alias_is_for_tools_with_a_path_only() -> None:
     assert parse_arguments(Step, {"title": "t", "file": "x"}) == Step(title="t")
+
+
+def test_half_a_character_in_a_name_is_a_mistake_that_can_be_told() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_arguments(Sample, {"\ud800": 1})
+    assert "bad arguments: a name, or the text of a number, has half a character; given: ?" in str(
+        caught.value
+    )
