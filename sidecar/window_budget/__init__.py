@@ -6,6 +6,7 @@ stands on more of them: :class:`Transcript` (messages that know their weight and
 that awaits the model is ``sidecar.conductor.session_ops``. This package is pure.
 """
 
+from sidecar.llmgateway.contract import Block
 from sidecar.window_budget.condenser import (
     Condenser,
     CondenserDeps,
@@ -111,6 +112,7 @@ __all__ = [
     "TOOL_EFFECTS",
     "AssistantMessage",
     "BashExecutionMessage",
+    "Block",
     "BranchSummaryMessage",
     "BudgetPlan",
     "BudgetPolicy",

@@ -9,7 +9,20 @@ from contextlib import aclosing
 import pytest
 
 from sidecar.llmgateway.channel import channel_of
-from sidecar.llmgateway.contract import Channel, Emission, ErrorEmission, TextEmission, gateway_error
+from sidecar.llmgateway.contract import (
+    Channel,
+    DoneEmission,
+    Emission,
+    ErrorEmission,
+    TextBlock,
+    TextEmission,
+    ThinkingEmission,
+    ToolCallDeltaEmission,
+    ToolCallStartEmission,
+    UsageEmission,
+    gateway_error,
+)
+from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import EmissionSignal, FaultSignal, RunError, Signal, StreamEndSignal
 from sidecar.runtime.turn import drive_turn
 
@@ -91,3 +104,29 @@ async def test_closing_early_closes_the_channel() -> None:
     async with aclosing(drive_turn(endless())) as stream:
         assert await anext(stream) == EmissionSignal(A)
     assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param("a", id="no emission at all"),
+        pytest.param(TextEmission(["a"]), id="a delta that is a list"),  # type: ignore[arg-type]  # as services send it
+        pytest.param(ThinkingEmission(None), id="no delta"),  # type: ignore[arg-type]  # as services send it
+        pytest.param(ToolCallStartEmission("c", None), id="a call without a name"),  # type: ignore[arg-type]  # as above
+        pytest.param(ToolCallDeltaEmission("c", {}), id="parsed arguments"),  # type: ignore[arg-type]  # as above
+        pytest.param(UsageEmission(None), id="no usage"),  # type: ignore[arg-type]  # as above
+        pytest.param(DoneEmission(None), id="no reply"),  # type: ignore[arg-type]  # as above
+    ],
+)
+async def test_an_invalid_emission_faults_the_call_and_leaves_a_history_that_can_be_read(
+    broken: Emission,
+) -> None:
+    streams = iter([speak(A, broken), speak(B)])
+    agent = create_agent(AgentConfig(model="m"), AgentDeps(invoke_model=lambda *_: next(streams)))
+    faulted = await agent.submit("one")
+    settled = await agent.submit("two")
+    assert faulted.error is not None
+    assert faulted.error.kind == "model_failed"
+    assert faulted.error.message.endswith("that is not a valid emission")
+    assert [turn.role for turn in settled.messages] == ["user", "assistant", "user", "assistant"]
+    assert settled.messages[1].blocks == (TextBlock("a"),)
