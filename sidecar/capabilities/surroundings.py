@@ -59,7 +59,10 @@ def look_at_git(cwd: Path) -> Iterator[str]:
     if branch:
         n_new = sum(line.startswith("??") for line in changed)
         state = f"{len(changed) - n_new} files changed, {n_new} not tracked" if changed else "clean"
-        yield f"git: branch {branch.removeprefix('## ')}; {state} when the session began"
+        name = branch.removeprefix("## ")
+        unborn = name.removeprefix("No commits yet on ")
+        name = name if unborn == name else f"{unborn}, without a commit"
+        yield f"git: branch {name}; {state} when the session began"
 
 
 def look_at_tools(cwd: Path) -> Iterator[str]:

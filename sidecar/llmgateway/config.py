@@ -210,6 +210,11 @@ class ModelSettings:
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
 
+    def facts_about(self, name: str, provider: str, model: str) -> ModelEntry:
+        """Return the facts that the user gave of *model* of *provider*, as *name* or under another name."""
+        same = (each for each in self.models.values() if (each.provider, each.name) == (provider, model))
+        return self.models.get(name) or next(same, ModelEntry())
+
     def under(self, upper: ModelSettings) -> ModelSettings:
         """Return these settings, overridden by the settings of *upper*."""
         return ModelSettings(

@@ -26,6 +26,7 @@ from sidecar.llmgateway.survey import list_addresses
 
 _MAIN: Final = ("openai", "anthropic", "google")
 _MODELS_SHOWN: Final = 6
+_UNKNOWN_WINDOW: Final = f"of unknown size (context_window of a [models.NAME] in {CONFIG_FILE} sets it)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, na
     if why_not is not None:
         return Diagnostic(subject, f"{name} cannot be called: {why_not}", is_well=False)
     provider, card = models.provider_of(name), models.card(name)
-    window = f"{card.context_window:,} tokens" if card is not None else "of unknown size"
+    window = f"{card.context_window:,} tokens" if card is not None else _UNKNOWN_WINDOW
     if provider is None:
         return Diagnostic(subject, f"{name}, window {window}")
     key = _key_diagnostic(provider, keys)

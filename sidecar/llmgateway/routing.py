@@ -95,7 +95,7 @@ class Routes:
         route = self.find(name)
         if route is None:
             return None
-        entry = self._settings.models.get(name, _NO_ENTRY)
+        entry = self._settings.facts_about(name, route.provider.id, route.model)
         if route not in self._published:
             self._published[route] = card_of(name, route.provider, route.model)
         card = self._published[route]

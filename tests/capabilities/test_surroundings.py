@@ -43,6 +43,9 @@ async def test_the_folder_the_date_and_the_tools_are_told(
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 async def test_the_branch_and_the_state_of_a_repository_are_told(tmp_path: Path) -> None:
     git(tmp_path, "init")
+    assert "- git: branch main, without a commit; clean when" in await describe_surroundings(
+        [tmp_path], TODAY
+    )
     (tmp_path / "a.py").write_text("a")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-m", "first")

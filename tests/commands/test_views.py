@@ -55,3 +55,13 @@ def test_a_terminal_takes_the_live_part_of_a_broken_answer_back(tmp_path: Path) 
     display.show(ClientEvent(sid="s", seq=1, at=0, kind="textDelta", data=half))
     display.show(ClientEvent(sid="s", seq=2, at=0, kind="retry", data=retry))
     assert "hal" not in stream.getvalue() + display.live_answer()
+
+
+def test_a_failed_plan_says_why_it_failed(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    data = {"toolCallId": "c", "title": "Todo", "kind": "think", "diffs": []}
+    display = Display(Screen(stream), tmp_path)
+    for seq, (is_error, content) in enumerate(((False, "all of the plan"), (True, "entries are missing")), 1):
+        event = data | {"isError": is_error, "content": content}
+        display.show(ClientEvent(sid="s", seq=seq, at=0, kind="toolFinished", data=event))
+    assert stream.getvalue().splitlines() == ["· Todo", "✗ Todo", "  entries are missing"]

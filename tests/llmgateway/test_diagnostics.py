@@ -66,7 +66,8 @@ async def test_a_model_that_can_be_called(home: Path, monkeypatch: pytest.Monkey
         home,
         well={
             "model": "openai:gpt-5, window 272,000 tokens, key from OPENAI_API_KEY",
-            "summarizer": "ollama:small, window of unknown size, no key, and none is needed, at http://",
+            "summarizer": "ollama:small, window of unknown size (context_window of a [models.NAME] in "
+            "config.toml sets it), no key, and none is needed, at http://",
             "openai": "key from OPENAI_API_KEY; use it with openai:MODEL",
         },
     )

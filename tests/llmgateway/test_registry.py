@@ -110,6 +110,17 @@ def test_an_unpublished_model_has_a_card_only_by_the_users_settings(tmp_path: Pa
     assert (card.context_window, card.max_output_tokens, card.wire_id) == (8_192, 2_048, "qwen3:8b")
 
 
+def test_the_facts_of_a_name_of_ones_own_hold_for_the_model_itself(tmp_path: Path) -> None:
+    own = '[models.big]\nprovider = "ollama"\nname = "qwen3:8b"\ncontext_window = 8192'
+    models = registry(tmp_path, own)
+    sizes = {
+        name: card and card.context_window
+        for name in ("big", "ollama:qwen3:8b", "ollama:qwen3:4b")
+        for card in [models.card(name)]
+    }
+    assert sizes == {"big": 8_192, "ollama:qwen3:8b": 8_192, "ollama:qwen3:4b": None}
+
+
 @pytest.mark.processes
 async def test_the_window_is_fetched_from_a_local_server(tmp_path: Path, fake: FakeProvider) -> None:
     models = registry(tmp_path, MINE.format(url=fake.http.url))

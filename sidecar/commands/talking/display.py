@@ -273,7 +273,7 @@ class Display:
         self._screen.note(f"{mark} {data['title']}", style)
         if data["diffs"] and not data["isError"]:
             self.show_diffs(data["toolCallId"], data["diffs"])
-        elif data["kind"] != "think":
+        elif data["isError"] or data["kind"] != "think":
             self._fold(data["title"], text)
 
     def show_end(self, kind: str, data: Mapping[str, Any]) -> None:
