@@ -202,8 +202,8 @@ class Commands:
         lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "letGo"))
         lines = [describe_let_go(report.loss), *map(fact_line, self._losses.show(lost[:_MAX_LINES]))]
         if len(lost) > _MAX_LINES:
-            lines.append(f"{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
-        return "\n".join((*lines, "/pin ID brings one back, /expand the turns themselves."))
+            lines.append(f"\n{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
+        return "\n".join((*lines, "\n/pin ID brings one back, /expand the turns themselves."))
 
     async def pins(self, _rest: str) -> str:
         """List the pins."""
@@ -350,7 +350,7 @@ def describe_rules(rules: Sequence[SessionRule]) -> str:
     if not holding and not ended:
         return "There are no rules. /remember sets one, and so does a prompt such as: never push to main."
     lines = ["These rules hold:" if holding else "No rule holds.", *(f"- {rule}" for rule in holding)]
-    lines += ["These were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
+    lines += ["\nThese were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
     return "\n".join(lines)
 
 
