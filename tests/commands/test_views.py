@@ -65,3 +65,26 @@ def test_a_failed_plan_says_why_it_failed(tmp_path: Path) -> None:
         event = data | {"isError": is_error, "content": content}
         display.show(ClientEvent(sid="s", seq=seq, at=0, kind="toolFinished", data=event))
     assert stream.getvalue().splitlines() == ["· Todo", "✗ Todo", "  entries are missing"]
+
+
+def test_a_note_waits_for_the_end_of_the_block_that_is_being_written(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    display = Display(Screen(stream), tmp_path)
+    parts: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("textDelta", {"messageId": "t", "delta": "It is here:\n\n```python\ndef f(x):\n"}),
+        ("fileStale", {"uri": (Path.cwd() / "a.py").as_uri()}),
+        ("textDelta", {"messageId": "t", "delta": "    return x\n```\n\nThat "}),
+        ("compactionNear", {"used": 7, "trigger": 9}),
+        ("textDelta", {"messageId": "t", "delta": "is all."}),
+        ("message", {"messageId": "t", "content": [{"type": "text", "text": "whole"}]}),
+    )
+    for seq, (kind, data) in enumerate(parts, 1):
+        display.show(ClientEvent(sid="s", seq=seq, at=0, kind=kind, data=data))
+    assert [line.strip() for line in stream.getvalue().splitlines() if line.strip()] == [
+        "It is here:",
+        "def f(x):",
+        "return x",
+        "· a.py has changed since it was read",
+        "That is all.",
+        "· a compaction is near: 7 of 9 tokens",
+    ]

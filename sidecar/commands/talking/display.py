@@ -76,6 +76,7 @@ class Display:
         self._n_unfolded = 0
         self._shown_diffs: set[str] = set()
         self._rendered = ("", "")
+        self._waiting: list[ClientEvent] = []
 
     @property
     def is_live(self) -> bool:
@@ -147,6 +148,8 @@ class Display:
                 show_event(event, self._screen, set())
             case "settled" | "faulted":
                 self.show_end(event.kind, data)
+            case _ if self._answer.tail.strip():
+                self._waiting.append(event)  # a note in the middle of a block would end it
             case _:
                 self._finish_answer()
                 show_event(event, self._screen, set())
@@ -248,8 +251,7 @@ class Display:
                 self._answer_id = data["messageId"]
             self._fold_thought()
             self.begin("answering")
-            for block in self._answer.feed(self._clean(data["delta"])):
-                self._print_block(block)
+            self._print_blocks(self._answer.feed(self._clean(data["delta"])))
 
     def show_message(self, data: Mapping[str, Any]) -> None:
         """Finish an answer; one that did not stream is shown whole."""
@@ -259,8 +261,7 @@ class Display:
         self._thought = self._thought or _text_of(data["content"], "thinking")
         self._finish_answer()
         text = self._clean(_text_of(data["content"]))
-        for block in (*self._answer.feed(text + "\n"), *self._answer.finish()):
-            self._print_block(block)
+        self._print_blocks([*self._answer.feed(text + "\n"), *self._answer.finish()])
 
     def show_result(self, data: Mapping[str, Any]) -> None:
         """Show the result of a tool: its changes of files, else its first lines."""
@@ -288,12 +289,17 @@ class Display:
 
     def _finish_answer(self) -> None:
         self._fold_thought()
-        for block in self._answer.finish():
-            self._print_block(block)
+        self._print_blocks(self._answer.finish())
 
-    def _print_block(self, source: str) -> None:
-        self._screen.gap()
-        self._screen.show_rendered(render(source, self._screen.console) + "\n\n")
+    def _print_blocks(self, sources: Sequence[str]) -> None:
+        """Print finished blocks, and the notes that waited for the end of one."""
+        for source in sources:
+            self._screen.gap()
+            self._screen.show_rendered(render(source, self._screen.console) + "\n\n")
+        if sources or not self._answer.tail.strip():
+            waiting, self._waiting = self._waiting, []
+            for event in waiting:
+                show_event(event, self._screen, set())
 
     def _fold_thought(self) -> None:
         thought, self._thought = self._thought.strip(), ""
