@@ -88,7 +88,7 @@ def describe_checkpoints(checkpoints: Sequence[FileCheckpoint]) -> str:
         when = datetime.fromtimestamp(each.at / 1000).strftime("%Y-%m-%d %H:%M")
         lines.append(f"- {each.checkpoint_id}, {when}: {what} {names}{more}")
     return "\n".join(
-        (*lines, "/checkpoint restore ID takes files back to one; /checkpoint diff ID shows it.")
+        (*lines, "\n/checkpoint restore ID takes files back to one; /checkpoint diff ID shows it.")
     )
 
 
