@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sidecar._internal.allocator import FreedMemory, limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.loading import fast_imports
 from sidecar._internal.state_folder import close_state_folders
 from sidecar.capabilities.command_output import remove_outputs
 from sidecar.capabilities.mcp import SessionToolServers
@@ -42,6 +47,7 @@ from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
+from sidecar.llmgateway.credentials import load_keyring
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -60,9 +66,11 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
+from sidecar.window_budget.wording import load_words
 from sidecar.workspace.files import real_path
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
+from sidecar.workspace.watch import load_watchfiles
 from sidecar.workspace.workspace import Workspace
 
 if TYPE_CHECKING:  # a daemon begins without the driver
@@ -111,6 +119,25 @@ class Daemon:
             raise InvalidInput(message, hint=_LIFETIME_HINTS[self.lifetime])
         if "models" in options:
             self.models.add_scripted(options["models"])
+
+    def warm_up(self, modules: Sequence[str] = ()) -> Thread:
+        """Load the keyring, the watcher and the patterns of rules in a thread, then *modules*.
+
+        The first session and the first prompt need them. An import that fails is repeated, and its error
+        reported, where the module is used.
+        """
+
+        def load() -> None:
+            steps: list[Callable[[], object]] = [load_keyring, load_watchfiles, load_words]
+            steps += (partial(import_module, name) for name in modules)
+            with fast_imports():
+                for step in steps:
+                    with suppress(Exception):
+                        step()
+
+        thread = Thread(target=load, name="sidecar-warm-up", daemon=True)
+        thread.start()
+        return thread
 
 
 def build(

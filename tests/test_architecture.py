@@ -281,6 +281,11 @@ def test_the_memory_facade_is_empty() -> None:
             id="a daemon begins without libraries that not every session needs",
         ),
         pytest.param(
+            "sidecar.boot, sidecar.server.connection, sidecar.server.sink",
+            ("pygls", "lsprotocol"),
+            id="a session of an editor begins without its language server",
+        ),
+        pytest.param(
             "sidecar.cli, sidecar.commands.shim, sidecar.attach.connecting, sidecar.attach.shim",
             (
                 *("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),

@@ -25,6 +25,11 @@ def fast_imports() -> Iterator[None]:
         gc.enable()
 
 
+def take_short_turns() -> None:
+    """Let the event loop wait a millisecond, and not five, for a thread that computes or imports."""
+    sys.setswitchinterval(0.001)
+
+
 def install_command(extra: str) -> str:
     """Return the shell command that installs the packages of *extra* beside the running interpreter.
 

@@ -27,6 +27,7 @@ class Host:
     def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
         socket = str(paths.socket)
         self.daemon = build(paths.home, lifetime="shared")
+        self.daemon.warm_up()
         self.broker = Broker(
             lambda stream: open_frontend(stream, self._open_backend, socket),
             lambda: any(session.is_busy for session in self.daemon.service.hub.sessions),

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.allocator import keep_collections_brief
-from sidecar._internal.loading import fast_imports
+from sidecar._internal.loading import fast_imports, take_short_turns
 from sidecar.transport.processes import was_left_behind
 from sidecar.transport.stdio import take_stdio
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from sidecar.transport.lifetime import Lifetime, SupervisedConnection
     from sidecar.transport.streams import ByteStream
 
-_EDITOR_MODULES: Final = ("sidecar.server.lsp", "sidecar.server.sink")
+_FOR_SESSIONS: Final = ("sidecar.server.sink",)
 """The modules of a language client that its handshake does not need."""
+
+_FOR_EDITORS: Final = ("sidecar.server.lsp",)
+"""The modules of a language client that its sessions do not need either."""
 
 
 def run(options: Namespace) -> int:
@@ -63,11 +66,12 @@ def run(options: Namespace) -> int:
             from sidecar.commands.launch import server_info
             from sidecar.server import LspOptions, serve_lsp
 
-        with _daemon_with_guests(_EDITOR_MODULES) as daemon:
+        with _daemon_with_guests(_FOR_SESSIONS, _FOR_EDITORS) as daemon:
             lsp = LspOptions(info=server_info(), open_backend=daemon.open)
             return await serve_lsp(stream, lsp, lifetime)
 
     keep_collections_brief()
+    take_short_turns()
     log_to_stderr(options.log)
     return run_to_end(serve)
 
@@ -82,8 +86,11 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
 
 
 @contextmanager
-def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
-    """Give the daemon of the client, to load with *modules*; others of its user can join it from then on."""
+def _daemon_with_guests(modules: Sequence[str] = (), later: Sequence[str] = ()) -> Iterator[LazyDaemon]:
+    """Give the daemon of the client; others of its user can join it from then on.
+
+    It is loaded with *modules*, and with those for *later* in a thread.
+    """
     from sidecar.commands.launch import LazyDaemon
 
     listeners: list[Listener] = []
@@ -101,7 +108,7 @@ def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
 
         return await open_frontend(stream, daemon.open)
 
-    daemon = LazyDaemon(admit, modules)
+    daemon = LazyDaemon(admit, modules, later)
     try:
         yield daemon
     finally:

@@ -15,7 +15,7 @@ from typing import Final
 from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.file_lock import FileLock
-from sidecar._internal.loading import fast_imports
+from sidecar._internal.loading import fast_imports, take_short_turns
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
 from sidecar.attach.tcp import bind_loopback, open_port
@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
             paths.tcp.unlink(missing_ok=True)
 
     keep_collections_brief()
+    take_short_turns()
     log_to_stderr(options.log)
     os.chdir(paths.home)  # the folder it was started in may have to be unmounted or removed
     return run_to_end(serve)

@@ -124,6 +124,14 @@ def system_keyring() -> Keyring | None:
     return search_keyring if find_spec("keyring") is not None else None
 
 
+def load_keyring() -> None:
+    """Load the packages of the system's keyring, which takes longer than a look-up; it is not searched."""
+    if find_spec("keyring") is not None:
+        from keyring import get_keyring
+
+        get_keyring()
+
+
 def search_keyring(name: str) -> str | None:
     """Return the key *name* of the system's keyring, or None when it has none or gives no answer in time.
 

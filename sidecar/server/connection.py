@@ -147,14 +147,15 @@ class LspConnection(FrontendConnection["LspClient"]):
                     match method:
                         case "initialized":
                             self.open_client().connect()
-                            self._cover_folders()
+                            assert self._asked is not None
+                            self._cover(self._asked.folder_uris)
                         case "window/workDoneProgress/cancel":
                             self.open_client().progress.cancel(_member(params, "token"))
                         case "sidecar/editor/context":
                             self.open_client().report_editor(params)
                         case "textDocument/publishDiagnostics":
                             self.open_client().report_editor({"diagnostics": [params]})
-                        case _:
+                        case _ if not self.open_client().documents.take(method, params):
                             self._server.notify(method, params)
                             if method == "$/setTrace":
                                 self._is_traced = self._server.is_traced
@@ -198,7 +199,7 @@ class LspConnection(FrontendConnection["LspClient"]):
 
         assert self._asked is not None
         assert self._handshake is not None
-        server = LspServer(self._options.info, self.open_client, self._cover_folders)
+        server = LspServer(self._options.info, self.open_client, self._cover)
         server.offer(self._handshake.profile)
         server.begin(self._asked)
         return server
@@ -227,8 +228,8 @@ class LspConnection(FrontendConnection["LspClient"]):
 
         return wait()
 
-    def _cover_folders(self) -> None:
-        self._spawn(self.open_client().watcher.cover(self._server.folder_uris), "registering a watcher")
+    def _cover(self, folder_uris: tuple[str, ...]) -> None:
+        self._spawn(self.open_client().watcher.cover(folder_uris), "registering a watcher")
 
     def _spawn(self, work: Awaitable[None], action: str) -> asyncio.Future[None]:
         """Run *work* as a task of this connection; an error is logged as one of *action*."""

@@ -142,12 +142,15 @@ class OpenDocuments:
         self._peer = peer
         self._lost: set[str] = set()
 
-    def take(self, method: str, params: Any) -> None:
-        """Handle one of :data:`BUFFER_MESSAGES`. Raises InvalidInput.
+    def take(self, method: str, params: Any) -> bool:
+        """Handle one of :data:`BUFFER_MESSAGES`, and return False for any other. Raises InvalidInput.
 
         For an edit of a buffer that is not open, the user is asked once to open it again.
         """
-        match read_params(method, params, BUFFER_MESSAGES[method]):
+        kind = BUFFER_MESSAGES.get(method)
+        if kind is None:
+            return False
+        match read_params(method, params, kind):
             case DidChange(text_document=edited, content_changes=edits):
                 changes = [to_text_change(edit) for edit in edits]
                 try:
@@ -164,6 +167,7 @@ class OpenDocuments:
                 self._editor.save_buffer(saved.uri, text=text)
             case DidClose(text_document=closed):
                 self._editor.close_buffer(closed.uri)
+        return True
 
     def drop(self, uri: object) -> None:
         """Remove a buffer after an edit of it that cannot be read: its text is not the editor's any more."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
-from lsprotocol import types
-
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.events import Event, FileFresh, FileStale
 from sidecar.server.handshake import DOCUMENT_SCHEME
@@ -29,7 +27,8 @@ Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 _MAX_FACTS: Final = 500
 _STATES: Final = {"letGo": "## Let go", "shortened": "## Shortened", "kept": "## Kept word for word"}
 _FIRST_LINE: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
-_TOP: Final = types.Range(types.Position(0, 0), types.Position(0, 0))
+_TOP: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
+_HINT: Final = 4
 _DOCUMENT_URI: Final = re.compile(
     DOCUMENT_SCHEME
     + r":/*(?P<sid>[^/?#]+)/(?:transcript|compaction/(?P<id>[^/?#]+)/(?P<at>before|after|facts))\.md"
@@ -71,7 +70,7 @@ class StaleDiagnostics:
         diagnostics = [
             {
                 "range": _FIRST_LINE,
-                "severity": types.DiagnosticSeverity.Hint.value,
+                "severity": _HINT,
                 "code": FileStale.kind,
                 "source": "sidecar",
                 "message": f"{word} since the model read it",
@@ -90,25 +89,26 @@ class ContextLenses:
         self._refresh = refresh
         self._files: dict[str, tuple[int, dict[Path, Mapping[str, Any]]]] = {}
 
-    async def lenses_of(self, uri: str) -> list[types.CodeLens]:
+    async def lenses_of(self, uri: str) -> list[dict[str, Any]]:
         """Return the lenses of a document: some for each session that has it in its context."""
         if self._refresh is not None:
             self._refresh.mark_looked_at(uri)
         path = uri_to_path(uri)
         if path is None:
             return []
-        lenses: list[types.CodeLens] = []
+        lenses: list[dict[str, Any]] = []
         for sid in self._views.sids:
             files = await self._files_of(sid)
             file = files.get(path) or files.get(real_path(path))
             if file is None or not file["inWindow"]:
                 continue
-            show = types.Command(lens_title(file), "sidecar.context", arguments=[{"sid": sid}])
-            lenses.append(types.CodeLens(_TOP, show))
+            commands: list[tuple[str, str, Any]] = [(lens_title(file), "sidecar.context", {"sid": sid})]
             if (node := file.get("readAtNode")) is not None:
                 params = {"sid": sid, "nodeIds": [node], "expectHead": None}
-                drop = types.Command("drop from context", "sidecar.drop", arguments=[params])
-                lenses.append(types.CodeLens(_TOP, drop))
+                commands.append(("drop from context", "sidecar.drop", params))
+            for title, name, argument in commands:
+                command = {"title": title, "command": name, "arguments": [argument]}
+                lenses.append({"range": _TOP, "command": command})
         return lenses
 
     def on_event(self, event: Event) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
@@ -138,6 +139,16 @@ class InitializeParams(Struct, rename="camel"):
         offered = self.capabilities.general.position_encodings or ()
         known = [name for choice in offered for name in _ENCODINGS if name == choice]
         return "utf-8" if "utf-8" in known else next(iter(known), "utf-16")
+
+    @property
+    def folder_uris(self) -> tuple[str, ...]:
+        """The workspace's folders; where the client names none, its root."""
+        if self.workspace_folders:
+            return tuple(folder.uri for folder in self.workspace_folders)
+        root = self.root_uri
+        if root is None and self.root_path is not None:
+            root = Path(self.root_path).absolute().as_uri()
+        return (root,) if root else ()
 
 
 def read_initialize(params: Any) -> InitializeParams:

@@ -83,14 +83,14 @@ class LspServer(LanguageServer):
         self,
         info: ServerInfo,
         open_client: Callable[[], LspClient],
-        on_folders: Callable[[], None],
+        on_folders: Callable[[tuple[str, ...]], None],
     ) -> None:
         """Register the messages that are handled here.
 
         Args:
             info: the name and version of the server.
             open_client: returns the client, and makes it the first time. Raises SidecarError.
-            on_folders: called when the folders of the workspace have changed.
+            on_folders: called with the folders of the workspace when they have changed.
         """
         # pygls would log every message at INFO, prompts and files included.
         logging.getLogger("pygls").setLevel(logging.WARNING)
@@ -100,7 +100,9 @@ class LspServer(LanguageServer):
         builtin = self.protocol.fm.builtin_features
         for method in _NOT_OURS:
             builtin.pop(method, None)
-        self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(lambda _params: on_folders())
+        self.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)(
+            lambda _params: on_folders(tuple(self.protocol.workspace.folders))
+        )
         for name in COMMANDS:
             self.command(name)(lambda: None)
         # Handled before pygls sees it, as all messages about buffers, and registered to be announced.
@@ -127,12 +129,6 @@ class LspServer(LanguageServer):
     def is_traced(self) -> bool:
         """Whether the client wants ``$/logTrace``."""
         return self.protocol.trace is not types.TraceValue.Off
-
-    @property
-    def folder_uris(self) -> tuple[str, ...]:
-        """The workspace's folders; where the client names none, its root."""
-        workspace = self.protocol.workspace
-        return tuple(workspace.folders) or ((workspace.root_uri,) if workspace.root_uri else ())
 
     def offer(self, profile: ClientProfile) -> None:
         """Register the messages that only a client of *profile* sends; called before :meth:`begin`."""
@@ -171,7 +167,8 @@ class LspServer(LanguageServer):
         Raises MethodNotFound, InvalidInput.
         """
         if method in BUFFER_MESSAGES:
-            return self.open_client().documents.take(method, params)
+            self.open_client().documents.take(method, params)
+            return None
         if method not in self._known:
             raise MethodNotFound(method)
         try:
@@ -190,9 +187,7 @@ class LspServer(LanguageServer):
 
     def notify(self, method: str, params: Any) -> None:
         """Handle one notification; one that is not known, or is a request without an id, is ignored."""
-        if method in BUFFER_MESSAGES:
-            self.open_client().documents.take(method, params)
-        elif method in self._known and types.METHOD_TO_TYPES[method][1] is None:
+        if method in self._known and types.METHOD_TO_TYPES[method][1] is None:
             self.call(method, params)
         else:
             _log.debug("ignoring notification %.100r", method)

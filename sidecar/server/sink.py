@@ -18,8 +18,6 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from lsprotocol.types import MessageType
-
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, describe_retry
@@ -245,7 +243,7 @@ class LspClient:
 
 
 _PLAIN_KINDS: Final = frozenset((Faulted.kind, Message.kind, Notice.kind, Retry.kind))
-_SEVERITIES: Final = {"error": MessageType.Error, "warning": MessageType.Warning, "info": MessageType.Info}
+_SEVERITIES: Final = {"error": 1, "warning": 2, "info": 3}
 
 
 class LspSink:
@@ -312,7 +310,7 @@ class LspSink:
             return PermissionAnswer("cancelled")
         lines = (request.title, request.description, request.subject.detail)
         params = {
-            "type": MessageType.Warning.value,
+            "type": _SEVERITIES["warning"],
             "message": "\n".join(line for line in dict.fromkeys(lines) if line),
             "actions": [{"title": option.name} for option in request.options],
         }
@@ -339,18 +337,18 @@ def message_bodies(item: FeedItem) -> Iterable[bytes]:
         case Message(content=content):
             text = "\n\n".join(block["text"] for block in content if block.get("type") == "text")
             if text:
-                yield _message("window/logMessage", MessageType.Info, text)
+                yield _message("window/logMessage", "info", text)
         case Notice(severity=severity, title=title, description=description):
             method = "window/logMessage" if severity == "info" else "window/showMessage"
             text = f"{title}: {description}" if description else title
-            yield _message(method, _SEVERITIES[severity], text)
+            yield _message(method, severity, text)
         case Retry(attempt=attempt, max=most, error=error) as retry:
             text = describe_retry(retry.delay_ms, retry.withdrawn)
             text = f"{text[0].upper()}{text[1:]}: {error} ({attempt} of {most})"
-            yield _message("window/logMessage", MessageType.Warning, text)
+            yield _message("window/logMessage", "warning", text)
         case Faulted(message=text):
-            yield _message("window/showMessage", MessageType.Error, text)
+            yield _message("window/showMessage", "error", text)
 
 
-def _message(method: str, severity: MessageType, text: str) -> bytes:
-    return encode_notification(method, {"type": severity.value, "message": text})
+def _message(method: str, severity: str, text: str) -> bytes:
+    return encode_notification(method, {"type": _SEVERITIES[severity], "message": text})

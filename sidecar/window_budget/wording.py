@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 _LEAD = re.compile(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
@@ -238,15 +239,6 @@ def _search_words(*alternatives: str) -> str:
 
 _LONG_PROMPT = 12_000
 _RULES = (_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES)
-_RULE = re.compile(_search_words(*_RULES) + r"\b")
-_ORDER, _OPENING = re.compile(_search_words(_ENGLISH_ORDERS)), re.compile(_search_words(_OPENINGS))
-_PERMISSION = re.compile(_search_words(_PERMISSIONS) + r"\b")
-_WITHDRAWAL = re.compile(_search_words(_WITHDRAWALS) + r"\b")
-_BEGINNING = re.compile(
-    rf"(?<!\w)(?={_by_letter(*_RULES, _ENGLISH_ORDERS, _OPENINGS, _PERMISSIONS, _WITHDRAWALS)})"
-)
-"""Where any of these may begin: one search that finds few places, instead of five."""
-
 _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
 _REFUSAL = re.compile(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
@@ -254,11 +246,47 @@ _REFUSAL = re.compile(
 )
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
 
-_DECISION = re.compile(_search_words(_DECISIONS) + r"\b")
 _ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 """A character that all of the Asian words above have: a dash or an accent is none."""
 
 _ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
+
+
+class Words(NamedTuple):
+    """The patterns of the words of all languages but the Asian ones.
+
+    Attributes:
+        rule: sets a rule wherever it stands.
+        order: sets one behind certain words.
+        opening: sets one at the beginning of a sentence.
+        permission: allows something.
+        withdrawal: takes a rule back.
+        beginning: where any of these may begin: one search that finds few places, instead of five.
+        decision: decides something, or names a cause.
+    """
+
+    rule: re.Pattern[str]
+    order: re.Pattern[str]
+    opening: re.Pattern[str]
+    permission: re.Pattern[str]
+    withdrawal: re.Pattern[str]
+    beginning: re.Pattern[str]
+    decision: re.Pattern[str]
+
+
+@cache
+def load_words() -> Words:
+    """Return the patterns. The first call compiles them, which takes longer than to load this package."""
+    beginning = _by_letter(*_RULES, _ENGLISH_ORDERS, _OPENINGS, _PERMISSIONS, _WITHDRAWALS)
+    return Words(
+        rule=re.compile(_search_words(*_RULES) + r"\b"),
+        order=re.compile(_search_words(_ENGLISH_ORDERS)),
+        opening=re.compile(_search_words(_OPENINGS)),
+        permission=re.compile(_search_words(_PERMISSIONS) + r"\b"),
+        withdrawal=re.compile(_search_words(_WITHDRAWALS) + r"\b"),
+        beginning=re.compile(rf"(?<!\w)(?={beginning})"),
+        decision=re.compile(_search_words(_DECISIONS) + r"\b"),
+    )
 
 
 @lru_cache(maxsize=2)
@@ -272,9 +300,10 @@ def find_rule_words(text: str) -> tuple[tuple[int, int], ...]:
     if len(lower) != len(text):
         return ((0, len(text)),)
     found_at = list[tuple[int, int]]()
-    patterns = (_RULE, _ORDER, _OPENING, _PERMISSION, _WITHDRAWAL)
+    words = load_words()
+    patterns = (words.rule, words.order, words.opening, words.permission, words.withdrawal)
     ends = [0] * len(patterns)
-    for beginning in _BEGINNING.finditer(lower):
+    for beginning in words.beginning.finditer(lower):
         start = beginning.start()
         for number, pattern in enumerate(patterns):
             if start >= ends[number] and (found := pattern.match(lower, start)) is not None:
@@ -298,10 +327,11 @@ def sets_rule(text: str) -> bool:
     (True, False)
     """
     lower = text.lower().replace("’", "'")
-    if _finds(_RULE, _ASIAN_RULE, lower):
+    words = load_words()
+    if _finds(words.rule, _ASIAN_RULE, lower):
         return "\n" in lower or not _REPORT.search(lower)
-    for words, lead in ((_ORDER, _LEAD), (_OPENING, _START)):
-        for each in words.finditer(lower):
+    for pattern, lead in ((words.order, _LEAD), (words.opening, _START)):
+        for each in pattern.finditer(lower):
             if lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()]):
                 return True
     return False
@@ -317,11 +347,12 @@ def find_permission(sentence: str) -> tuple[int, int, bool] | None:
     """
     lower = sentence.lower().replace("’", "'")
     has_characters = not lower.isascii() and _ASIAN.search(lower) is not None
-    for words, characters, is_withdrawal in (
-        (_WITHDRAWAL, _ASIAN_WITHDRAWAL, True),
-        (_PERMISSION, _ASIAN_PERMISSION, False),
+    words = load_words()
+    for pattern, characters, is_withdrawal in (
+        (words.withdrawal, _ASIAN_WITHDRAWAL, True),
+        (words.permission, _ASIAN_PERMISSION, False),
     ):
-        found = words.search(lower) or (characters.search(lower) if has_characters else None)
+        found = pattern.search(lower) or (characters.search(lower) if has_characters else None)
         if found is not None and not (is_withdrawal is False and _REFUSAL.search(lower, found.end())):
             return found.start(), found.end(), is_withdrawal
     return None
@@ -333,7 +364,7 @@ def states_decision(text: str) -> bool:
     >>> states_decision("The root cause is a stale cursor."), states_decision("Let me look.")
     (True, False)
     """
-    return _finds(_DECISION, _ASIAN_DECISION, text.lower())
+    return _finds(load_words().decision, _ASIAN_DECISION, text.lower())
 
 
 def _finds(words: re.Pattern[str], characters: re.Pattern[str], text: str) -> bool:

@@ -47,11 +47,15 @@ class WatchSource(Protocol):
         ...
 
 
+def load_watchfiles() -> None:
+    """Load the library that watches trees; it takes as long as the rest of this room together."""
+    import watchfiles._rust_notify  # noqa: F401  # loaded for the first watch
+
+
 def watch_with_watchfiles(
     root: str, *, polling: bool, stop: threading.Event, emit: Callable[[set[str]], None]
 ) -> None:
     """Watch *root* with watchfiles; a :class:`WatchSource`."""
-    # Imported here because it takes as long as the rest of the room together.
     from watchfiles._rust_notify import RustNotify
 
     # A watch follows a folder and not its name, and a watch of a missing folder watches nothing.

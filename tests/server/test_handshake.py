@@ -202,6 +202,26 @@ async def test_an_empty_object_may_come_as_an_array_or_null(capabilities: Any) -
     assert "result" in await FakeEditor().request(1, "initialize", {"capabilities": capabilities})
 
 
+@pytest.mark.parametrize(
+    ("named", "folders"),
+    [
+        pytest.param({}, (), id="none"),
+        pytest.param({"rootUri": "file:///a", "rootPath": "/b"}, ("file:///a",), id="the root's URI"),
+        pytest.param(
+            {"rootPath": str(Path("/b c").absolute())}, (Path("/b c").absolute().as_uri(),), id="its path"
+        ),
+        pytest.param(
+            {"rootUri": "file:///a", "workspaceFolders": [{"uri": "file:///x", "name": "x"}]},
+            ("file:///x",),
+            id="folders before a root",
+        ),
+        pytest.param({"rootUri": "file:///a", "workspaceFolders": []}, ("file:///a",), id="no folders"),
+    ],
+)
+def test_the_folders_that_a_client_opens(named: dict[str, Any], folders: tuple[str, ...]) -> None:
+    assert read_initialize({"capabilities": {}, **named}).folder_uris == folders
+
+
 EVERY_OPERATION = {"didCreate": True, "didRename": True, "didDelete": True, "willCreate": True}
 
 
@@ -230,7 +250,7 @@ def test_the_answer_is_that_of_pygls(capabilities: Any) -> None:
     asked = read_initialize(params)
     handshake = Handshake(profile_of(asked), asked.encoding, {})
     told = answer_initialize(asked, handshake, FAKE_INFO, {})
-    server = LspServer(FAKE_INFO, lambda: pytest.fail("not yet"), lambda: None)
+    server = LspServer(FAKE_INFO, lambda: pytest.fail("not yet"), lambda _folders: None)
     server.offer(handshake.profile)
     typed = converter.structure(params, types.InitializeParams)
     if (general := typed.capabilities.general) and asked.encoding == "utf-8":

@@ -67,6 +67,7 @@ async def play(folder: Path) -> dict[str, list[Call]]:
     file = project / "a.txt"
     file.write_text(LINES)
     daemon = build(folder / "home")
+    daemon.warm_up().join()
     daemon.models.add_scripted({"script": {"scripted": SCRIPT, "contextWindow": 60_000}})
     editor = Editor(daemon.service, daemon.workspace)
     is_watched = asyncio.Event()
