@@ -176,32 +176,25 @@ _OTHER_USES: Final = re.compile(
     r"|robotics|whisper|instruct|ocr|voxtral|multi-agent|computer-use|vision|orpheus|omni|nano-banana"
 )
 
-_FREE: Final = CostSheet(input_per_mtok=0.0, output_per_mtok=0.0)
 
-MOCK_CARD: Final = ModelCard(
-    "mock-1",
-    "mock",
-    "mock",
-    "Mock 1",
-    context_window=32_000,
-    max_output_tokens=4_096,
-    modalities=("text",),
-    reasoning=False,
-    cost=_FREE,
-)
+def _embed_card(model_id: str, provider: str, display_name: str) -> ModelCard:
+    return ModelCard(
+        model_id,
+        provider,
+        provider,
+        display_name,
+        context_window=32_000,
+        max_output_tokens=4_096,
+        modalities=("text",),
+        reasoning=False,
+        cost=CostSheet(input_per_mtok=0.0, output_per_mtok=0.0),
+    )
+
+
+MOCK_CARD: Final = _embed_card("mock-1", "mock", "Mock 1")
 """Fixed text, for the first steps of a client."""
 
-OFFLINE_CARD: Final = ModelCard(
-    "offline-1",
-    "offline",
-    "offline",
-    "Offline 1 (built in, no network)",
-    context_window=32_000,
-    max_output_tokens=4_096,
-    modalities=("text",),
-    reasoning=False,
-    cost=_FREE,
-)
+OFFLINE_CARD: Final = _embed_card("offline-1", "offline", "Offline 1 (built in, no network)")
 """The embedded model: finds and cites, needs no key."""
 
 

@@ -30,15 +30,17 @@ from sidecar.workspace.paths import read_project_text
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
 SETTINGS_LIMIT_BYTES: Final = 256_000
-_OF_USER: Final = (
-    "sandbox",
-    "fetch_private",
-    "max_model_calls",
-    "model_idle_timeout_s",
-    "store",
-    "store_checkpoints",
-)
-"""The settings that only the user's own file makes."""
+_OF_USER: Final = {
+    "rules": "[permissions]",
+    "compaction": "[compaction]",
+    "sandbox": "sandbox",
+    "fetch_private": "fetch_private",
+    "max_model_calls": "max_model_calls",
+    "model_idle_timeout_s": "model_idle_timeout_s",
+    "store": "store",
+    "store_checkpoints": "store_checkpoints",
+}
+"""The settings that only the user's own file makes, each with its name there."""
 
 MAX_NESTING: Final = 32
 """How deep arrays and tables may be nested in a settings file, dotted keys included."""
@@ -217,31 +219,25 @@ class ModelSettings:
 
     def under(self, upper: ModelSettings) -> ModelSettings:
         """Return these settings, overridden by the settings of *upper*."""
-        return ModelSettings(
+        return replace(
+            self,
             model=upper.model or self.model,
             summarizer=upper.summarizer or self.summarizer,
             thinking=upper.thinking or self.thinking,
             max_output_tokens=upper.max_output_tokens or self.max_output_tokens,
             models={**self.models, **upper.models},
             providers={**self.providers, **upper.providers},
-            trusted=self.trusted,
-            rules=self.rules,
-            sandbox=self.sandbox,
-            fetch_private=self.fetch_private,
-            max_model_calls=self.max_model_calls,
-            model_idle_timeout_s=self.model_idle_timeout_s,
-            store=self.store,
-            store_checkpoints=self.store_checkpoints,
-            compaction=self.compaction,
             hooks=(*self.hooks, *upper.hooks),
             servers={**upper.servers, **self.servers},
             problems=(*self.problems, *upper.problems),
-            unreadable=self.unreadable,
         )
 
     def trusted_folders(self) -> frozenset[Path]:
         """Return the trusted folders, resolved."""
         return frozenset(Path(each).expanduser().resolve() for each in self.trusted)
+
+
+_NO_SETTINGS: Final = ModelSettings()
 
 
 def how_to_trust(folder: Path) -> str:
@@ -284,27 +280,13 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
     path = folder / FOLDER_FILE
     read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES))
     found = replace(read, trusted=())
-    if found.rules != Rules():
-        problem = (
-            f"{path}: [permissions] is not used; such rules belong into {CONFIG_FILE} of the state directory"
-        )
-        found = replace(found, rules=Rules(), problems=(*found.problems, problem))
-    if found.compaction != CompactionEntry():
-        problem = f"{path}: [compaction] is not used; it belongs into {CONFIG_FILE} of the state directory"
-        found = replace(found, compaction=CompactionEntry(), problems=(*found.problems, problem))
-    for name in _OF_USER:
-        if getattr(found, name):
-            problem = f"{path}: {name} is not used here; write it into {CONFIG_FILE} of the state directory"
-            found = replace(found, problems=(*found.problems, problem))
-    found = replace(
-        found,
-        sandbox=False,
-        fetch_private=False,
-        max_model_calls=None,
-        model_idle_timeout_s=None,
-        store=None,
-        store_checkpoints=False,
-    )
+    for name, written in _OF_USER.items():
+        unset = getattr(_NO_SETTINGS, name)
+        if getattr(found, name) != unset:
+            problem = (
+                f"{path}: {written} is not used here; write it into {CONFIG_FILE} of the state directory"
+            )
+            found = replace(found, **{name: unset}, problems=(*found.problems, problem))
     used = {
         "[providers]": found.providers,
         "[models]": found.models,

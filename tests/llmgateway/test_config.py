@@ -163,7 +163,7 @@ def test_compactions_are_set_by_the_user_alone(tmp_path: Path) -> None:
     (tmp_path / ".sidecar.toml").write_text(text)
     found = read_folder_settings(tmp_path, trusted=())
     assert found.compaction.prepare is True
-    assert found.problems[0].endswith("it belongs into config.toml of the state directory")
+    assert found.problems[0].endswith("write it into config.toml of the state directory")
 
 
 def test_a_trusted_folder_may(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_permission_rules_are_the_users_own(tmp_path: Path) -> None:
     (folder / ".sidecar.toml").write_text('model = "x"\n' + RULES.replace("git push", "ls"))
     found = read_folder_settings(folder, (str(folder),))
     assert (found.model, found.rules) == ("x", Rules())
-    assert "[permissions] is not used" in found.problems[0]
+    assert "[permissions] is not used here" in found.problems[0]
     assert own.under(found).rules == own.rules
 
 

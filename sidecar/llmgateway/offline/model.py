@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.channel import Invoke, channel_of
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -48,9 +48,7 @@ _CHARS_PER_TOKEN: Final = 4
 _NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
 
 
-def offline_model(
-    *, delay_s: float = 0.0, words_per_delta: int = 3
-) -> Callable[[Conversation, StreamOptions], Channel]:
+def offline_model(*, delay_s: float = 0.0, words_per_delta: int = 3) -> Invoke:
     """Return the embedded model as an invoker.
 
     It yields *words_per_delta* words a delta and waits *delay_s* seconds between deltas; ``options.cancel``

@@ -23,6 +23,7 @@ _ABOUT_KEY: Final = re.compile(
 )
 _CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED"
 _LIMIT: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
+_STALE_PROOF: Final = ("encrypted content", "encrypted_content", "thought signature")
 _QUOTA: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 _CHANCE: Final = frozenset({"tool_use_failed"})
 """The codes of failures of the model, such as a call that Groq could not read; another try helps."""
@@ -141,13 +142,8 @@ def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
 def is_stale_thinking(error: GatewayError) -> bool:
     """Whether the provider refuses earlier reasoning: its signature does not fit the turns before it."""
     message = error.message.lower()
-    if "encrypted content" in message or "encrypted_content" in message or "thought signature" in message:
-        return error.status == 400
-    return (
-        error.status == 400
-        and "thinking" in message
-        and ("signature" in message or "cannot be modified" in message)
-    )
+    of_thinking = "thinking" in message and ("signature" in message or "cannot be modified" in message)
+    return error.status == 400 and (of_thinking or any(words in message for words in _STALE_PROOF))
 
 
 def is_refused_limit(error: GatewayError) -> bool:

@@ -7,11 +7,11 @@ Anthropic's are stored bare; all others begin with a mark.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, Final
 
-from sidecar.llmgateway.contract import Usage
+from sidecar.llmgateway.contract import ToolDescriptor, Usage
 
 CHAT_MARK: Final = "chat:"
 """Before the name of the field in which a server of the chat format sent its reasoning."""
@@ -78,6 +78,14 @@ def json_text(value: Any) -> str:
     if isinstance(value, str):
         return encodable(value)
     return encodable(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def function_tools(tools: Iterable[ToolDescriptor]) -> list[dict[str, Any]]:
+    """Return *tools* as the chat formats of OpenAI and Ollama describe them."""
+    described = (
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+    )
+    return [{"type": "function", "function": function} for function in described]
 
 
 def usage_of(

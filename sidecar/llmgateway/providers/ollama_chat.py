@@ -29,7 +29,7 @@ from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall,
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, usage_of
+from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, function_tools, json_text, usage_of
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedText
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool
@@ -79,17 +79,7 @@ class OllamaChat:
             "options": {name: value for name, value in knobs.items() if value} | call.sampling_arguments(),
         }
         if conversation.tools and options.tool_choice != "none":
-            request["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    },
-                }
-                for tool in conversation.tools
-            ]
+            request["tools"] = function_tools(conversation.tools)
         if options.thinking and card.reasoning:
             request["think"] = think_value(card.wire_id, options.thinking)
         return request

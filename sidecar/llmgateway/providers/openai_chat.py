@@ -18,8 +18,7 @@ from sidecar.llmgateway.contract import (
     Emission,
     StopReason,
 )
-from sidecar.llmgateway.providers import openai_sdk
-from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.chat_messages import (
@@ -32,12 +31,14 @@ from sidecar.llmgateway.providers.dialect import ChatDialect
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
+    function_tools,
     json_text,
     reported_cost,
     token_count,
     usage_of,
 )
 from sidecar.llmgateway.providers.markup import MarkedText
+from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import dialect_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.windows import is_local
@@ -66,14 +67,10 @@ class EndMark:
     """The mark at the end of a stream."""
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAISdk):
     """The adapter."""
 
     rules = WireRules(takes_signature=lambda signature: signature.startswith(CHAT_MARK), max_id_chars=40)
-
-    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
-        """Return the SDK's client."""
-        return openai_sdk.connect(endpoint)
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``chat.completions.create``."""
@@ -86,22 +83,12 @@ class OpenAIChat:
             "stream_options": {"include_usage": True},
         }
         if conversation.tools:
-            request["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.parameters,
-                    },
-                }
-                for tool in conversation.tools
-            ]
+            request["tools"] = function_tools(conversation.tools)
             choice = options.tool_choice
             named = dialect.tool_choices.get(choice, choice) if choice else None
             request |= {"tool_choice": named} if named else {}
         # Other servers know only the older of the two names.
-        if openai_sdk.is_official(call.endpoint):
+        if is_official(call.endpoint):
             limit = {"max_completion_tokens": options.max_output_tokens}
         else:
             n_bytes = messages.n_bytes + len(msgspec.json.encode(request.get("tools")))
@@ -109,7 +96,7 @@ class OpenAIChat:
         request |= {name: tokens for name, tokens in limit.items() if tokens}
         request |= call.sampling_arguments()
         if options.thinking and call.card.reasoning:
-            own = {"reasoning_effort": openai_sdk.effort_of(model, options.thinking)}
+            own = {"reasoning_effort": effort_of(model, options.thinking)}
             request |= own if dialect.efforts is None else dialect.efforts.get(options.thinking, {})
         request |= dialect.members
         return {name: value for name, value in request.items() if name not in dialect.omits}
@@ -119,7 +106,7 @@ class OpenAIChat:
         self, client: AsyncOpenAI, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[dict[str, Any] | EndMark]]:
         """Stream one completion; the mark at its end is the last chunk."""
-        async with openai_sdk.post(client, "/chat/completions", request) as body:
+        async with self.post(client, "/chat/completions", request) as body:
 
             async def chunks() -> AsyncIterator[dict[str, Any] | EndMark]:
                 async for chunk in body.events():
@@ -136,10 +123,6 @@ class OpenAIChat:
         has_markup = dialect.has_markup or is_local(endpoint.base_url) or not endpoint.provider.needs_key
         names = [tool.name for tool in tools] if has_markup else None
         return _Reader(dialect, call.card.wire_id, names)
-
-    def failure(self, error: Exception) -> ProviderFailure | None:
-        """Return the server's report in *error*."""
-        return openai_sdk.failure_of(error)
 
 
 def longest_answer(call: ModelCall, n_bytes: int) -> int | None:

@@ -21,8 +21,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.llmgateway.providers import openai_sdk
-from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -33,6 +32,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
+from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
@@ -42,14 +42,10 @@ if TYPE_CHECKING:
 _REASONING: Final = "reasoning"
 
 
-class OpenAIResponses:
+class OpenAIResponses(OpenAISdk):
     """The adapter."""
 
     rules = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES_MARK))
-
-    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncOpenAI]:
-        """Return the SDK's client."""
-        return openai_sdk.connect(endpoint)
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``responses.create``."""
@@ -79,7 +75,7 @@ class OpenAIResponses:
             return request | call.sampling_arguments()
         request["include"] = ["reasoning.encrypted_content"]
         if options.thinking:
-            effort = openai_sdk.effort_of(card.wire_id, options.thinking)
+            effort = effort_of(card.wire_id, options.thinking)
             request["reasoning"] = {"effort": effort, "summary": "auto"}
         return request
 
@@ -88,16 +84,12 @@ class OpenAIResponses:
         self, client: AsyncOpenAI, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one response."""
-        async with openai_sdk.post(client, "/responses", request) as body:
+        async with self.post(client, "/responses", request) as body:
             yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
         return _Reader()
-
-    def failure(self, error: Exception) -> ProviderFailure | None:
-        """Return OpenAI's report in *error*."""
-        return openai_sdk.failure_of(error)
 
 
 class _Reader:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from sidecar._internal.env import read_raw
-from sidecar.llmgateway.contract import ApiKind, Channel, Conversation, ModelCard, StreamOptions
+from sidecar.llmgateway.channel import Invoke
+from sidecar.llmgateway.contract import ApiKind, ModelCard
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import (
     ANTHROPIC,
@@ -101,13 +102,9 @@ class ProviderModels:
         self._idle_timeout_s = idle_timeout_s or IDLE_TIMEOUT_S
         self._retries = retries
         self._clients: dict[tuple[Provider, ApiAddress], ClientPool[Any]] = {}
-        self._models: dict[
-            tuple[ModelCard, Provider, ApiAddress], Callable[[Conversation, StreamOptions], Channel]
-        ] = {}
+        self._models: dict[tuple[ModelCard, Provider, ApiAddress], Invoke] = {}
 
-    def invoker(
-        self, card: ModelCard, provider: Provider
-    ) -> Callable[[Conversation, StreamOptions], Channel]:
+    def invoker(self, card: ModelCard, provider: Provider) -> Invoke:
         """Return the invoker for the model of *card*, which *provider* serves."""
         address = address_of(provider)
         key = (card, provider, address)
