@@ -173,7 +173,7 @@ _COMMANDS = (
         description="Answer one prompt.",
         epilog=help_texts.RUN,
         arguments=(
-            _arg("prompt", nargs="+", help='the prompt; "-" stands for the piped input'),
+            _arg("prompt", nargs="*", help='the prompt; "-", or none at all, stands for the piped input'),
             *_SESSION,
             _arg(
                 "--resume",

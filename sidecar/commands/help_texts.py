@@ -105,6 +105,7 @@ RUN: Final = """\
 examples:
   sidecar run "what is in README.md?"
   git diff | sidecar run "what does this change?" -
+  sidecar run < task.md
   sidecar run --allow 'make *' --allow 'edit: src/**' "make the tests pass"
   sidecar run --json "where is main defined?" | jq -r .text
   sidecar run --stream-json "where is main defined?" | jq .kind

@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the prompt and return the exit code, 0 when it was answered."""
     notes = Screen(sys.stderr)
     words = [word for word in options.prompt if word != "-"]
-    piped = sys.stdin.read() if "-" in options.prompt and sys.stdin is not None else ""
+    piped = ""
+    if sys.stdin is not None and ("-" in options.prompt or not (options.prompt or sys.stdin.isatty())):
+        piped = sys.stdin.read()
     prompt = "\n\n".join(part for part in (" ".join(words), piped) if part)
     if not prompt.strip():
         notes.problem(_EMPTY_PROMPT)

@@ -77,7 +77,6 @@ def test_every_command_in_the_readme_is_understood() -> None:
     ("line", "message"),
     [
         pytest.param(["nope"], "invalid choice: 'nope'", id="an unknown command"),
-        pytest.param(["run"], "required: prompt", id="nothing to run"),
         pytest.param(["serve", "--log", "loud"], "invalid choice: 'loud'", id="an unknown level"),
         pytest.param(["serve", "--idle-exit", "soon"], "soon is not a number of seconds", id="no time"),
         pytest.param(["serve", "--listen", "x"], "needs --shared --daemon", id="a port of no daemon"),

@@ -204,8 +204,10 @@ def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: d
     assert turns[0] < turns[1], "only the fork has the second prompt"
 
 
-def test_run_continues_a_stored_session(command: Command) -> None:
-    assert command("run", "what is in a.py?")[0] == 0
+def test_run_continues_a_stored_session(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("what is in a.py?"))
+    code, out, _ = command("run")
+    assert (code, "answer = 42" in out) == (0, True), "a prompt that is piped in needs no argument"
     assert command("run", "--resume", "last", "what is in a.py again?")[0] == 0
     _, out, _ = command("sessions", "--json")
     (session,) = map(json.loads, out.splitlines())
@@ -261,6 +263,7 @@ def test_run_ends_silently_when_its_output_is_closed(project: Path, environment:
     [
         pytest.param(("run", ""), 2, "the prompt is empty", id="an empty prompt"),
         pytest.param(("run", "-"), 2, "the prompt is empty", id="nothing piped in"),
+        pytest.param(("run",), 2, "the prompt is empty", id="no prompt, and nothing piped in"),
         pytest.param(("run", "--cwd", "gone", "hi"), 2, "gone: this folder does not exist", id="no folder"),
         pytest.param(("run", "--cwd", "a.py", "hi"), 2, "a.py: this is not a folder", id="a file"),
         pytest.param(("demo", "gone"), 2, "is not a folder", id="no folder to show"),
