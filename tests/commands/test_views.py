@@ -88,3 +88,11 @@ def test_a_note_waits_for_the_end_of_the_block_that_is_being_written(tmp_path: P
         "That is all.",
         "· a compaction is near: 7 of 9 tokens",
     ]
+
+
+def test_a_prompt_of_one_long_line_does_not_fill_the_screen(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    Display(Screen(stream), tmp_path).show_prompt("word " * 10_000)
+    shown = stream.getvalue()
+    assert len(shown) < 2_000
+    assert "more characters" in shown

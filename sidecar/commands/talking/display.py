@@ -158,8 +158,11 @@ class Display:
         """Show a prompt of this user or of another client."""
         lines = text.strip().splitlines()
         more = f"\n  and {len(lines) - _PROMPT_LINES} more lines" if len(lines) > _PROMPT_LINES else ""
+        shown, room = "\n  ".join(lines[:_PROMPT_LINES]), _PROMPT_LINES * self._screen.console.width
+        if len(shown) > room:
+            shown, more = shown[:room], f"\n  and {len(text.strip()) - room:,} more characters"
         self._screen.gap()
-        self._screen.line("» " + "\n  ".join(lines[:_PROMPT_LINES]) + more, "bold")
+        self._screen.line(f"» {shown}{more}", "bold")
         self._screen.line()
 
     def show_diffs(self, call_id: str, diffs: Sequence[Mapping[str, Any]]) -> None:
