@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pages import PAGES
+
 ROOT = Path(__file__).parents[1]
 SERVERS = "capabilities/mcp/test_servers.py"
 UNASKED = "e2e/test_unasked_files.py"
@@ -357,12 +359,12 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-README = plain((ROOT / "README.md").read_text(encoding="utf-8"))
+TEXT = plain(PAGES)
 
 
 def promises() -> list[str]:
     """Return every sentence of "What it promises", without its introduction."""
-    section = README.partition("## What it promises")[2].partition(" ## ")[0]
+    section = TEXT.partition("## What it promises")[2].partition(" ## ")[0]
     points = section.split(" - ")[1:]
     return [sentence for point in points for sentence in re.split(r"(?<=[.]) (?=[A-Z])", point.strip())]
 
@@ -378,8 +380,8 @@ def test_every_sentence_of_the_promises_has_tests() -> None:
 
 
 @pytest.mark.parametrize("words", SAID)
-def test_the_words_stand_in_the_readme(words: str) -> None:
-    assert words in README
+def test_the_words_stand_in_the_pages(words: str) -> None:
+    assert words in TEXT
 
 
 @pytest.mark.parametrize(

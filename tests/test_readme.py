@@ -1,4 +1,4 @@
-"""The README is true: its folders, commands and options exist, and its journeys pass the modules it names."""
+"""The pages are true: folders, commands and options exist, and journeys pass the modules that are named."""
 
 from __future__ import annotations
 
@@ -12,20 +12,16 @@ import pytest
 
 import journeys
 import sidecar
-from package_modules import imports, modules
+from package_modules import ROOT, imports, modules
+from pages import CONTRIBUTING, FILES, PAGES, README, headings
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, METHODS
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROSE = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+PROSE = re.sub(r"```.*?```", "", PAGES, flags=re.DOTALL)
 CODE = re.findall(r"`([^`\n]+)`", PROSE)
 MAP = re.findall(r"^\| (`.*) \|$", PROSE, re.MULTILINE)
 
 METHOD_NAMES = {
     name for method in (*METHODS, *CLIENT_NOTIFICATIONS) for name in (method, method.removeprefix("sidecar/"))
-}
-HEADINGS = {
-    re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", PROSE, re.M)
 }
 
 NOT_OURS = ("run/", "session/", "sessions/", "window/", "textDocument/", ".agents/", ".claude/", ".sidecar/")
@@ -45,7 +41,7 @@ def is_path(text: str) -> bool:
 
 def commands() -> list[str]:
     """Return every command line of ``sidecar``, in blocks of code and in the text, without its comment."""
-    blocks = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
+    blocks = "\n".join(re.findall(r"```\n(.*?)```", PAGES, re.DOTALL))
     lines = [line.partition("#")[0] for line in blocks.splitlines()] + CODE
     found = (re.fullmatch(r"(?:\S*/)?sidecar( .*)", line.strip()) for line in lines)
     return sorted({match.group(1).strip() for match in found if match is not None})
@@ -58,32 +54,45 @@ def test_every_path_is_there(path: str) -> None:
 
 
 def test_every_picture_is_there_small_and_fetches_nothing() -> None:
-    pictures = re.findall(r"^!\[.+\]\((.+)\)$", README, re.MULTILINE)
-    assert len(pictures) >= 2
-    for name in pictures:
-        if name.endswith(".png"):
-            assert (ROOT / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n", name
-            assert (ROOT / name).stat().st_size < 150_000, name
+    names = [
+        page.parent / name
+        for page in FILES
+        for name in re.findall(r"^!\[.+\]\((.+)\)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(names) >= 4
+    for name in names:
+        if name.suffix == ".png":
+            assert name.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n", name
+            assert name.stat().st_size < 150_000, name
             continue
-        picture = (ROOT / name).read_text(encoding="utf-8")
+        picture = name.read_text(encoding="utf-8")
         assert len(picture) < 60_000
         assert set(re.findall(r"https?://[\w./]+", picture)) <= {"http://www.w3.org/2000/svg"}, name
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["SECURITY.md", "CHANGELOG.md"])
 def test_every_path_of_the_other_pages_is_there(page: str) -> None:
     text = (ROOT / ".github" / page).read_text(encoding="utf-8")
     paths = {each for each in re.findall(r"`([\w.-]+(?:/[\w.-]+)+)`", text) if "NAME" not in each}
     assert {path for path in paths if not (ROOT / path).exists() and is_path(path)} == set()
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^):]+)\)", README))))
-def test_every_link_leads_somewhere(target: str) -> None:
-    path, _, heading = target.partition("#")
-    assert (ROOT / path).exists() if path else heading in HEADINGS
+@pytest.mark.parametrize("page", FILES, ids=lambda page: page.stem)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in sorted(set(re.findall(r"\]\(([^):]+)\)", page.read_text(encoding="utf-8")))):
+        name, _, heading = target.partition("#")
+        path = page.parent / name if name else page
+        assert path.exists(), target
+        assert not heading or heading in headings(path.read_text(encoding="utf-8")), target
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))))
+def test_a_stranger_has_it_running_after_one_screen() -> None:
+    install = next(at for at, line in enumerate(README.splitlines()) if "pip install ." in line)
+    assert install < 25
+    assert len(README.splitlines()) < 180
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"^make ([\w-]+)", PAGES, re.MULTILINE))))
 def test_every_target_is_in_the_makefile(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
@@ -104,7 +113,7 @@ def test_every_option_is_one(option: str) -> None:
 
 WAYS = {
     title: re.findall(r"`([\w/]+\.py)`", text)
-    for title, text in re.findall(r"^- \*(A [\w ]+)\.\* (.*?)(?=^- |^#)", README, re.MULTILINE | re.DOTALL)
+    for title, text in re.findall(r"(?ms)^- \*(A [\w ]+)\.\* (.*?)(?=^- |^#)", CONTRIBUTING)
 }
 
 
@@ -127,7 +136,7 @@ def test_a_journey_passes_the_modules_that_are_named(title: str, journey: str) -
 
 
 def test_the_drawing_and_the_words_stand_in_the_text() -> None:
-    words = README.partition("| word | meaning |")[2].partition("\n\n")[0]
+    words = CONTRIBUTING.partition("| word | meaning |")[2].partition("\n\n")[0]
     assert len(re.findall(r"^\| [a-z]+ \|", words, re.MULTILINE)) == 15
 
 

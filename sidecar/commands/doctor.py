@@ -134,7 +134,7 @@ def describe_found(found: Extensions) -> Iterator[str]:
         "tool servers": [each.server.name for each in found.servers],
     }
     named = [f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names]
-    yield "; ".join(named) if named else 'none; README\'s "Yours to extend" has the places'
+    yield "; ".join(named) if named else 'none; the guide\'s "Yours to extend" has the places'
     yield from found.problems
 
 

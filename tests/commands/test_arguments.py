@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import ArgumentTypeError
-from pathlib import Path
 
 import pytest
 
+from pages import PAGES
 from sidecar.cli import main
 from sidecar.commands.arguments import make_parser, parse_seconds, parse_tokens
 
@@ -66,8 +66,7 @@ def test_every_example_is_a_command_line_that_is_understood(
 
 
 def test_every_command_in_the_readme_is_understood() -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^(?:\.venv/bin/)?sidecar .*$", text, re.MULTILINE)
+    lines = re.findall(r"^(?:\.venv/bin/)?sidecar .*$", PAGES, re.MULTILINE)
     assert len(lines) > 4
     for line in lines:
         make_parser().parse_args(shlex.split(line, comments=True)[1:])

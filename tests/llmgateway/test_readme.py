@@ -1,4 +1,4 @@
-"""What README says of models holds: its settings can be used as they are, its names are known."""
+"""What the guide says of models holds: its settings can be used as they are, its names are known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pages import GUIDE
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE, CostEntry, ModelEntry, read_settings
 from sidecar.llmgateway.credentials import AUTH_FILE, KEYRING_SERVICE
 from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, Provider, sdk_of
@@ -16,14 +17,13 @@ from sidecar.protocol.codec import from_wire
 from sidecar.protocol.messages import SessionNewParams
 from sidecar.service.handlers.session import tool_servers
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-MODELS = README.partition("\n## Models\n")[2].partition("\n## ")[0]
+MODELS = GUIDE.partition("\n## Models\n")[2].partition("\n## ")[0]
 
 
 def block(kind: str) -> str:
-    """Return the code blocks of *kind* together, which are parts of one file."""
-    found = re.findall(rf"^```{kind}\n(.*?)^```$", README, re.S | re.M)
-    return "\n".join(found)
+    """Return the code blocks of *kind* together, which are parts of one file; its tables come last."""
+    found = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE, re.S | re.M)
+    return "\n".join(sorted(found, key=lambda text: re.search(r"^\[", text, re.M) is not None))
 
 
 def test_the_settings_can_be_copied(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_files_are_called_so(name: str) -> None:
     assert f"`{name}`" in MODELS
 
 
-def test_the_readme_lists_providers_extras_and_variables() -> None:
+def test_the_guide_lists_providers_extras_and_variables() -> None:
     rows = [row.strip("|").split("|") for row in MODELS.splitlines() if row.startswith("| `")]
     assert len(rows) == 6
     for names, extra, variables in rows:

@@ -1,0 +1,19 @@
+"""The pages that a newcomer reads: the README, the guide to use, and the page on working on the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FILES = (ROOT / "README.md", ROOT / ".github" / "GUIDE.md", ROOT / ".github" / "CONTRIBUTING.md")
+
+README, GUIDE, CONTRIBUTING = (path.read_text(encoding="utf-8") for path in FILES)
+PAGES = f"{README}\n{GUIDE}\n{CONTRIBUTING}"
+
+
+def headings(text: str) -> set[str]:
+    """Return the anchors of the headings of a page, its blocks of code left out."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
