@@ -15,9 +15,9 @@ o = 15, w = 3.75 dollars for a million tokens, S = 20,000, D = 6,000 and R = 50:
 
     N = (50 * 20,000 * 0.30 + 6,000 * 15 + 20,000 * 3.45) / (50 * 0.30 - 0.30) = 31,224
 
-Each compaction shortens the conversation in view, so none comes before 47 % of the window are used, or 36 %
-of a large one; and none comes later than the window needs it. Where the prices or the cache are not known,
-the window alone decides.
+Each compaction shortens the conversation in view, so none comes before 36 % of the window are used beside
+the system prompt and the tools; and none comes later than the window needs it. Where the prices or the cache
+are not known, the window alone decides.
 """
 
 from __future__ import annotations

@@ -13,16 +13,12 @@ from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import ModelCard
-from sidecar.window_budget.plan import MOST_DIGEST_TOKENS, WINDOW_SHARE
 from sidecar.window_budget.prompt import BEHIND_WORDS
 
-_LEAST_RATIO: Final = 0.47
-_LEAST_OF_LARGE: Final = 0.36
-_FULL_DIGEST_WINDOW: Final = MOST_DIGEST_TOKENS / WINDOW_SHARE
-"""The least share of the window at which prices make a compaction due, and that of a large window.
+_LEAST_SHARE: Final = 0.36
+"""The least share of the window beside the overhead at which prices make a compaction due.
 
-A digest takes a share of the window up to a number of tokens. Below the first share it would get smaller;
-in a window beyond that number it has room at a smaller share.
+Of less than that a digest of the usual size would take more than its share.
 """
 _MOST_RATIO: Final = 0.75
 """The share of the window at which a compaction is due without regard to prices."""
@@ -67,8 +63,9 @@ def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
 class PriceTrigger:
     """Makes the trigger of one session's compactions follow the prices of its model.
 
-    *history* and *card* return the conversation and the model's card as they are now. *is_prefix_cached* says
-    whether the call that asks for a summary reads the conversation from the provider's cache.
+    *history*, *card* and *overhead_tokens* return the conversation, the model's card and the size of the
+    system prompt and the tools as they are now. *is_prefix_cached* says whether the call that asks for a
+    summary reads the conversation from the provider's cache.
     """
 
     def __init__(
@@ -77,11 +74,13 @@ class PriceTrigger:
         compactions: CompactionLog,
         card: Callable[[], ModelCard | None],
         *,
+        overhead_tokens: Callable[[], int],
         is_prefix_cached: bool,
     ) -> None:
         self._history = history
         self._compactions = compactions
         self._card = card
+        self._overhead_tokens = overhead_tokens
         self._is_prefix_cached = is_prefix_cached
         self._n_calls: Index[int] = Index(
             int,
@@ -106,18 +105,11 @@ class PriceTrigger:
             n_calls=self._n_calls.of(self._history()),
             is_prefix_cached=self._is_prefix_cached,
         )
-        if size is None or size >= window * _MOST_RATIO:
+        if size is None:
             return None
-        return max(least_ratio(window), size / window)
-
-
-def least_ratio(window: int) -> float:
-    """Return the least share of *window*, in tokens, at which prices make a compaction due.
-
-    >>> least_ratio(60_000), round(least_ratio(128_000), 3), least_ratio(1_000_000)
-    (0.47, 0.426, 0.36)
-    """
-    return max(_LEAST_OF_LARGE, _LEAST_RATIO * min(1.0, _FULL_DIGEST_WINDOW / window))
+        overhead = self._overhead_tokens()
+        ratio = max(size, overhead + _LEAST_SHARE * (window - overhead)) / window
+        return ratio if ratio < _MOST_RATIO else None
 
 
 class SessionEngines:

@@ -251,6 +251,7 @@ def wire_session(
         lambda: history.current,
         compactions,
         lambda: deps.models.card(meta.info.model),
+        overhead_tokens=lambda: head.overhead().total,
         is_prefix_cached=deps.compaction.same_prefix,
     )
     engines = SessionEngines(deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None)

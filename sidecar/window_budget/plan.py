@@ -7,7 +7,8 @@ nothing, and the kept messages leave room for the digest inside the limit.
 *Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
 where the provider counted more tokens than the estimate. With a window of 200,000, a reserve of 2,048, a
 ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, the
-digest 22 % and restored files 15 % (and no more than their own limits). The steps:
+digest 22 % and restored files 15 % (and no more than their own limits). A digest also takes the part of the
+tail's share that the tail leaves free. The steps:
 
 1. Read the meter. Under the limit, and not forced: nothing to do.
 2. Cut. By tokens (``keep_recent``); a forced compaction cuts at the newest prompt instead, unless its turn
@@ -210,7 +211,9 @@ def _digest_size(plan: BudgetPlan) -> int:
         return max(MIN_DIGEST_TOKENS, min(LOCAL_DIGEST_TOKENS, carried + new // 2))
     share = int(plan.meter.estimate.context_window * WINDOW_SHARE)
     most = max(LEAST_DIGEST_TOKENS, min(MOST_DIGEST_TOKENS, share))
-    return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, int(room * DIGEST_SHARE)))
+    kept = transcript.meter.total - transcript.meter.before(plan.cut) + kept_prompt
+    of_room = max(int(room * DIGEST_SHARE), int(room * (DIGEST_SHARE + TAIL_SHARE)) - kept)
+    return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, of_room))
 
 
 def _plan_tail(plan: BudgetPlan) -> BudgetPlan:

@@ -58,7 +58,7 @@ SECTION_TEMPLATE = """\
 # Plan
 # Carryover"""
 
-BEHIND_WORDS = 600
+BEHIND_WORDS = 400
 """The most words that are asked of a digest to which the host adds the facts of its own record."""
 
 _BEHIND_BRIEF = f"""\

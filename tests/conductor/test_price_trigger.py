@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from histories import entry_of
+from model_cards import card
+from sidecar.conductor.compaction_records import CompactionLog
 from sidecar.conductor.deps import CompactionSettings
+from sidecar.conductor.engines.contract import CompactionPlan, CompactionRequest, EngineInput
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.price_trigger import find_paying_size
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import CostSheet
+from sidecar.conductor.session_engines import PriceTrigger
+from sidecar.conversation import History
+from sidecar.llmgateway.contract import AssistantTurn, CostSheet, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Say
 
 DEAR = CostSheet(3.0, 15.0, 0.30, 3.75)
+LIMIT = {"triggerRatio": 0.4}
 ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 15
 
 
@@ -48,6 +56,35 @@ def test_the_size_from_which_on_a_compaction_pays(
     assert (None if found is None else round(found)) == expected
 
 
+@pytest.mark.parametrize("overhead", [0, 30_000])
+def test_none_comes_before_a_share_of_the_window_beside_the_overhead(overhead: int) -> None:
+    """However many calls are to come."""
+    model, history = replace(card(100_000), cost=DEAR), History([entry_of(AssistantTurn(()))] * 1_000)
+    prices = PriceTrigger(
+        lambda: history,
+        CompactionLog("s1"),
+        lambda: model,
+        overhead_tokens=lambda: overhead,
+        is_prefix_cached=True,
+    )
+    assert prices.ratio() == pytest.approx((overhead + 0.36 * (100_000 - overhead)) / 100_000)
+
+
+def test_a_compaction_by_price_keeps_a_shorter_tail() -> None:
+    """The digest is paid for once, and each token of the tail in every later request."""
+    turns: list[Turn] = [UserTurn((TextBlock("go on"),)), AssistantTurn((TextBlock(ANSWER * 2),))] * 60
+    given = EngineInput(
+        history=History(map(entry_of, turns)), card=card(60_000), overhead_tokens=0, context_tokens=0
+    )
+    grounds: tuple[Literal["price"] | None, ...] = (None, "price")
+    plans = [
+        WindowBudgetEngine().plan(given, CompactionRequest(limit_by=by, force=False, policy=LIMIT))
+        for by in grounds
+    ]
+    kept = [plan.kept_tokens for plan in plans if isinstance(plan, CompactionPlan)]
+    assert [tokens > 3_000 for tokens in kept] == [True, False]
+
+
 async def limits(
     make_stage: Any, cost: CostSheet, **settings: bool
 ) -> tuple[Session, list[tuple[str | None, float]]]:
@@ -55,8 +92,8 @@ async def limits(
     stage = await make_stage(
         [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(**settings)
     )
-    card = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=cost)])
+    model = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=cost)])
     session = await stage.session()
     found = []
     for number in range(60):
@@ -69,7 +106,7 @@ async def limits(
 async def test_the_limit_falls_as_the_conversation_goes_on(make_stage: Any) -> None:
     _, found = await limits(make_stage, DEAR, by_price=True)
     assert found[0] == (None, 0.75)
-    assert found[-1] == ("price", 0.47)
+    assert found[-1] == ("price", 0.41)
     assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
 
 
@@ -84,8 +121,8 @@ async def test_else_the_window_alone_decides(make_stage: Any, cost: CostSheet, b
 
 async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
     stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=CompactionSettings(by_price=True))
-    card = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=DEAR)])
+    model = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])
     session = await stage.session(policy={"triggerRatio": 0.9})
     for number in range(60):
         await stage.ask(session, f"{number}")
@@ -96,10 +133,10 @@ async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) ->
     stage = await make_stage(
         [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(by_price=True)
     )
-    card = stage.models.card("scripted-1")
-    stage.models.catalog = stage.models.catalog.with_cards([replace(card, cost=DEAR)])
+    model = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])
     session = await stage.session()
     for number in range(60):
         await stage.ask(session, f"{number}")
     said = (await stage.ask(session, "/context")).text
-    assert "compacts at 46,037 tokens, where that saves more than it costs." in said
+    assert "compacts at 39,915 tokens, where that saves more than it costs." in said

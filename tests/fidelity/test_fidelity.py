@@ -46,6 +46,5 @@ def test_the_files_that_agents_read_again_come_back() -> None:
 
 async def test_the_trigger_by_price_spares_the_cache_and_loses_no_fact() -> None:
     by_window, by_price = [await yardstick.cache_cost(14, by_price=each) for each in (False, True)]
-    assert by_price.requests <= 0.29 < by_window.requests
-    assert by_price.with_summaries < by_window.with_summaries
+    assert by_price.requests <= by_price.with_summaries <= 0.28 < by_window.requests
     assert by_price.kept * by_price.n_facts >= 0.95 * by_window.kept * by_window.n_facts

@@ -58,6 +58,10 @@ from sidecar.window_budget import (
 from sidecar.window_budget.contract import PreparedDigest
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
+_PRICED_TAIL_SHARE: Final = 0.05
+_LEAST_PRICED_TAIL: Final = 3_000
+"""The tail where prices make a compaction due early: a share of the window, and its least tokens."""
+
 _REASONS: Final[dict[str, str]] = {
     "underBudget": "the conversation is under the limit",
     "noWindow": "the model's context window is unknown",
@@ -219,14 +223,17 @@ def _rank_files(given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
-    auto, given_policy = AUTO_CONDENSE_POLICY, request.policy
+    auto, given_policy, keep_recent = AUTO_CONDENSE_POLICY, request.policy, AUTO_CONDENSE_POLICY.keep_recent
+    if request.limit_by == "price":
+        # Each token that is kept is paid for in every later request, and most of the facts are in the digest.
+        keep_recent = min(keep_recent, max(_LEAST_PRICED_TAIL, int(given.window * _PRICED_TAIL_SHARE)))
     return BudgetRequest(
         force=request.force,
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
         policy=BudgetPolicy(
             given_policy.get("triggerRatio", auto.trigger_ratio),
-            int(given_policy.get("keepRecent", auto.keep_recent)),
+            int(given_policy.get("keepRecent", keep_recent)),
             int(given_policy.get("reserveTokens", auto.reserve_tokens or 0)),
         ),
         rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
