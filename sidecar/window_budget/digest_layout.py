@@ -20,6 +20,9 @@ from sidecar.window_budget.text import one_line
 
 CARRYOVER = "# Carryover"
 COUNT_LINE = "{} earlier message{} condensed without a model."
+NOT_RESTORED = "Not restored: "
+"""Begins the line that names files that could not come back. It is true of its own compaction alone."""
+
 JOINT = "; "
 INDENT = "  "
 """Begins each further line of a fact of several lines."""
@@ -142,7 +145,7 @@ def join_by_place(searches: Sequence[str]) -> Iterator[str]:
 
 
 def parse_digest(text: str) -> PreviousDigest:
-    """Return the content of the digest *text*; headers and our own count line fall away.
+    """Return the content of the digest *text*; headers and our lines about one compaction fall away.
 
     >>> previous = parse_digest("# Plan\\nship it\\n## Rules\\n- be brief")
     >>> previous.prose, [fact.text for fact in previous.facts]
@@ -153,7 +156,7 @@ def parse_digest(text: str) -> PreviousDigest:
     section: FactKind | None = None
     lines = [line.rstrip() for line in _FOREIGN_HEADER.sub("", text).strip().split("\n")]
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        if line in (DIGEST_HEADER, BRANCH_HEADER) or _COUNTED.match(line):
+        if line in (DIGEST_HEADER, BRANCH_HEADER) or _COUNTED.match(line) or line.startswith(NOT_RESTORED):
             continue
         if line == CARRYOVER and _COUNTED.match(following):
             continue

@@ -21,6 +21,7 @@ from sidecar.window_budget.contract import (
     NoOpReason,
     SummarySource,
 )
+from sidecar.window_budget.digest_layout import NOT_RESTORED
 from sidecar.window_budget.estimate import estimate_message_tokens, tokens_of_chars
 from sidecar.window_budget.local_digest import (
     EVIDENCE_TOKENS,
@@ -250,7 +251,7 @@ def apply_plan(
     """
     restored, gone, note = files.ranges, files.gone, ""
     if gone:
-        note = "\n\nNot restored: " + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
+        note = f"\n\n{NOT_RESTORED}" + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
         most = min(plan.digest_tokens * MISSING_NOTE_SHARE, plan.digest_tokens - MIN_DIGEST_TOKENS)
         if tokens_of_chars(len(note)) > most:
             note = ""

@@ -179,8 +179,8 @@ SURVIVAL: list[Any] = [
         no_model,
         {
             1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.8, 0.5, 0.15, 0.4, 0.3),
-            15: share_of(1.0, 0.5, 0.2, 0.05, 0.05, 0.05),
+            5: share_of(1.0, 0.9, 0.5, 0.25, 0.5, 0.35),
+            15: share_of(1.0, 0.29, 0.2, 0.08, 0.12, 0.1),
         },
         id="windowBudget without a model",
     ),

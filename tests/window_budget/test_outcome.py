@@ -27,6 +27,7 @@ from sidecar.window_budget import (
     restore_planned_files,
 )
 from sidecar.window_budget.contract import CachedRequest
+from sidecar.window_budget.digest_layout import parse_digest
 
 REQUEST = BudgetRequest(force=True)
 MESSAGES: list[Message] = [
@@ -72,6 +73,7 @@ def test_files_that_are_gone_are_named_in_the_digest() -> None:
     result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), gone)
     assert result.gone == ((FileRange("a.py"), "deleted"),)
     assert (result.summary or "").endswith("Not restored: a.py (deleted).")
+    assert "Not restored" not in str(parse_digest(result.summary or "").prose), "it is not carried on"
     names = [FileRange(f"{'long' * 20}{number}.py") for number in range(99)]
     many = RestoredFiles(gone=tuple((name, "deleted") for name in names))
     assert "Not restored" not in (apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), many).summary or "")
