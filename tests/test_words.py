@@ -62,6 +62,7 @@ class Breach:
 ALLOWED: dict[tuple[str, str], str] = {
     ("error name", "CancelledByToken"): "a public name of the documents that the system is built from",
     ("participle", "extended"): "returns a longer value and changes nothing, as sorted() does",
+    ("participle", "__reversed__"): "a name of the language",
     ("participle", "setting"): "a noun: the value of one setting",
     ("participle", "changed_only_the_view"): "a statement that is true or false",
     ("class twice", "Message"): "agentcore's is such a name; the other is the event of that kind on the wire",

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter, indexOf, is_
 from typing import Final, Generic, Self, TypeVar, overload
 
@@ -87,7 +88,10 @@ class AppendOnlySeq(Sequence[T], Generic[T]):
         return self._n
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._buffer[: self._n])
+        return islice(self._buffer, self._n)
+
+    def __reversed__(self) -> Iterator[T]:
+        return map(self._buffer.__getitem__, range(self._n - 1, -1, -1))
 
 
 class History(AppendOnlySeq[Entry]):
@@ -102,12 +106,13 @@ class History(AppendOnlySeq[Entry]):
         turns: the turn of each entry, as one growing sequence.
     """
 
-    __slots__ = ("_archive", "turns")
+    __slots__ = ("_archive", "_node_ids", "turns")
 
     def __init__(self, entries: Iterable[Entry] = (), archive: Mapping[str, Entry] | None = None) -> None:
         super().__init__(entries)
         self._archive: Mapping[str, Entry] = {} if archive is None else archive
         self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(map(attrgetter("turn"), self))
+        self._node_ids: AppendOnlySeq[str] = AppendOnlySeq(map(attrgetter("node_id"), self))
 
     @property
     def head(self) -> str | None:
@@ -117,13 +122,13 @@ class History(AppendOnlySeq[Entry]):
     @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes of the path, oldest first."""
-        return tuple(map(attrgetter("node_id"), self))
+        return tuple(self._node_ids)
 
     def first(self, count: int) -> History:
         """Return the history of the first *count* entries."""
         shorter = History((), self._archive)
         shorter._buffer, shorter._n = self._buffer, min(count, self._n)
-        shorter.turns = self.turns.first(count)
+        shorter.turns, shorter._node_ids = self.turns.first(count), self._node_ids.first(count)
         return shorter
 
     def extended(self, entries: Iterable[Entry]) -> History:
@@ -132,6 +137,7 @@ class History(AppendOnlySeq[Entry]):
         longer = super().extended(added)
         longer._archive = self._archive
         longer.turns = self.turns.extended(map(attrgetter("turn"), added))
+        longer._node_ids = self._node_ids.extended(map(attrgetter("node_id"), added))
         return longer
 
     def with_entries(self, entries: Iterable[Entry]) -> History:

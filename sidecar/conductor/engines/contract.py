@@ -374,10 +374,10 @@ def committed_view(
     """
     entries: list[Entry] = []
     if summary is not None:
-        folded = [entry.node_id for entry in history.first(cut)]
+        folded = history.first(cut).node_ids
         for index in sorted(pinned, reverse=True):
-            del folded[index]
-        entries.append(Entry(summary, "summary", origin=tuple(folded)))
+            folded = folded[:index] + folded[index + 1 :]
+        entries.append(Entry(summary, "summary", origin=folded))
     entries += restored
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
