@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -149,6 +150,7 @@ def effects_of_kind(kind: ToolKind) -> ToolEffects:
     return _BY_KIND[kind]
 
 
+@lru_cache(maxsize=512)
 def effects_of_name(name: str) -> ToolEffects | None:
     """Return the effects of a tool by the *name* that coding agents commonly give it, None for another name.
 

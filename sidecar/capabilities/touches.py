@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -64,9 +64,9 @@ def touches_of_call(arguments: object, result: str, effects: ToolEffects | None)
     values = arguments if isinstance(arguments, Mapping) else {"input": arguments}
     folder = _text(values, _FOLDERS)
     kind = kind_of_call(values, effects or ANYTHING)
-    patch = next((each for each in _texts(values) if "*** Begin Patch" in each), "")
-    if patch:
-        return tuple(touches_of_patch(patch, folder))
+    for text in _texts(values):
+        if "*** Begin Patch" in text:
+            return tuple(touches_of_patch(text, folder))
     if kind == "runs":
         commands = [touch for line in command_lines_among(values) for touch in touches_of_shell(*line)]
         return tuple(_with_hits(commands, result, folder))
@@ -116,7 +116,7 @@ def kind_of_call(values: Mapping[str, Any], effects: ToolEffects) -> EffectKind:
 
 def _text(values: Mapping[str, Any], names: Sequence[str]) -> str:
     for name in names:
-        if isinstance(value := values.get(name), str) and value.strip():
+        if name in values and isinstance(value := values[name], str) and value.strip():
             return value
     return ""
 
@@ -124,7 +124,10 @@ def _text(values: Mapping[str, Any], names: Sequence[str]) -> str:
 def _texts(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the texts among the arguments, those in lists as well."""
     for value in values.values():
-        yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from (each for each in value if isinstance(each, str))
 
 
 def paths_among(values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -212,7 +215,7 @@ def lines_read(given: Mapping[str, Any], result: str, n_files: int) -> tuple[Lin
 
 def _number(given: Mapping[str, Any], names: Sequence[str]) -> int | None:
     for name in names:
-        if isinstance(value := given.get(name), int) and not isinstance(value, bool):
+        if name in given and isinstance(value := given[name], int) and not isinstance(value, bool):
             return value
     return None
 
@@ -223,10 +226,19 @@ def numbered_range(result: str) -> LineRange | None:
     >>> numbered_range("     7\\tdef f():\\n     8\\t    pass")
     (7, 2)
     """
-    head, tail = result[:EDGE_CHARS].split("\n")[:EDGE_LINES], result[-EDGE_CHARS:].split("\n")[-EDGE_LINES:]
-    first = next((int(match[1]) for line in head if (match := NUMBERED_LINE.match(line))), 0)
-    last = next((int(match[1]) for line in reversed(tail) if (match := NUMBERED_LINE.match(line))), 0)
-    return (first, last - first + 1) if 0 < first <= last else None
+    first = _first_number(result[:EDGE_CHARS].split("\n", EDGE_LINES)[:EDGE_LINES])
+    if first is None:
+        return None
+    last = _first_number(result[-EDGE_CHARS:].rsplit("\n", EDGE_LINES)[: -EDGE_LINES - 1 : -1])
+    return (first, last - first + 1) if last is not None and 0 < first <= last else None
+
+
+def _first_number(lines: Iterable[str]) -> int | None:
+    """Return the number of the first of *lines* that has one, None where none has."""
+    for line in lines:
+        if (match := NUMBERED_LINE.match(line)) is not None:
+            return int(match[1])
+    return None
 
 
 def numbered_lines(result: str) -> dict[int, str]:

@@ -8,8 +8,9 @@ touch. A file that was only found by searches was never read, so it does not com
 For example, a file that was edited two calls ago comes before one that was read five times 60 calls ago
 (0.93 against 5 / 8). The figures were fixed on one half of the recorded sessions' own second reads.
 
-Nothing is kept between two rankings: they look at the newest :data:`LOOK_BACK_CALLS` calls of the path as it
-is, those behind summaries included, so after an undo or a rewind they are right by construction. Pure.
+A ranking looks at the newest :data:`LOOK_BACK_CALLS` calls of the path as it is, those behind summaries
+included, so after an undo or a rewind it is right by construction. From one ranking to the next only the
+touches of the same calls are kept, which are most of the work and cannot change (:class:`KnownTouches`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from sidecar.capabilities.effects import ToolEffects, effects_of_name
 from sidecar.capabilities.shell_touches import Touch
@@ -79,7 +80,8 @@ class _Uses:
             self._gone.add(key)
         if touch.kind == "remove" or key in self._gone:
             return
-        use = self.files.setdefault(key, FileUse(named))
+        if (use := self.files.get(key)) is None:
+            use = self.files[key] = FileUse(named)
         weight = SEARCH_WEIGHT if touch.kind == "search" else 1.0
         use.score += weight * 0.5 ** (self.n_calls / HALF_LIFE_CALLS)
         use.is_known |= is_known
@@ -92,10 +94,36 @@ class _Uses:
         """Return the files that were more than found, the most used first."""
         for use in self.files.values():
             name = use.path.replace("\\", "/").rpartition("/")[2]
-            n_mentions = sum(name in text for text in self.texts) if name else 0
-            use.score += min(n_mentions, MOST_MENTIONS)
+            mentions = [text for text in self.texts if name in text] if name else ()
+            use.score += min(len(mentions), MOST_MENTIONS)
         used = [use for use in self.files.values() if any(touch.kind != "search" for touch in use.touches)]
         return sorted(used, key=lambda use: -use.score)
+
+
+class KnownTouches:
+    """The touches of the calls that the last ranking came upon."""
+
+    __slots__ = ("_found", "_last")
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self._found: dict[tuple[int, ...], tuple[Any, ...]] = {}
+
+    def of(
+        self, call: ToolCallBlock, body: str, results: Entry, declared: ToolEffects | None
+    ) -> Iterable[Touch]:
+        """Return :func:`touches_of_block` of the arguments, found once for the same objects."""
+        given = (call, body, results.reads, declared)
+        key = tuple(map(id, given))
+        # It holds on to the objects, so that no other ones have their ids.
+        known = self._last.get(key) or (given, tuple(touches_of_block(call, body, results, declared)))
+        self._found[key] = known
+        touches: tuple[Touch, ...] = known[1]
+        return touches
+
+    def forget_others(self) -> None:
+        """Forget the calls that were not asked for since the last time."""
+        self._last, self._found = self._found, {}
 
 
 def rank_by_use(
@@ -104,6 +132,7 @@ def rank_by_use(
     first_kept: int,
     effects: Mapping[str, ToolEffects],
     key_of: Callable[[str], str],
+    known: KnownTouches | None = None,
 ) -> Sequence[FileUse]:
     """Return the files that the conversation used, the most used first.
 
@@ -113,7 +142,9 @@ def rank_by_use(
         first_kept: the index of the first entry that it will still see.
         effects: the effects of the tools on offer, by name.
         key_of: makes one name of all spellings of a path.
+        known: keeps the touches of calls for the next ranking; None to keep none.
     """
+    known = known or KnownTouches()
     uses, results = _Uses(cache(key_of)), dict[str, tuple[ToolResultBlock, Entry]]()
     for entry, index in history.newest_first():
         if uses.n_calls >= LOOK_BACK_CALLS:
@@ -121,7 +152,7 @@ def rank_by_use(
         is_kept = index is not None and index >= first_kept
         if entry.kind == "file" and entry.origin and not is_kept:
             continue  # the file was given back; the calls that used it are counted where they stand
-        for touch in touches_beside_calls(entry):
+        for touch in touches_beside_calls(entry) if entry.reads else ():
             uses.add(touch, _text_of(entry) if is_kept else None, is_known=True)
         if (
             entry.kind in ("user", "assistant")
@@ -140,11 +171,12 @@ def rank_by_use(
                 if result is None or (result.is_error and not is_command):
                     continue
                 body = result.output if isinstance(result.output, str) else compact_json(result.output)
-                for touch in touches_of_block(block, body, holder, declared):
+                for touch in known.of(block, body, holder, declared):
                     if result.is_error and touch.kind in ("move", "remove"):
                         continue  # a command that fails may have done this or stopped before it
                     is_known = declared is not None and declared.kind == "reads"
                     uses.add(touch, shown.get(block.id) if is_kept else None, is_known=is_known)
+    known.forget_others()
     return uses.rank()
 
 

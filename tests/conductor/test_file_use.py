@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from histories import entry_of, history_of
-from sidecar.conductor.file_use import HALF_LIFE_CALLS, FileUse, rank_by_use
+from sidecar.conductor.file_use import HALF_LIFE_CALLS, FileUse, KnownTouches, rank_by_use
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -113,3 +116,30 @@ def test_a_command_that_failed_has_read_its_files_but_removed_nothing_for_certai
     """Its last part may have failed; a file that is not there does not come back anyway."""
     failed = use("bash", command="cat a.py && make && rm b.py", is_error=True)
     assert names([*use("read", path="b.py"), *failed]) == ["a.py", "b.py"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["read", "bash", "edit", "grep"]),
+            st.integers(0, 3),
+            st.booleans(),
+            st.integers(0, 9),
+        ),
+        max_size=24,
+    )
+)
+def test_what_is_known_from_one_ranking_changes_nothing_in_the_next(
+    steps: list[tuple[str, int, bool, int]],
+) -> None:
+    """Over a conversation that grows, and now and then goes back to an earlier turn."""
+    history, known = History(), KnownTouches()
+    for name, number, is_error, n_back in steps:
+        path = f"src/file{number}.py"
+        words = {"command": f"sed -n {number + 1},9p {path}"} if name == "bash" else {"path": path}
+        if n_back == 0:
+            history = history.first(len(history) // 2)
+        output = f"{path}:{number + 3}: x"
+        history = history.extended(map(entry_of, use(name, output=output, is_error=is_error, **words)))
+        anew = rank_by_use(history, {}, len(history), {}, str)
+        assert rank_by_use(history, {}, len(history), {}, str, known) == anew

@@ -27,7 +27,7 @@ from sidecar.conductor.engines.contract import (
     committed_view,
 )
 from sidecar.conductor.engines.session_transcript import SessionTranscript, read_all
-from sidecar.conductor.file_use import FileUse, rank_by_use
+from sidecar.conductor.file_use import FileUse, KnownTouches, rank_by_use
 from sidecar.conductor.restoring import (
     MOST_GONE,
     MOST_LOOKED_AT,
@@ -91,6 +91,7 @@ class WindowBudgetEngine(CommittingEngine):
         self._effects: Mapping[str, ToolEffects] = {}
         self._transcript = SessionTranscript(TOOL_EFFECTS)
         self._ahead: SessionTranscript | None = None
+        self._touches = KnownTouches()
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
@@ -115,7 +116,7 @@ class WindowBudgetEngine(CommittingEngine):
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
-        uses, overhead = _rank_files(given, plan), given.overhead_tokens
+        uses, overhead = self._rank_files(given, plan), given.overhead_tokens
         files_tokens = plan.files_tokens if uses else 0
         files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
         if fresh is not None:
@@ -145,7 +146,7 @@ class WindowBudgetEngine(CommittingEngine):
         files: dict[str, FreshFile] = {}
 
         async def find(plan: BudgetPlan) -> RestoredFiles:
-            uses = await asyncio.to_thread(_rank_files, given, plan)
+            uses = await asyncio.to_thread(self._rank_files, given, plan)
             files.update(await deps.fresh([use.path for use in uses]))
             found = await asyncio.to_thread(
                 restore_uses, uses, files, plan.files_tokens, max_files=plan.most_files
@@ -208,18 +209,20 @@ class WindowBudgetEngine(CommittingEngine):
             self._transcript = ahead.copy() if ahead.leads_to(given.history) else self._transcript
         return self._transcript.of(given.history)
 
-
-def _rank_files(given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
-    """Return the files that may come back with *plan*, the most used first."""
-    if plan.cut == 0:
-        return ()
-    shown = {
-        message.tool_call_id: text_of(message.content)
-        for message in plan.tail.messages
-        if isinstance(message, ToolResultMessage)
-    }
-    first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
-    return rank_by_use(given.history, shown, first_kept, given.tool_effects, given.same_file)[:MOST_LOOKED_AT]
+    def _rank_files(self, given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
+        """Return the files that may come back with *plan*, the most used first."""
+        if plan.cut == 0:
+            return ()
+        shown = {
+            message.tool_call_id: text_of(message.content)
+            for message in plan.tail.messages
+            if isinstance(message, ToolResultMessage)
+        }
+        first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
+        uses = rank_by_use(
+            given.history, shown, first_kept, given.tool_effects, given.same_file, self._touches
+        )
+        return uses[:MOST_LOOKED_AT]
 
 
 def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
