@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.window_budget.contract import CallEffects
@@ -106,12 +106,20 @@ class EndOfTurn:
     question: str
 
 
+class RankedFact(NamedTuple):
+    """A fact with its key; the fact of *rank* 0 matters most."""
+
+    rank: int
+    key: str
+    fact: Fact
+
+
 class FactIndex:
     """The facts of a transcript by kind, its reads and writes, and its todo list.
 
     >>> from sidecar.window_budget.message import UserMessage
     >>> facts = FactIndex().extend([UserMessage("Never touch api.py.")])
-    >>> [fact.text for _, fact in facts.rank(FactKind.RULE, before=1)]
+    >>> [each.fact.text for each in facts.rank(FactKind.RULE, before=1)]
     ['Never touch api.py.']
     """
 
@@ -175,8 +183,8 @@ class FactIndex:
         """Yield the successful changes of files before *before*, newest first."""
         return _newest_first(self._buffer.writes, before)
 
-    def rank(self, kind: FactKind, before: int, n_groups: int = NEWEST_GROUPS) -> list[tuple[int, Fact]]:
-        """Return the facts of *kind* before the message at *before* with their ranks; rank 0 matters most.
+    def rank(self, kind: FactKind, before: int, n_groups: int = NEWEST_GROUPS) -> list[RankedFact]:
+        """Return the facts of *kind* before the message at *before* with their ranks.
 
         The newest group ranks first, and each further fact of a group as if it were 8 groups older.
 
@@ -190,11 +198,12 @@ class FactIndex:
         most = OUTCOME_DEPTH if kind is FactKind.OUTCOME else GROUP_DEPTH * n_groups // NEWEST_GROUPS
         newest = max(0, count - n_groups)
         chosen = groups[newest:count] + groups[: min(OLDEST_GROUPS, newest)]
-        chosen.sort(key=lambda group: -group[_count_before(group, before) - 1].index)
+        sized = [(group, _count_before(group, before)) for group in chosen]
+        sized.sort(key=lambda each: -each[0][each[1] - 1].index)
         return [
-            (rank + GROUP_DEPTH * depth, fact)
-            for rank, group in enumerate(chosen)
-            for depth, fact in enumerate(_distinct(group, before, most))
+            RankedFact(rank + GROUP_DEPTH * depth, key, fact)
+            for rank, (group, size) in enumerate(sized)
+            for depth, (key, fact) in enumerate(_distinct(group, size, most))
         ]
 
     def all(self) -> Iterator[Fact]:
@@ -293,6 +302,8 @@ class _FactBuffer:
 
 def _count_before(items: Sequence[_HasIndex], before: int) -> int:
     """Return how many of *items*, ascending by index, come before the message at *before*."""
+    if not items or items[-1].index < before:
+        return len(items)
     return bisect_left(items, before, key=_BY_INDEX)
 
 
@@ -301,17 +312,14 @@ def _groups_before(groups: Sequence[Sequence[Fact]], before: int) -> int:
     return bisect_left(groups, before, key=lambda group: group[0].index)
 
 
-def _distinct(group: Sequence[Fact], before: int, most: int) -> Iterator[Fact]:
-    """Yield up to *most* different facts of *group* before *before*, newest first."""
-    seen = set[str]()
-    end = _count_before(group, before)
-    for fact in reversed(group[max(0, end - most * GROUP_SCAN) : end]):
-        key = fact_key(fact.kind, fact.text)
-        if key not in seen:
-            seen.add(key)
-            yield fact
-        if len(seen) >= most:
-            return
+def _distinct(group: Sequence[Fact], size: int, most: int) -> Iterable[tuple[str, Fact]]:
+    """Return up to *most* different facts among the first *size* of *group* by their keys, newest first."""
+    found: dict[str, Fact] = {}
+    for fact in reversed(group[max(0, size - most * GROUP_SCAN) : size]):
+        found.setdefault(fact_key(fact.kind, fact.text), fact)
+        if len(found) >= most:
+            break
+    return found.items()
 
 
 def _newest_first(records: Sequence[_Record], before: int) -> Iterator[_Record]:

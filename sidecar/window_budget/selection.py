@@ -27,9 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from sidecar.window_budget.digest_layout import JOINED_KINDS, PreviousDigest, indent, render_facts
-from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex
+from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex, RankedFact
 from sidecar.window_budget.facts import Fact, FactKind, fact_key, split_error
 from sidecar.window_budget.text import one_line
 
@@ -110,15 +112,16 @@ _PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION, Fa
 """Kinds that find the same sentence in a message: it is kept once, under the weightiest kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class FactCandidate:
-    """A fact that a digest could keep, and its *price*: the lowest goes first.
+class FactCandidate(NamedTuple):
+    """A fact that a digest could keep, with its *key*, and its *price*: the lowest goes first.
 
     *full_text* is the fact at more length, used once everything else has its room; empty when there is none.
+    A long session has thousands of them in each compaction, and a tuple takes a third of the time to make.
     """
 
     price: float
     fact: Fact
+    key: str
     full_text: str = ""
 
 
@@ -150,18 +153,16 @@ def list_candidates(
         kinds: the kinds wanted.
     """
     n_groups = max(NEWEST_GROUPS, max_chars // CHARS_PER_GROUP)
-    found: dict[tuple[FactKind, str], FactCandidate] = {}
+    candidates = list[FactCandidate]()
     for kind in kinds:
+        found: dict[str, FactCandidate] = {}
         for candidate in _candidates_of_kind(kind, known, n_groups):
-            key = (kind, fact_key(kind, candidate.fact.text))
-            is_newer = key in found and bool(candidate.full_text)
-            if (
-                candidate.fact.text
-                and not is_newer
-                and (key not in found or candidate.price < found[key].price)
-            ):
-                found[key] = candidate
-    return sorted(found.values(), key=lambda candidate: candidate.price)
+            known_one = found.get(candidate.key)
+            is_better = known_one is None or (not candidate.full_text and candidate.price < known_one.price)
+            if is_better and candidate.fact.text:
+                found[candidate.key] = candidate
+        candidates += found.values()
+    return sorted(candidates, key=attrgetter("price"))
 
 
 def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactCandidate]:
@@ -178,7 +179,7 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
         fact, whole = candidate.fact, candidate.full_text or candidate.fact.text
         if fact.kind is FactKind.REQUEST and len(whole) <= left_whole:
             left_whole -= len(whole)
-            candidate = replace(candidate, fact=fact.with_text(whole))
+            candidate = _candidate(candidate.price, fact.with_text(whole), candidate.full_text)
         if candidate.price >= 0 and len(candidate.fact.text) <= left.get(fact.kind, 0):
             left[fact.kind] -= len(candidate.fact.text) + LINE_CHARS
             urgent.append(candidate)
@@ -191,69 +192,71 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
 def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fact]:
     """Return the facts of *candidates* that fit *max_chars* once laid out, by kind, then oldest first."""
     chosen, left, room = list[FactCandidate](), list(candidates), max_chars
+    sentences, said = set[str](), ""
     while left:
-        taken, passed = take_fitting(left, chosen, room)
-        chosen = drop_repeated(taken)
+        taken, left = take_fitting(left, {each.fact.kind for each in chosen}, sentences, room)
+        new = "\n".join(each.fact.text for each in taken if each.fact.kind is not FactKind.NAME)
+        said = f"{said}\n{new}"
+        # The names chosen before stand in nothing that was said before.
+        kept = [*drop_names_in(new, chosen), *drop_names_in(said, taken)]
+        n_dropped = len(chosen) + len(taken) - len(kept)
+        chosen = drop_commands_with_errors(kept)
         room = max_chars - len(render_facts(each.fact for each in chosen))
-        if len(chosen) == len(taken) or len(passed) == len(left):
+        if n_dropped + len(kept) == len(chosen):
             break
-        left = passed
     facts: list[Fact] = []
     # What users typed comes first here as well.
-    for candidate in sorted(chosen, key=lambda each: each.fact.kind is not FactKind.REQUEST):
-        more = len(indent(candidate.full_text)) - len(candidate.fact.text)
-        if candidate.full_text != candidate.fact.text and 0 < more <= room:
+    for _, fact, _, full_text in sorted(chosen, key=lambda each: each.fact.kind is not FactKind.REQUEST):
+        more = len(indent(full_text)) - len(fact.text) if full_text != fact.text else 0
+        if 0 < more <= room:
             room -= more
-            facts.append(candidate.fact.with_text(candidate.full_text))
-        else:
-            facts.append(candidate.fact)
+            fact = fact.with_text(full_text)
+        facts.append(fact)
     order = {kind: position for position, kind in enumerate(FactKind)}
     return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
 
 
 def take_fitting(
-    candidates: Iterable[FactCandidate], chosen: Iterable[FactCandidate], room: int
+    candidates: Iterable[FactCandidate], titled: set[FactKind], sentences: set[str], room: int
 ) -> tuple[list[FactCandidate], list[FactCandidate]]:
-    """Return *chosen* with the candidates that fit beside them, and the candidates that do not fit.
+    """Return the candidates that fit, and the candidates that do not fit.
 
     Args:
-        candidates: more facts, the most wanted first.
-        chosen: the facts that have their room.
+        candidates: facts, the most wanted first.
+        titled: the kinds with a title there.
+        sentences: the keys of the sentences there; takes up the keys of the result.
         room: the characters that are left.
     """
-    taken, passed = list(chosen), list[FactCandidate]()
-    titled = {each.fact.kind for each in taken}
-    kept_sentences = {_sentence_of(each.fact) for each in taken}
+    taken, passed = list[FactCandidate](), list[FactCandidate]()
     for candidate in candidates:
-        fact, sentence = candidate.fact, _sentence_of(candidate.fact)
-        cost = len(indent(fact.text)) + LINE_CHARS + (0 if fact.kind in titled else len(fact.kind.value) + 5)
-        if sentence and sentence in kept_sentences:
+        fact = candidate.fact
+        sentence = candidate.key if fact.kind in _PROSE_KINDS else ""
+        if sentence and sentence in sentences:
             continue
-        if cost <= room:
-            room -= cost
-            titled.add(fact.kind)
-            kept_sentences.add(sentence)
-            taken.append(candidate)
-        else:
+        cost = len(indent(fact.text)) + LINE_CHARS + (0 if fact.kind in titled else len(fact.kind.value) + 5)
+        if cost > room:
             passed.append(candidate)
+            continue
+        room -= cost
+        titled.add(fact.kind)
+        sentences.add(sentence)
+        taken.append(candidate)
     return taken, passed
 
 
-def _sentence_of(fact: Fact) -> str:
-    return fact_key(fact.kind, fact.text) if fact.kind in _PROSE_KINDS else ""
+def drop_names_in(text: str, chosen: Iterable[FactCandidate]) -> list[FactCandidate]:
+    """Return *chosen* without the names that stand in *text*."""
+    return [each for each in chosen if each.fact.kind is not FactKind.NAME or each.fact.text not in text]
 
 
-def drop_repeated(chosen: Sequence[FactCandidate]) -> list[FactCandidate]:
-    """Return *chosen*, by kind and age, without names and commands that stand in other facts."""
-    said = "\n".join(each.fact.text for each in chosen if each.fact.kind is not FactKind.NAME)
+def drop_commands_with_errors(chosen: Sequence[FactCandidate]) -> list[FactCandidate]:
+    """Return *chosen* without the commands that stand in their own errors."""
     errors = {each.fact.index: each.fact.text for each in chosen if each.fact.kind is FactKind.ERROR}
 
-    def is_repeated(fact: Fact) -> bool:
-        if fact.kind is FactKind.COMMAND:
-            return errors.get(fact.index, "").startswith(f"{fact.text}: ")
-        return fact.kind is FactKind.NAME and fact.text in said
+    def has_error(fact: Fact) -> bool:
+        return fact.kind is FactKind.COMMAND and errors.get(fact.index, "").startswith(f"{fact.text}: ")
 
-    return [each for each in chosen if not is_repeated(each.fact)]
+    return [each for each in chosen if not has_error(each.fact)]
 
 
 def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator[FactCandidate]:
@@ -261,32 +264,43 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
     index, before = known.index, known.before
     earlier = [fact for fact in known.previous.facts if fact.kind is kind]
     earlier = [replace(fact, index=position - len(earlier)) for position, fact in enumerate(earlier)]
-    ranked = index.rank(kind, before, n_groups)
-    if kind is FactKind.RULE and known.rules is not None:
-        facts = [Fact(kind, rule, number) for number, rule in enumerate(known.rules)]
-        ranked, earlier = list(enumerate(reversed(facts))), []
     if kind is FactKind.TODO and (todos := index.todos(before)) is not None:
-        yield from (FactCandidate(TODO_PRICE, Fact(kind, item, before)) for item in todos)
+        for item in todos:
+            yield _candidate(TODO_PRICE, Fact(kind, item, before))
         return
     if kind is FactKind.QUESTION:
         if question := index.question(before):
-            yield FactCandidate(TODO_PRICE, Fact(kind, question, before))
+            yield _candidate(TODO_PRICE, Fact(kind, question, before))
         return
+    if kind is FactKind.RULE and known.rules is not None:
+        rules = (Fact(kind, rule, number) for number, rule in enumerate(known.rules))
+        newest_first = enumerate(reversed([*rules]))
+        ranked = [RankedFact(rank, fact_key(kind, fact.text), fact) for rank, fact in newest_first]
+        earlier = []
+    else:
+        ranked = index.rank(kind, before, n_groups)
     if kind is FactKind.REQUEST:
         first = earlier[0] if earlier else index.oldest(kind, before)
-        latest = next((fact for _, fact in ranked if not fact.is_minor), None)
+        latest = next((each.fact for each in ranked if not each.fact.is_minor), None)
         for fact in filter(None, (first, latest)):
-            yield FactCandidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
-    for rank, fact in ranked:
+            yield _candidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
+    for rank, key, fact in ranked:
         is_aged = kind is FactKind.MODIFIED and rank >= NEWEST_EDITS
-        short = fact.with_text(fact_key(kind, fact.text)) if is_aged else fact
         is_old = kind is FactKind.REQUEST and rank >= AGED_FROM_RANK
         limit = AGED_REQUEST_CHARS if is_old else _MAX_CHARS[kind]
-        yield _price(_shorten(short, limit), rank, fact.text)
+        short = _shorten(fact.with_text(key) if is_aged else fact, limit)
+        if short is fact:
+            yield FactCandidate(_price(fact, rank), fact, key, fact.text)
+        else:
+            yield _candidate(_price(short, rank), short, fact.text)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
         short = fact.with_text(shorten_carried(fact))
-        yield _price(short, CARRIED_RANK + position, "" if short is fact else fact.text)
+        yield _candidate(_price(short, CARRIED_RANK + position), short, "" if short is fact else fact.text)
+
+
+def _candidate(price: float, fact: Fact, full_text: str = "") -> FactCandidate:
+    return FactCandidate(price, fact, fact_key(fact.kind, fact.text), full_text)
 
 
 def shorten_carried(fact: Fact) -> str:
@@ -303,10 +317,10 @@ def shorten_carried(fact: Fact) -> str:
             return fact.text
 
 
-def _price(fact: Fact, rank: int, full_text: str) -> FactCandidate:
+def _price(fact: Fact, rank: int) -> float:
     rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
     least = MIN_NAME_CHARS if fact.kind in JOINED_KINDS else MIN_LINE_CHARS
-    return FactCandidate(rank * max(len(fact.text), least) / _WEIGHTS[fact.kind], fact, full_text)
+    return rank * max(len(fact.text), least) / _WEIGHTS[fact.kind]
 
 
 def _shorten(fact: Fact, limit: int) -> Fact:

@@ -44,7 +44,7 @@ def compacted() -> History:
 
 def rules(transcript: object) -> list[str]:
     facts = transcript.facts  # type: ignore[attr-defined]  # any version of the package's own class
-    return [fact.text for _, fact in facts.rank(FactKind.RULE, len(facts))]
+    return [each.fact.text for each in facts.rank(FactKind.RULE, len(facts))]
 
 
 def test_originals_are_the_entries_as_they_were_first_stored() -> None:
@@ -87,7 +87,7 @@ def test_a_call_that_was_open_at_the_fork_finds_its_result() -> None:
     follower = SessionTranscript(TOOL_EFFECTS)
     follower.of(History([PROMPT, CALL, entry_of(ToolTurn((ToolResultBlock("1", "b.py"),)))]))
     facts = follower.of(History([PROMPT, CALL, RESULT])).facts
-    assert [fact.text for _, fact in facts.rank(FactKind.COMMAND, 3)] == ["ls"]
+    assert [each.fact.text for each in facts.rank(FactKind.COMMAND, 3)] == ["ls"]
 
 
 def test_paths_are_compared_by_their_turns_and_by_their_first_nodes() -> None:

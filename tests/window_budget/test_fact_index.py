@@ -93,7 +93,7 @@ def test_the_environment_that_was_used_is_known() -> None:
             ToolResultMessage("c2", "bash", (TextBlock("done\n[exit 0]"),)),
         ]
     )
-    found = {fact.text for _, fact in index.rank(FactKind.ENVIRONMENT, before=4)}
+    found = {each.fact.text for each in index.rank(FactKind.ENVIRONMENT, before=4)}
     assert found == {
         "db.example.internal:5432",
         "PostgreSQL 15.4",

@@ -14,7 +14,7 @@ from sidecar.window_budget import (
     UserMessage,
 )
 from sidecar.window_budget.digest_layout import PreviousDigest, parse_digest, render_facts
-from sidecar.window_budget.facts import Fact, FactKind
+from sidecar.window_budget.facts import Fact, FactKind, fact_key
 from sidecar.window_budget.selection import (
     FactCandidate,
     Known,
@@ -24,13 +24,17 @@ from sidecar.window_budget.selection import (
 )
 
 
+def candidate(price: float, fact: Fact, full_text: str = "") -> FactCandidate:
+    return FactCandidate(price, fact, fact_key(fact.kind, fact.text), full_text)
+
+
 def test_the_cheapest_facts_are_kept_and_laid_out_by_kind() -> None:
     """Price decides what stays, kind and age decide where it stands."""
     candidates = [
-        FactCandidate(1.0, Fact(FactKind.COMMAND, "make", 5)),
-        FactCandidate(2.0, Fact(FactKind.RULE, "never push", 7)),
-        FactCandidate(3.0, Fact(FactKind.RULE, "x" * 90, 1)),
-        FactCandidate(4.0, Fact(FactKind.RULE, "be brief", 3)),
+        candidate(1.0, Fact(FactKind.COMMAND, "make", 5)),
+        candidate(2.0, Fact(FactKind.RULE, "never push", 7)),
+        candidate(3.0, Fact(FactKind.RULE, "x" * 90, 1)),
+        candidate(4.0, Fact(FactKind.RULE, "be brief", 3)),
     ]
     facts = select_facts(candidates, max_chars=60)
     assert render_facts(facts) == "## Rules\n- be brief\n- never push\n## Commands\n- make"
@@ -39,8 +43,8 @@ def test_the_cheapest_facts_are_kept_and_laid_out_by_kind() -> None:
 def test_a_shortened_fact_gets_its_full_text_when_room_is_left() -> None:
     """The cheapest first; one that does not fit stays short."""
     candidates = [
-        FactCandidate(1.0, Fact(FactKind.ERROR, "a"), "a" * 20),
-        FactCandidate(2.0, Fact(FactKind.ERROR, "b"), "b" * 20),
+        candidate(1.0, Fact(FactKind.ERROR, "a"), "a" * 20),
+        candidate(2.0, Fact(FactKind.ERROR, "b"), "b" * 20),
     ]
     texts = [fact.text for fact in select_facts(candidates, max_chars=45)]
     assert texts == ["a" * 20, "b"]
@@ -82,12 +86,12 @@ def test_a_carried_fact_loses_its_passing_details(kind: FactKind, text: str, sho
 def test_nothing_stands_there_twice() -> None:
     """A failed command stands with its error, a name in what holds it; the room goes to other facts."""
     candidates = [
-        FactCandidate(1.0, Fact(FactKind.COMMAND, "make test [exit 2]", 3)),
-        FactCandidate(2.0, Fact(FactKind.ERROR, "make test [exit 2]: no rule", 3)),
-        FactCandidate(3.0, Fact(FactKind.COMMAND, "make test [exit 0]", 5)),
-        FactCandidate(4.0, Fact(FactKind.READ, "src/anchor_9.py", 1)),
-        FactCandidate(5.0, Fact(FactKind.NAME, "anchor_9", 1)),
-        FactCandidate(6.0, Fact(FactKind.OUTCOME, "All is well.", 2)),
+        candidate(1.0, Fact(FactKind.COMMAND, "make test [exit 2]", 3)),
+        candidate(2.0, Fact(FactKind.ERROR, "make test [exit 2]: no rule", 3)),
+        candidate(3.0, Fact(FactKind.COMMAND, "make test [exit 0]", 5)),
+        candidate(4.0, Fact(FactKind.READ, "src/anchor_9.py", 1)),
+        candidate(5.0, Fact(FactKind.NAME, "anchor_9", 1)),
+        candidate(6.0, Fact(FactKind.OUTCOME, "All is well.", 2)),
     ]
     facts = select_facts(candidates, max_chars=153)
     assert render_facts(facts) == (

@@ -106,9 +106,9 @@ def test_a_host_declares_the_effects_of_its_own_tools() -> None:
     facts = Transcript(tools).extend(messages).facts
     assert list(facts.reads(3)) == [ReadCall(1, "peek", FileRange("a"))]
     assert list(facts.writes(3)) == [WriteCall(2, "b", is_whole=False)]
-    assert [fact.text for _, fact in facts.rank(FactKind.READ, 3)] == ["a"]
+    assert [each.fact.text for each in facts.rank(FactKind.READ, 3)] == ["a"]
     assert list(facts.rank(FactKind.COMMAND, 3)) == []
-    assert [fact.text for _, fact in Transcript.of(messages).facts.rank(FactKind.COMMAND, 3)] == [
+    assert [each.fact.text for each in Transcript.of(messages).facts.rank(FactKind.COMMAND, 3)] == [
         'fix {"path":"b"}',
         'peek {"where":"a"}',
     ]
