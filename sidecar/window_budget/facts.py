@@ -206,10 +206,15 @@ def shape_of(key: str) -> str:
     return _DIGITS.sub("0", key[:SENTENCE_CHARS])
 
 
+def ends_of(text: str) -> str:
+    """Return the two ends of *text*, or all of it where it is short."""
+    is_long = len(text) > SCAN_CHARS
+    return f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}" if is_long else text
+
+
 def keep_ends(text: str) -> str:
     """Return the part of *text* that is searched, without code blocks."""
-    if len(text) > SCAN_CHARS:
-        text = f"{text[: SCAN_CHARS // 2]}\n{text[-SCAN_CHARS // 2 :]}"
+    text = ends_of(text)
     return _CODE_FENCE.sub("\n", text) if "```" in text else text
 
 

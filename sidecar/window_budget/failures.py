@@ -10,85 +10,205 @@ Each pattern looks at single lines and has bounded repetitions, so that the work
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from sidecar.window_budget.text import one_line
 
+MAX_LEAD = 160
+"""How much may stand before the name of an error on its line."""
+
 ERROR_CHARS = 400
 """How much of a telling line is kept."""
 
+_TELLS = (
+    *(
+        "rror",
+        "xception",
+        "anic",
+        "fatal",
+        "Fatal",
+        "FAIL",
+        "failed",
+        "ERR_",
+        "CONFLICT",
+        "Segmentation",
+        "Aborted",
+    ),
+    *(
+        "Killed",
+        "BackOff",
+        "ErrImage",
+        "OutOfMemory",
+        "HTTP",
+        "status",
+        "response",
+        "make",
+        "●",
+        "✕",
+        "✗",
+        "✘",
+        "** (",
+    ),
+    *(
+        "went wrong",
+        "SQLSTATE[",
+        "undefined reference",
+        "npm ERR!",
+        "not found",
+        "sh: ",
+        "cat: ",
+        "ls: ",
+        "cp: ",
+    ),
+    *(
+        "mv: ",
+        "rm: ",
+        "cd: ",
+        "mkdir: ",
+        "touch: ",
+        "chmod: ",
+        "chown: ",
+        "find: ",
+        "tar: ",
+        "ln: ",
+        "stat: ",
+    ),
+    *("head: ", "tail: ", "ssh: ", "scp: ", "docker: ", "grep: ", "sed: ", "curl: (", "Caused by: "),
+)
+"""Every line that names a failure holds one of these or a place, and most output holds none."""
+
+_PLACE = re.compile(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\bE[A-Z]{4,14}: ")
+"""The place in a file where a compiler found a fault, or the number of a system's error."""
+
 _NAMED = re.compile(
-    r"(?<![\w.])[\w.]{0,60}(?:Error|Exception|Panic)\b.*"
-    r"|\b(?:error|fatal|panic(?:ked)?|FAIL(?:ED|URE)?)\b\s{0,3}[:\[(!].*|\berror [A-Z]{1,6}\d{1,6}:.*"
-    r"|\bE[A-Z]{4,14}\b: .*|CONFLICT .*|FAILED \S{1,200}::\S.*|Segmentation fault.*|Aborted \(core.*"
-    r"|\bHTTP(?:/\d\.\d)? [45]\d\d\b.*|\b(?:status|response)(?: code)?[ :=]{1,3}[45]\d\d\b.*"
-    r"|\bmake(?:\[\d\])?: \*\*\* .*"
+    r"(?:Error|Exception|Panic)\b(?![\w(]| at )|\b(?:[Ff]atal|FATAL|panic(?:ked)?) ?[:!(]"
+    r"|\b(?:error|ERROR)(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6}| \d{1,5})?(?: \([^()]{1,40}\))?: "
+    r"|\bError from server \(|\bFAIL(?:ED|URE)?\b\s{0,3}[:\[(!]|\bFAILED \S{1,200}::|\bERR_[A-Z_]{3,60}\b"
+    r"|\bE[A-Z]{4,14}\b: |CONFLICT |Segmentation fault|Aborted \(core|^Killed\b|OutOfMemory|OOMKilled"
+    r"|\b(?:CrashLoop|ImagePull)BackOff\b|ErrImagePull|An error occurred \(|SQLSTATE\["
+    r"|\bHTTP(?:/[\d.]{1,3})? [45]\d\d\b|\b(?:status|response)(?: code)?[ :=]{1,3}[45]\d\d\b"
+    r"|\bmake(?:\[\d\])?: \*\*\* |^\s{0,8}[●✕✗✘] |^\s{0,8}\d{1,6}:\d{1,4}\s{1,4}error\s|^\*\* \(\w"
+    r"|^CMake Error|^--- FAIL: |^\* What went wrong:|: undefined reference to |^curl: \(\d"
+    r"|^[^\s:]{1,200}\.\w{1,8}:\d{1,6}:\d{1,5}: (?!warning|note|info)\S"
 )
 """What a tool calls an error by name; enough by itself, where a failure is known, to tell the line."""
 
-_NAMED_BY = (
-    *("rror", "xception", "anic", "fatal", "FAIL", "CONFLICT", "Segmentation", "Aborted", "HTTP"),
-    *("status", "response", "make"),
-)
-_ERROR_NUMBER = re.compile(r"E[A-Z]{4,14}\b: ")
-"""Every line with a name of an error holds one of these, and finding them costs a tenth of the names."""
-
 _UNASKED = re.compile(
-    r"^\s{0,12}(?:E {1,6})?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: .*|$)"
-    r"|^(?:.{0,120}: )?(?:fatal )?error(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6})?: .*|^fatal: .*|^panic: .*"
-    r"|^thread '.{1,80}' panicked at .*|^FAILED \S{1,200}.*|^--- FAIL: .*|^npm (?:ERR!|error) .*"
-    r"|^.{0,120}Segmentation fault.*|^make(?:\[\d\])?: \*\*\* .*|^.{0,120}: command not found$"
-    r"|^< HTTP/[\d.]{1,3} [45]\d\d.*|^HTTP/[\d.]{1,3} [45]\d\d.*|^CONFLICT .*",
+    r"\s{0,12}(?:E {1,8})?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: | in |$)"
+    r"|(?:.{0,120}: )?(?:[Ff]atal )?(?:error|Error|ERROR)"
+    r"(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6}| \d{1,5})?(?: \(\w{1,40}\)| from server \(\w{1,40}\))?: "
+    r"|(?:\w{1,20} )?[Ff]atal(?: error)?: |panic: |thread '.{1,80}' panicked at |(?:Caused by"
+    r"|Unhandled exception)[:.] "
+    r'|Exception in thread "|FAILED \S|--- FAIL: |npm (?:ERR!|error) |\s?ERR_[A-Z_]{3,60}\b'
+    r"|make(?:\[\d\])?: \*\*\* "
+    r"|.{0,120}(?:Segmentation fault|: command not found$|: undefined reference to |\b(?:CrashLoop"
+    r"|ImagePull)BackOff\b"
+    r"|\bOOMKilled\b)|(?:< )?HTTP/[\d.]{1,3} [45]\d\d|CONFLICT |\* What went wrong:|CMake Error|SQLSTATE\["
+    r"|\s{0,8}[●✕✗✘] |\s{0,8}\d{1,6}:\d{1,4}\s{1,4}error\s|\*\* \(\w|PHP Fatal|curl: \(\d"
+    r"|An error occurred \("
+    r"|\[\w{1,20}\]: .{0,80}\bfailed\b|[^\s:]{1,200}\.\w{1,8}:\d{1,6}:\d{1,5}: (?!warning|note|info)\S"
+    r"|(?:ba|z|da|k|fi)?sh: |(?:cat|ls|cp|mv|rm|cd|mkdir|touch|chmod|chown|find|tar|ln|stat|head|tail|ssh"
+    r"|scp|docker|grep|sed): .{1,200}[:：] ?\S"
 )
-"""Lines that are a failure even in the output of a command that ended well."""
+"""How lines begin that are a failure even in the output of a command that ended well."""
 
-_UNASKED_BY = (
-    *("rror", "xception", "fatal: ", "panic", "FAIL", "npm ERR", "Segmentation fault", "make"),
-    *("command not found", "HTTP/", "CONFLICT "),
+_SOURCE = re.compile(
+    r"\s{0,80}(?:(?:raise|throw|except|catch|import|from|def|class|func|fn|fun|return|if|elif|else|for"
+    r"|while|assert"
+    r"|const|let|var|public|private|async|await|use|export|try)\b(?!:)|//|#(?!\d)|/\*"
+    r"|[\w.]{1,40}\.(?:info|debug|warn|error)\("
+    r"|[\w.\[\]]{1,60} \+?= )"
 )
-"""Every such line holds one of these, and most output holds none."""
+_NO_ERRORS = re.compile(r"\b(?:0|no) (?:error|failure|exception)")
 
+_BOX = re.compile(r"^[│║┃▕|]\s?", re.MULTILINE)
+_PREFIX = re.compile(r"\s{0,12}(?:E {1,8}|< )?")
+_STACK = re.compile(r"\s{0,12}(?:at |-->|\.\.\.|File \")")
 _HINT = re.compile(
     r"error|exception|panic|fatal|fail|denied|not found|no such|cannot|can't|unable|undefined|refused"
-    r"|timed? ?out|invalid|missing|rejected|doesn't|does not|must |killed|aborted|out of memory"
-    r"|fehler|fehlgeschlagen|nicht gefunden|verweigert|ungültig|falló|fallado|denegado|no se encontr"
-    r"|erreur|échec|échoué|introuvable|refusé|erro\b|falhou|não encontrad|negad|ошибк|не найден|отказано"
-    r"|не удалось|错误|失败|异常|找不到|没有那个文件|权限不够|拒绝"
-    r"|エラー|失敗|例外|見つかりません|拒否|오류|실패|찾을 수 없"
+    r"|timed? ?out|invalid|missing|rejected|doesn't|does not|must |killed|aborted|out of memory|could not"
+    r"|couldn't|unexpected"
+    r"|unresolved|not in scope|unknown|nil value|not in the|already in use|no space"
+    r"|fehler|fehlgeschlagen|nicht gefunden|verweigert|ungültig|keine berechtigung|konnte nicht"
+    r"|kann nicht|nicht erlaubt"
+    r"|falló|fallado|denegado|no se encontr|no se puede|no existe|no encontrad"
+    r"|erreur|échec|échoué|introuvable|refusé|aucun fichier|non accordée|impossible"
+    r"|erro\b|falhou|não encontrad|negad|inexistente|não foi possível|non esistente|non trovato|negato"
+    r"|impossibile|errore"
+    r"|ошибк|не найден|отказано|не удалось|нет такого|невозможно"
+    r"|nie ma takiego|nie znaleziono|brak dostępu|odmowa|błąd|nie można|niet gevonden|geweigerd"
+    r"|bulunamadı|reddedildi"
+    r"|错误|失败|异常|找不到|没有那个文件|权限不够|拒绝|未找到|不存在|无法|無法|沒有"
+    r"|エラー|失敗|例外|見つかりません|拒否|ありません|できません|오류|실패|찾을 수 없|없습니다|거부"
 )
 _NOISE = re.compile(
     r"(?:exit code|process exited|chunk id|wall time|original token|output:|script (?:failed|error)"
-    r"|command exited|<\w+>|</\w+>|\[?exit |npm (?:ERR!|error) (?:A complete log|code )|npm notice)",
+    r"|command (?:exited|failed|executed)|<\w+>|</\w+>|\[?exit |npm (?:ERR!|error) (?:A complete log"
+    r"|code )|npm notice"
+    r"|FAILURE: Build failed with|Traceback \(|```)",
     re.IGNORECASE,
 )
-_CALLS_AFTER = re.compile(r"panicked at .{1,200}:$|^npm (?:ERR!|error) code ")
+_CALLS_AFTER = re.compile(r".{0,300}:\s{0,4}$|^npm (?:ERR!|error) code ")
+"""A line that says that the next one tells."""
+
+TELLS_LITTLE = 72
+"""A line no longer than this has the next one with it, where that is indented deeper."""
 
 
 def error_line(body: str) -> str:
     """Return the line of *body*, the output of something that failed, that names the fault best.
 
     A line that a tool calls an error comes first: the last of a traceback, the first of all else. Then a line
-    that reads like one, in several languages. Where none does, the last line tells more than the first.
+    that reads like one, in several languages. Where none does, the last line tells more than the first. Lines
+    of programs are passed over, as an output may show the code beside the fault.
 
     >>> error_line("Exit code 1\\nTraceback (most recent call last):\\n  ...\\nKeyError: 'port'")
     "KeyError: 'port'"
     """
-    lines = [line for line in body.splitlines() if line.strip() and not _NOISE.match(line.strip())]
-    may_be_named = (
-        line
-        for line in lines
-        if any(part in line for part in _NAMED_BY) or ("E" in line and _ERROR_NUMBER.search(line))
-    )
-    named = [found.group() for line in may_be_named if (found := _NAMED.search(line))]
-    panics = (
-        f"{line.strip()} {after.strip()}"
-        for line, after in pairwise(lines)
-        if ("panic" in line or "npm " in line) and _CALLS_AFTER.search(line)
-    )
-    hints = (line for line in lines if _HINT.search(line.lower()))
     is_trace = "Traceback" in body
-    best = next(panics, None) or (named[-1 if is_trace else 0] if named else None) or next(hints, None)
-    return one_line(best or (lines[-1] if lines else body), ERROR_CHARS)
+    lines = [line for line in lines_of(body) if line.strip() and not _NOISE.match(line.strip())]
+    named = [line for line in likely_lines(lines) if not is_source(line) and _NAMED.search(line)]
+    best = named[-1 if is_trace else 0] if named else None
+    best = best or next((line for line in lines if _HINT.search(line.lower()) and not is_source(line)), None)
+    if best is None:
+        return one_line(lines[-1] if lines else body, ERROR_CHARS)
+    following = next((after for line, after in pairwise(lines) if line is best), "")
+    is_deeper = _depth(following) > _depth(best) and len(best) <= TELLS_LITTLE and not is_trace
+    is_part = is_deeper and not _STACK.match(following) and not is_source(following)
+    if is_part or _CALLS_AFTER.match(best):
+        best = f"{best.strip()} {following.strip()}"
+    best = _PREFIX.sub("", best, count=1)
+    found = _NAMED.search(best, MAX_LEAD)
+    return one_line(best[best.rfind(" ", 0, found.start()) + 1 :] if found else best, ERROR_CHARS)
+
+
+def lines_of(output: str) -> list[str]:
+    """Return the lines of *output*, without the sides of a box that is drawn around some."""
+    return (_BOX.sub("", output) if "│" in output else output).splitlines()
+
+
+def likely_lines(lines: Sequence[str]) -> list[str]:
+    """Return the *lines* that may name a failure: a quick search that passes most over."""
+    output = "\n".join(lines)
+    parts, has_place = [part for part in _TELLS if part in output], _PLACE.search(output) is not None
+    return [
+        line for line in lines if any(part in line for part in parts) or (has_place and _PLACE.search(line))
+    ]
+
+
+def is_source(line: str) -> bool:
+    """Whether *line* is one of a program, or says that there is no error: it mentions an error at most.
+
+    >>> is_source("    raise ValueError('x')"), is_source("ValueError: x")
+    (True, False)
+    """
+    ends = line.rstrip().endswith(("{", ";"))
+    return ends or _SOURCE.match(line) is not None or _NO_ERRORS.search(line) is not None
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def reported_failure(output: str) -> str | None:
@@ -97,9 +217,10 @@ def reported_failure(output: str) -> str | None:
     >>> reported_failure("12 passed"), reported_failure("collected 3\\nFAILED tests/test_a.py::test_x")
     (None, 'FAILED tests/test_a.py::test_x')
     """
-    parts = [part for part in _UNASKED_BY if part in output]
-    if not parts:
+    lines = lines_of(output)
+    likely = likely_lines(lines)
+    first = next((line for line in likely if not is_source(line) and _UNASKED.match(line)), None)
+    if first is None:
         return None
-    likely = (line for line in output.splitlines() if any(part in line for part in parts))
-    found = [line for line in likely if _UNASKED.match(line)]
-    return error_line("\n".join(found)) if found else None
+    is_trace = "Traceback" in output
+    return error_line("\n".join(lines if is_trace else lines[lines.index(first) :]))

@@ -63,8 +63,8 @@ GOAL_PRICE, TODO_PRICE = -1.0, -0.5
 NEWEST_EDITS = 16
 """How many changed files show the line that changed where room is short."""
 
-EXCERPT_CHARS = 40
-"""How much of a command is kept with its error at least."""
+EXCERPT_CHARS, ERROR_LINE_CHARS = 40, 200
+"""How much of a command is kept with its error at least, and how much of the line that tells the fault."""
 
 CHARS_PER_GROUP = 50
 """A digest of so many characters more chooses from one more group of each kind of fact."""
@@ -329,5 +329,5 @@ def _shorten(fact: Fact, limit: int) -> Fact:
     subject, line = split_error(fact.text) if fact.kind is FactKind.ERROR else ("", "")
     if subject:
         subject = one_line(subject, max(EXCERPT_CHARS, limit - len(line) - 2))
-        return fact.with_text(one_line(f"{subject}: {line}", limit))
+        return fact.with_text(f"{subject}: {one_line(line, ERROR_LINE_CHARS)}")
     return fact.with_text(one_line(fact.text, limit))

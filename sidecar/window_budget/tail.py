@@ -122,7 +122,7 @@ def clip_bodies(
         call.id: path_of(call, effect)
         for message in messages
         for call in calls_of(message)
-        if (effect := effect_of(tools, call.name)).reads
+        if (effect := effect_of(tools, call.name, call.input)).reads
     }
     low, high = MIN_BODY_CHARS, max(map(_body_length, messages), default=0)
     while low < high:

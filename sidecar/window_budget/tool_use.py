@@ -17,9 +17,16 @@ from typing import Any, Final
 
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import CallEffect, CallEffects
-from sidecar.window_budget.facts import Fact, FactKind, keep_ends
+from sidecar.window_budget.facts import Fact, FactKind, ends_of
 from sidecar.window_budget.failures import error_line, reported_failure
 from sidecar.window_budget.text import compact_json, one_line
+from sidecar.window_budget.tool_shapes import (
+    guess_effect,
+    touches_of_command,
+    unwrap_command,
+    unwrap_output,
+    words_of,
+)
 
 COMMAND_CHARS = 160
 EXCERPT_CHARS = 40
@@ -68,6 +75,8 @@ _NEW_TEXTS = ("new_string", "newText", "newString", "new_str", "new_text", "new"
 
 _TODO_TEXTS = ("content", "step", "text", "title", "task", "description")
 _DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
+_PLANS = frozenset(["todo", "todos", "plan", "tasks", "tracker"])
+_BOX = re.compile(r"^\s{0,12}(?:[-*•]|\d{1,3}[.)]) {0,4}\[ \] {0,4}(\S[^\n]{0,400})", re.MULTILINE)
 TODO_CHARS = 160
 MAX_TODOS = 40
 
@@ -129,22 +138,24 @@ class WriteCall:
     is_whole: bool
 
 
-def effect_of(tools: CallEffects, name: str) -> CallEffect:
+def effect_of(tools: CallEffects, name: str, arguments: Any = None) -> CallEffect:
     """Return the effect of the tool *name*; the prefix of its server and letter case do not count.
+
+    The effect of a tool without a declared one is told from its name and *arguments*.
 
     >>> effect_of(TOOL_EFFECTS, "mcp__fs__Read_File").reads
     True
     """
-    if (exact := tools.get(name)) is not None:
-        return exact
-    return tools.get(name.rpartition("__")[2].rpartition(".")[2].casefold(), _UNDECLARED)
+    found = tools.get(name) or tools.get(name.rpartition("__")[2].rpartition(".")[2].casefold(), _UNDECLARED)
+    return guess_effect(name, arguments) if _is_undeclared(found) else found
 
 
 def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     """Return the path among the arguments of *call*, or None when it names none."""
     if not isinstance(call.input, Mapping):
         return None
-    return _first_text(call.input, effect.path_arguments) or None
+    known = _first_text(call.input, effect.path_arguments)
+    return known or _first_text(call.input, guess_effect("", call.input).path_arguments) or None
 
 
 def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> ReadCall | None:
@@ -156,7 +167,7 @@ def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) 
         tools: the effects of the tools. A tool without a declared effect that takes a path counts as a reader
             under its own name, so that a caller may name it in ``RehydrateOpts.read_tool_name``.
     """
-    effect = effect_of(tools, call.name)
+    effect = effect_of(tools, call.name, call.input)
     path = path_of(call, effect)
     reads = _is_view(call) if effect.reads and effect.writes else effect.reads
     if path is None or not (reads or _is_undeclared(effect)):
@@ -177,13 +188,13 @@ def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS
         index: the position of its result in the transcript.
         tools: the effects of the tools.
     """
-    effect = effect_of(tools, call.name)
+    effect = effect_of(tools, call.name, call.input)
     path = path_of(call, effect)
     if effect.reads and _is_view(call):
         return
     if path is not None and effect.writes:
         yield WriteCall(index, path, is_whole=effect.writes == "whole")
-    elif effect.patches:
+    elif effect.patches or effect.runs:
         for found in _PATCHED.finditer(compact_json(call.input)):
             yield WriteCall(index, found.group(1).strip(), is_whole=False)
 
@@ -205,19 +216,22 @@ def facts_of_call(
             too.
         tools: the effects of the tools.
     """
-    effect = effect_of(tools, call.name)
+    effect = effect_of(tools, call.name, call.input)
     command = _command_of(call, effect) if effect.runs else None
     code = None if command is None else _find_exit_code(body)
+    body = body if command is None else unwrap_output(body)
     failed = is_error or bool(code)
     is_looking = command is not None and bool(_LOOKING.match(command))
+    touches = () if command is None or failed else tuple(touches_of_command(_line_of(call, effect)))
     outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
     if failed:
         path = path_of(call, effect)
         subject = command + outcome if command else f"{call.name} {path}" if path else call.name
-        yield Fact(FactKind.ERROR, f"{subject}: {error_line(keep_ends(body))}", index, is_looking)
-    elif command is not None and not is_looking and (report := reported_failure(keep_ends(body))):
+        yield Fact(FactKind.ERROR, f"{subject}: {error_line(ends_of(body))}", index, is_looking)
+    elif command is not None and not is_looking and (report := reported_failure(ends_of(body))):
         yield Fact(FactKind.ERROR, f"{command}{outcome}: {report}", index)
-    if command is not None:
+    yield from (Fact(kind, text, index) for kind, text in touches)
+    if command is not None and not (is_looking and touches) and not command.startswith("apply_patch"):
         yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
         if not failed and (asked := _ASKS_VERSION.search(command)):
             lines = body[:OUTCOME_CHARS].strip().splitlines()
@@ -257,7 +271,7 @@ def facts_of_shell(command: str, output: str, exit_code: int | None, index: int)
     line = one_line(command, COMMAND_CHARS) + (f" [exit {exit_code}]" if exit_code is not None else "")
     yield Fact(FactKind.COMMAND, line, index)
     if exit_code:
-        yield Fact(FactKind.ERROR, f"{line}: {error_line(keep_ends(output))}", index)
+        yield Fact(FactKind.ERROR, f"{line}: {error_line(ends_of(output))}", index)
 
 
 def _is_view(call: ToolCallBlock) -> bool:
@@ -270,19 +284,22 @@ def _is_undeclared(effect: CallEffect) -> bool:
 
 
 def _command_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
-    """Return the command line among a shell tool's arguments, or None when it has none."""
+    """Return the command line among a shell tool's arguments on one line, or None when it has none."""
+    return one_line(_line_of(call, effect), COMMAND_CHARS) or None
+
+
+def _line_of(call: ToolCallBlock, effect: CallEffect) -> str:
     if not isinstance(call.input, Mapping):
-        return None
-    value = next((call.input[name] for name in effect.command_arguments if name in call.input), None)
-    if isinstance(value, list | tuple):
-        value = " ".join(map(str, value))
-    return one_line(value, COMMAND_CHARS) if isinstance(value, str) and value.strip() else None
+        return ""
+    names = (*effect.command_arguments, *guess_effect("", call.input).command_arguments)
+    return unwrap_command(next((call.input[name] for name in names if name in call.input), None))
 
 
 def open_todos(call: ToolCallBlock) -> tuple[str, ...] | None:
     """Return the items of the todo list in the arguments of *call* that are not done; None without a list.
 
-    Such a list holds objects with a text and a status; the name of the tool does not count.
+    Such a list holds objects with a text and a status, or is text with a box before each item. The name of
+    the tool counts only where the items have no status.
 
     >>> items = [{"content": "ship", "status": "pending"}, {"content": "plan", "status": "completed"}]
     >>> open_todos(ToolCallBlock("1", "todo", {"todos": items}))
@@ -290,13 +307,24 @@ def open_todos(call: ToolCallBlock) -> tuple[str, ...] | None:
     """
     if not isinstance(call.input, Mapping):
         return None
+    is_plan = bool(words_of(call.name) & _PLANS)
     for value in call.input.values():
         if isinstance(value, list | tuple) and value and all(isinstance(item, Mapping) for item in value):
-            found = [(_first_text(item, _TODO_TEXTS), str(item.get("status", ""))) for item in value]
-            if all(text and status for text, status in found):
+            found = [(_first_text(item, _TODO_TEXTS), status_of(item)) for item in value]
+            if all(text and (status or is_plan) for text, status in found):
                 undone = (text for text, status in found if status.casefold() not in _DONE)
                 return tuple(one_line(text, TODO_CHARS) for text in islice(undone, MAX_TODOS))
+        elif isinstance(value, str) and "[ ]" in value and guess_effect("", call.input).path_arguments == ():
+            return tuple(one_line(text, TODO_CHARS) for text in islice(_BOX.findall(value), MAX_TODOS))
     return None
+
+
+def status_of(item: Mapping[str, Any]) -> str:
+    """Return the status of an item of a todo list, empty for none."""
+    for name in ("status", "state", "done", "completed"):
+        if (value := item.get(name)) not in (None, ""):
+            return {True: "done", False: "pending"}.get(value, "") if isinstance(value, bool) else str(value)
+    return ""
 
 
 def describe_search(arguments: Any) -> str:

@@ -1,0 +1,79 @@
+"""What calls of tools that no table names do, by the words in their names and arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.window_budget.tool_shapes import touches_of_command
+from sidecar.window_budget.tool_use import facts_of_call, open_todos
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "facts"),
+    [
+        ("view_file", {"AbsolutePath": "src/a.py", "StartLine": 3}, ["Files read: src/a.py"]),
+        ("builtin_read_file", {"filepath": "src/a.py"}, ["Files read: src/a.py"]),
+        ("mcp__fs__read_text_file", {"path": "src/a.py"}, ["Files read: src/a.py"]),
+        ("read_file", {"target_file": "src/a.py"}, ["Files read: src/a.py"]),
+        (
+            "search_replace",
+            {"file_path": "a.py", "old_string": "a", "new_string": "b"},
+            ["Files modified: a.py: a -> b"],
+        ),
+        ("write_to_file", {"TargetFile": "a.py", "CodeContent": "x"}, ["Files modified: a.py"]),
+        ("developer__text_editor", {"command": "view", "path": "a.py"}, ["Files read: a.py"]),
+        (
+            "developer__text_editor",
+            {"command": "write", "path": "a.py", "file_text": "b"},
+            ["Files modified: a.py"],
+        ),
+        ("run_terminal_cmd", {"command": "make", "is_background": False}, ["Commands: make"]),
+        ("run_command", {"CommandLine": "make", "Cwd": "/repo"}, ["Commands: make"]),
+        ("execute_sql", {"query": "select 1"}, ["Commands: select 1"]),
+        ("codebase_search", {"query": "lease"}, ["Searches: lease"]),
+        ("mcp__hub__search_code", {"q": "lease"}, ["Searches: lease"]),
+        ("shell", {"command": ["bash", "-lc", "make test"]}, ["Commands: make test"]),
+        ("shell", {"command": ["bash", "-lc", "sed -n 1,9p src/a.py"]}, ["Files read: src/a.py"]),
+        ("shell", {"command": ["bash", "-lc", "rg -n lease src | head"]}, ["Searches: lease in src"]),
+        (
+            "shell",
+            {"command": ["apply_patch", "*** Begin Patch\n*** Add File: a.py\n+x"]},
+            ["Files modified: a.py"],
+        ),
+        ("book_flight", {"to": "SEA"}, ['Commands: book_flight {"to":"SEA"}']),
+    ],
+)
+def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -> None:
+    found = facts_of_call(ToolCallBlock("1", name, given), "ok", 0, is_error=False)
+    assert [f"{fact.kind.value}: {fact.text}" for fact in found] == facts
+
+
+@pytest.mark.parametrize(
+    ("command", "touches"),
+    [
+        ("cat a.py > b.py && sed -i 's/a.b/c/' c.py", ["a.py", "b.py", "c.py"]),
+        ("grep -rn 'a|b' . 2>/dev/null", ["a|b in ."]),
+        ("cat > a.py <<'EOF'\ncat b.py\nEOF", ["a.py"]),
+        ("make test | tail -5", []),
+        ("echo 'unclosed", []),
+    ],
+)
+def test_a_command_line_touches_what_its_words_name(command: str, touches: list[str]) -> None:
+    assert [text for _, text in touches_of_command(command)] == touches
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "items"),
+    [
+        ("write_plan", {"tasks": [{"task": "a", "done": False}, {"task": "b", "done": True}]}, ("a",)),
+        ("update_plan", {"plan": [{"step": "a"}]}, ("a",)),
+        ("book", {"items": [{"text": "a"}]}, None),
+        ("focus", {"progress": "- [ ] a\n- [x] b"}, ("a",)),
+        ("write", {"path": "a.md", "content": "- [ ] a"}, None),
+    ],
+)
+def test_a_todo_list_is_known_in_many_shapes(name: str, given: Any, items: tuple[str, ...] | None) -> None:
+    assert open_todos(ToolCallBlock("1", name, given)) == items
