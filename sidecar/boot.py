@@ -51,6 +51,7 @@ from sidecar.llmgateway.credentials import load_keyring
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
+from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import (
     Hold,
     SessionGraph,
@@ -345,9 +346,9 @@ class SessionShelf:
         """Return the ids of the sessions with all *words* in them."""
         return await self._store.search(words)
 
-    async def list(self) -> Sequence[SessionSummary]:
-        """Return a line for every session, the same object while the session does not change."""
-        return await self._list()
+    async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
+        """Return the lines of the sessions that *query* asks for, the newest first."""
+        return await self._list(query)
 
 
 def describe_stored(stored: StoredSummary) -> SessionSummary | None:

@@ -16,6 +16,7 @@ from sidecar.protocol.messages import SessionSummary
 from sidecar_client import Session, SidecarClient
 
 _MOST_SHOWN = 40
+_PAGE = 1_000
 _ID_CHARS = 8
 """The length of an id in a terminal; a script gets all of it."""
 
@@ -125,7 +126,7 @@ async def list_sessions(
     cursor: str | None = None
     found: list[SessionSummary] = []
     while True:
-        page = await client.session_list(cwd=cwd, query=query, content=content, cursor=cursor)
+        page = await client.session_list(cwd=cwd, query=query, content=content, cursor=cursor, limit=_PAGE)
         found.extend(page.sessions)
         cursor = page.next_cursor
         if cursor is None:
@@ -144,7 +145,7 @@ async def find_session(client: SidecarClient, wanted: str, cwd: str) -> SessionS
         SessionLookupError: no session matches, or more than one does.
     """
     if wanted == "last":
-        found = (await list_sessions(client, cwd))[:1]
+        found = [*(await client.session_list(cwd=cwd, limit=1)).sessions]
     else:
         found = [each for each in await list_sessions(client) if each.sid.startswith(wanted)]
     if not found:

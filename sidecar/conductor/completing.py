@@ -20,6 +20,7 @@ from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.mentions import SPECIAL
 from sidecar.conductor.session import Session
+from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.workspace.contract import PositionEncoding
 from sidecar.workspace.path_index import PathIndexes
 from sidecar.workspace.paths import uri_to_path
@@ -146,8 +147,8 @@ async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncItera
             yield choice.value, None if choice.name == choice.value else choice.name
     match command:
         case "resume":
-            for summary in await hub.list():
-                if summary.cwd == session.info.cwd and summary.sid != session.sid:
+            for summary in await hub.list(SessionQuery(cwd=session.info.cwd)):
+                if summary.sid != session.sid:
                     yield summary.sid, summary.title or None
         case "unpin":
             for pin in session.pins.all:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +33,7 @@ from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
 from sidecar.conversation import Entry
 from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 
 if TYPE_CHECKING:  # a daemon begins without the readers
     from sidecar.importing.contract import ImportedSession
@@ -247,16 +247,15 @@ class Hub:
         await self._store.aclose()
         await self._deps.models.aclose()
 
-    async def list(self, content: str = "") -> tuple[SessionSummary, ...]:
-        """Return every session with the words of *content* in it, in memory and stored, the newest first."""
-        stored = await self._store.list()
+    async def list(self, query: SessionQuery = ALL_SESSIONS, content: str = "") -> Sequence[SessionSummary]:
+        """Return the sessions that *query* asks for with the words of *content*, in memory and stored."""
+        if words := content.split():
+            query = replace(query, ids=await self._store.search(words))
+        stored = await self._store.list(query.widen(len(self._sessions)))
         loaded = [(each.info, each.snapshot().phase, len(each.history.turns)) for each in self.sessions]
         summaries = [info.summary(phase, n_turns) for info, phase, n_turns in loaded]
         summaries += [summary for summary in stored if summary.sid not in self._sessions]
-        if words := content.split():
-            having = await self._store.search(words)
-            summaries = [summary for summary in summaries if summary.sid in having]
-        return tuple(sorted(summaries, key=attrgetter("updated_at", "sid"), reverse=True))
+        return query.select(summaries)
 
     async def info(self, sid: str) -> SessionInfo:
         """Return the ``meta`` record of a session. Raises SessionNotFound, as all readers do."""

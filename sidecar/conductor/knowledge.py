@@ -33,6 +33,7 @@ from sidecar.rooms import (
     TextContent,
 )
 from sidecar.rooms.memory import RetrievalMemory, SlidingWindowMemory
+from sidecar.runtime.contract.listing import SessionQuery
 
 MAX_TOKENS: Final = 4_000
 """The most tokens of the message with the results."""
@@ -308,8 +309,8 @@ class StoredSessions:
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:
         """Return the time of the last change of each session of *folder*, in epoch milliseconds, by id."""
-        stored = await self._store.list()
-        return {each.sid: each.updated_at for each in stored if each.cwd == str(folder)}
+        stored = await self._store.list(SessionQuery(cwd=str(folder)))
+        return {each.sid: each.updated_at for each in stored}
 
     async def events(self, session_id: str) -> Sequence[RoomEvent]:
         """Return the searchable events of a session on all its branches, the compacted turns included."""

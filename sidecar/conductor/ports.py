@@ -19,6 +19,7 @@ from sidecar.conductor.editor_context import Editors
 from sidecar.conductor.history import GraphPort, JournalPort
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
+from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 
 
 class ClientPort(Protocol):
@@ -222,6 +223,6 @@ class StorePort(Protocol):
         """Return the ids of the sessions with all *words* in them, on any branch."""
         ...
 
-    async def list(self) -> Sequence[SessionSummary]:
-        """Return a line for every stored session, as if none was in memory."""
+    async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
+        """Return the lines of the stored sessions that *query* asks for, as if none was in memory."""
         ...

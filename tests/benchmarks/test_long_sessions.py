@@ -36,6 +36,7 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
+from sidecar.runtime.contract.listing import ALL_SESSIONS
 from sidecar.runtime.store import SessionGraph, SessionStore, turn_to_record
 from sidecar.runtime.store.session_index import _SETTLED_NS
 from sidecar.server import LspConnection, LspOptions
@@ -216,7 +217,7 @@ def test_a_list_of_many_sessions_costs_little_more_than_a_look_at_their_files(
 
     def list_all(store: SessionStore) -> Callable[[], object]:
         lister = store.lister(SessionSummary, describe_stored)
-        return lambda: asyncio.run(lister())  # type: ignore[arg-type]  # it is a coroutine
+        return lambda: asyncio.run(lister(ALL_SESSIONS))  # type: ignore[arg-type]  # it is a coroutine
 
     def compare() -> tuple[float, float]:
         first = list_all(SessionStore(tmp_path))

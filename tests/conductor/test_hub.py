@@ -148,7 +148,7 @@ async def test_a_deleted_session_is_gone(make_stage: Any, loaded: bool) -> None:
     if not loaded:
         await stage.hub.close(session.sid)
     await stage.hub.delete(session.sid)
-    assert (await stage.hub.list(), stage.hub.sessions) == ((), ())
+    assert (await stage.hub.list(), stage.hub.sessions) == ([], ())
     for gone in (stage.hub.load, stage.hub.delete, stage.hub.graph, stage.hub.info, stage.hub.compactions):
         with pytest.raises(SessionNotFound):
             await gone(session.sid)

@@ -406,6 +406,25 @@ async def test_a_page_of_nothing_is_refused(make_desk: Any, method: str, limit: 
     assert (await refused(client.call(method, limit=limit, **params))).kind == "invalidParams"
 
 
+async def test_a_list_goes_on_behind_the_last_session_of_a_page(make_desk: Any, tmp_path: Path) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sids = {(await client.call("session/new", cwd=str(desk.folder)))["sid"] for _ in range(5)}
+    first = await client.call("session/list", limit=2)
+    await client.call("session/delete", sid=first["sessions"][0]["sid"])
+    await client.call("session/new", cwd=str(tmp_path))
+    second = await client.call("session/list", limit=2, cursor=first["nextCursor"])
+    third = await client.call("session/list", limit=2, cursor=second["nextCursor"])
+    shown = [each["sid"] for page in (first, second, third) for each in page["sessions"]]
+    assert sorted(shown) == sorted(sids)
+    assert "nextCursor" not in third
+
+
+@pytest.mark.parametrize("cursor", ["", "50", "5:", ":s", "-5:s", "1" * 30 + ":s", "²:s"])
+async def test_a_cursor_that_no_page_had_is_refused(make_desk: Any, cursor: str) -> None:
+    assert (await refused(make_desk().client().call("session/list", cursor=cursor))).kind == "invalidParams"
+
+
 @pytest.mark.parametrize("replay", [{"lastTurns": -1}, {"lastTurns": True}, {"fromSeq": -1}])
 async def test_a_replay_from_before_the_beginning_is_refused(make_desk: Any, replay: Any) -> None:
     desk = make_desk([[Say("one")]])

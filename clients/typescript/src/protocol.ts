@@ -1098,7 +1098,7 @@ export interface SessionImportResult {
   notes: ImportNote[];
 }
 
-/** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the next page. */
+/** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the sessions behind the page that had it. */
 export interface SessionListParams {
   cwd?: string;
   query?: string;

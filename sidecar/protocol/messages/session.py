@@ -128,7 +128,7 @@ class SessionListParams:
     """The sessions to list: of folder *cwd*, with *query* in the title, with *content*; each is optional.
 
     *content* are words that all stand in the conversation, its compacted turns included. *archived* includes
-    archived sessions; *cursor* asks for the next page.
+    archived sessions; *cursor* asks for the sessions behind the page that had it.
     """
 
     cwd: str | None = None

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append, LineWriter
 from sidecar.runtime.store.reading import StoredSession
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ListedSession)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Hold(Protocol):
 Describe: TypeAlias = Callable[[StoredSummary], T | None]
 """Makes the line of a list from a session's summary, None for a session that is not listed. Pure."""
 
-ListSessions: TypeAlias = Callable[[], Awaitable[Sequence[T]]]
-"""Returns the lines of all sessions, in any order; the same objects while the sessions do not change."""
+ListSessions: TypeAlias = Callable[[SessionQuery], Awaitable[list[T]]]
+"""Returns the lines of a page of sessions, the newest first. Raises StoreUnavailable."""
 
 LostHandler: TypeAlias = Callable[[str, str], None]
 """Called on the event loop with a session id and who has it now, when a hold was lost. It must not raise."""
@@ -104,7 +105,10 @@ class SessionPlace(Protocol):
         ...
 
     def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
-        """Return a function that lists all sessions by lines of *kind*, a dataclass that JSON can hold."""
+        """Return a function that lists sessions by lines of *kind*, a dataclass that JSON can hold.
+
+        The cost of a page is that of its lines; only the first page of a folder looks at all files.
+        """
         ...
 
     async def search(self, words: Sequence[str]) -> Set[str]:

@@ -2,12 +2,13 @@
 
 The newest ``meta`` record of a session stands near the end of its file, so a list of 10,000 sessions would
 open 10,000 files. The index keeps the line that was made of each file, together with the state in which the
-file was: its times, its size and its number. Every list looks at the states of all files, for two
-microseconds each, and reads only files in another state. So the list is right after any write, copy or
-removal of a file, by another daemon, by a user or in a crash, and nobody has to report them.
+file was: its times, its size and its number. The first page of a list looks at the states of all files, for
+two microseconds each, and reads only files in another state. So the list is right after any write, copy or
+removal of a file, by another daemon, by a user or in a crash, and nobody has to report them. Each further
+page goes on in the order that was found then, and looks at the states of its own files alone.
 
 A file that was changed a moment ago may change again without a new state, for the clocks of file systems are
-coarse. Its line is used once and not kept.
+coarse. Its line is used once and then read again.
 
 The index file is written when enough lines have changed, and is no more than a faster start: with a wrong
 checksum, of another format, or absent, all files are read again. Daemons of one folder may overwrite each
@@ -20,6 +21,7 @@ from __future__ import annotations
 import os
 import time
 import zlib
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +32,9 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from sidecar._internal.state_folder import read_state_file, replace_state_file
+from sidecar.runtime.contract.listing import ListedSession, SessionQuery, key_of
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ListedSession)
 
 FileState: TypeAlias = tuple[int, int, int, int]
 """The times of a file's last change, of content and of all else, in nanoseconds, its size and its number."""
@@ -47,9 +50,12 @@ _UNSAVED_SHARE: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Known(Generic[T]):
-    """The *line* that was made of a file in *state*, None for a file that has none."""
+    """The *line* that was made of a file in *state*, None for a file that has none.
 
-    state: FileState
+    *state* is None where the file may change without a new one.
+    """
+
+    state: FileState | None
     line: T | None
 
 
@@ -77,50 +83,84 @@ class SessionIndex(Generic[T]):
         self._decoder = msgspec.json.Decoder(rows)
         self._lock = Lock()
         self._known: dict[str, _Known[T]] | None = None
+        self._order: list[tuple[int, str, str]] = []
+        self._changed: set[str] = set()
         self._saved: set[str] = set()
         self._unsaved: set[str] = set()
 
-    def read(self) -> list[T]:
-        """Return the lines of all files as they are now; the same objects while their files do not change."""
+    def read(self, query: SessionQuery) -> list[T]:
+        """Return the lines that *query* asks for, the same objects while their files do not change."""
         with self._lock:
             known = self._load()
-            found: dict[str, _Known[T]] = {}
-            lines: list[T] = []
-            for name, state in list_states(self._root, self._suffix):
-                before = known.get(name)
-                if before is None or before.state != state:
-                    try:
-                        before = _Known(state, self._read_line(name))
-                    except OSError:
-                        continue
-                    self._unsaved.add(name)
-                if before.line is not None:
-                    lines.append(before.line)
-                found[name] = before
-            has_lost = not self._saved <= found.keys()
-            n_most = _LEAST_UNSAVED + len(found) // _UNSAVED_SHARE
-            self._keep(found, is_due=has_lost or len(self._unsaved) > n_most)
-            return lines
+            must_look = query.after is not None and bool(self._order)
+            if not must_look:
+                self._scan(known)
+            end = len(self._order) if query.after is None else bisect_left(self._order, query.after)
+            found: list[T] = []
+            for at in range(end - 1, -1, -1):
+                name = self._order[at][2]
+                each = self._look(known, name) if must_look else known.get(name)
+                if each is not None and each.line is not None and query.matches(each.line):
+                    found.append(each.line)
+                    if len(found) == query.limit:
+                        break
+            return found
 
     def forget(self, name: str) -> None:
         """Remove the line of a file that was removed, also from the index file."""
         with self._lock:
             known = self._load()
-            known.pop(name, None)
-            self._keep(known, is_due=name in self._saved)
+            if known.pop(name, None) is not None:
+                self._changed.add(name)
+            if name in self._saved:
+                self._save(known)
 
-    def _keep(self, found: dict[str, _Known[T]], *, is_due: bool) -> None:
-        """Keep the lines of files that have settled, in the index file too where that is due."""
-        latest = self._now_ns() - _SETTLED_NS
-        for name in [each for each in self._unsaved if each in found]:
-            if max(found[name].state[:2]) > latest:
-                del found[name]
-        self._known = found
-        if is_due:
-            self._saved = set(found)
-            self._unsaved.clear()
-            with suppress(OSError):
-                replace_state_file(self._root / _NAME, self._head + encode_rows(found))
+    def _scan(self, known: dict[str, _Known[T]]) -> None:
+        """Look at the states of all files, and bring the lines and their order up to date."""
+        lost = set(known)
+        for name, state in list_states(self._root, self._suffix):
+            if self._update(known, name, state) is not None:
+                lost.discard(name)
+        for name in lost:
+            del known[name]
+        self._changed |= lost
+        if self._changed:
+            rows = [row for row in self._order if row[2] not in self._changed]
+            lines = ((name, known[name].line) for name in self._changed if name in known)
+            rows += [(*key_of(line), name) for name, line in lines if line is not None]
+            self._order = sorted(rows)
+            self._changed.clear()
+        if lost & self._saved or len(self._unsaved) > _LEAST_UNSAVED + len(known) // _UNSAVED_SHARE:
+            self._save(known)
+
+    def _look(self, known: dict[str, _Known[T]], name: str) -> _Known[T] | None:
+        """Return the line of the file *name* as it is now, None where there is no such file any more."""
+        try:
+            return self._update(known, name, state_of(os.stat(self._root / name)))
+        except OSError:
+            return None
+
+    def _update(self, known: dict[str, _Known[T]], name: str, state: FileState) -> _Known[T] | None:
+        """Return the line of a file in *state*, read if it is not known; None where it cannot be read."""
+        found = known.get(name)
+        if found is None or found.state != state:
+            is_settled = max(state[:2]) <= self._now_ns() - _SETTLED_NS
+            try:
+                found = _Known(state if is_settled else None, self._read_line(name))
+            except OSError:
+                return None
+            known[name] = found
+            self._changed.add(name)
+            self._unsaved.add(name)
+        return found
+
+    def _save(self, known: Mapping[str, _Known[T]]) -> None:
+        """Write the index file."""
+        settled = {name: each for name, each in known.items() if each.state is not None}
+        self._saved = set(settled)
+        self._unsaved.clear()
+        with suppress(OSError):
+            replace_state_file(self._root / _NAME, self._head + encode_rows(settled))
 
     def _load(self) -> dict[str, _Known[T]]:
         """Return the known lines, from the index file the first time; none where it cannot be used."""
@@ -132,6 +172,7 @@ class SessionIndex(Generic[T]):
                     rows: Sequence[tuple[str, FileState, T | None]] = self._decoder.decode(body)
                     self._known = {name: _Known(state, line) for name, state, line in rows}
                     self._saved = set(self._known)
+                    self._changed = set(self._known)
         return self._known
 
 
@@ -141,13 +182,15 @@ def list_states(root: Path, suffix: str) -> list[tuple[str, FileState]]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(root) as files:
         for file in files:
             if file.name.endswith(suffix):
-                try:
-                    stat = file.stat()
-                except OSError:
-                    continue
-                state = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
-                found.append((file.name, state))
+                with suppress(OSError):
+                    found.append((file.name, state_of(file.stat())))
     return found
+
+
+def state_of(stat: os.stat_result) -> FileState:
+    """Return the state of a file; on Windows without its number, which a folder does not tell there."""
+    number = 0 if os.name == "nt" else stat.st_ino
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, number
 
 
 def encode_rows(known: Mapping[str, _Known[T]]) -> bytes:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
+from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
@@ -38,7 +39,7 @@ from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, Ses
 from sidecar.runtime.store.reading import StoredSession, read_session
 from sidecar.runtime.store.session_index import SessionIndex
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ListedSession)
 
 _SUFFIX: Final = ".jsonl"
 _FIRST_STEP: Final = 65_536
@@ -190,7 +191,7 @@ class SessionStore:
         return sorted(filter(None, found), key=lambda each: each.modified_ms, reverse=True)
 
     def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
-        """Return a function that lists all sessions, from an index; see :class:`SessionIndex`."""
+        """Return a function that lists sessions from an index; see :class:`SessionIndex`."""
 
         def read_line(name: str) -> T | None:
             session_id = self._id_of(Path(name))
@@ -199,8 +200,8 @@ class SessionStore:
         index = SessionIndex(self._root, kind, _SUFFIX, read_line)
         self._indexes.append(index)
 
-        async def list_sessions() -> Sequence[T]:
-            return await asyncio.to_thread(index.read)
+        async def list_sessions(query: SessionQuery) -> list[T]:
+            return await asyncio.to_thread(index.read, query)
 
         return list_sessions
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
-from sidecar.conductor.contract import Compaction, SessionSummary
+from sidecar.conductor.contract import Compaction
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
@@ -21,6 +21,7 @@ from sidecar.protocol.codec import to_wire
 from sidecar.protocol.framing import MAX_BODY_BYTES
 from sidecar.protocol.jsonrpc import encode_value
 from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.contract.listing import ListKey, SessionQuery
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
 from sidecar.service.foreign_export import export_foreign
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _MAX_PAGE: Final = 1000
+_MAX_DIGITS: Final = 18
 _MAX_SERVERS: Final = 64
 
 
@@ -125,15 +127,18 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
 
 async def list_sessions(connection: Connection, params: m.SessionListParams) -> m.SessionListResult:
     """List the sessions, the newest first."""
-    words = (params.query or "").casefold().split()
-
-    def matches(session: SessionSummary) -> bool:
-        is_shown = params.archived or not session.archived
-        is_here = params.cwd is None or session.cwd == params.cwd
-        return is_shown and is_here and all(word in session.title.casefold() for word in words)
-
-    found = filter(matches, await connection.hub.list(params.content or ""))
-    return m.SessionListResult(*take_page(found, params.cursor, params.limit))
+    limit = page_limit(params.limit)
+    query = SessionQuery(
+        limit=limit + 1,
+        after=None if params.cursor is None else parse_list_cursor(params.cursor),
+        cwd=params.cwd,
+        words=tuple((params.query or "").casefold().split()),
+        archived=params.archived,
+    )
+    found = await connection.hub.list(query, params.content or "")
+    page = tuple(found[:limit])
+    has_more = len(found) > limit
+    return m.SessionListResult(page, f"{page[-1].updated_at}:{page[-1].sid}" if has_more else None)
 
 
 async def read(connection: Connection, params: m.SessionReadParams) -> Answer:
@@ -330,13 +335,31 @@ def take_page(items: Iterable[_T], cursor: str | None, limit: int) -> tuple[tupl
     Of an iterator no more is taken than the page needs.
     """
     if cursor is not None and not cursor.isdecimal():
-        raise InvalidInput(f"unknown cursor {cursor!r}", hint="pass the nextCursor of the page before")
-    if limit < 1:
-        raise InvalidInput(f"limit is {limit}", hint="ask for one or more")
+        raise unknown_cursor(cursor)
     start = int(cursor or 0)
-    end = start + min(limit, _MAX_PAGE)
+    end = start + page_limit(limit)
     found = items[start : end + 1] if isinstance(items, Sequence) else [*islice(items, start, end + 1)]
     return tuple(found[: end - start]), str(end) if len(found) > end - start else None
+
+
+def parse_list_cursor(cursor: str) -> ListKey:
+    """Return the position of the last session of a page, from its cursor. Raises InvalidInput."""
+    updated_at, _, sid = cursor.partition(":")
+    if not sid or not updated_at.isdecimal() or len(updated_at) > _MAX_DIGITS:
+        raise unknown_cursor(cursor)
+    return int(updated_at), sid
+
+
+def page_limit(limit: int) -> int:
+    """Return the most items of a page for which a client asks *limit*. Raises InvalidInput."""
+    if limit < 1:
+        raise InvalidInput(f"limit is {limit}", hint="ask for one or more")
+    return min(limit, _MAX_PAGE)
+
+
+def unknown_cursor(cursor: str) -> InvalidInput:
+    """Return the error for a *cursor* that no page had."""
+    return InvalidInput(f"unknown cursor {cursor!r:.100}", hint="pass the nextCursor of the page before")
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery, key_of
 from sidecar.runtime.store.session_index import SessionIndex
 
 N_FILES = 100
@@ -20,6 +21,11 @@ LATER_NS = 10**12
 class Line:
     name: str
     text: str
+    sid: str = ""
+    cwd: str = ""
+    title: str = ""
+    updated_at: int = 0
+    archived: bool = False
 
 
 class Daemon:
@@ -31,13 +37,13 @@ class Daemon:
         def read_line(name: str) -> Line | None:
             self.reads.append(name)
             text = (root / name).read_text("utf-8")
-            return None if text == "none" else Line(name, text.replace("half", "\ud83d"))
+            return None if text == "none" else Line(name, text.replace("half", "\ud83d"), sid=name)
 
         self.index = SessionIndex(root, Line, ".jsonl", read_line, lambda: time.time_ns() + ahead_ns)
 
     def list(self) -> dict[str, str]:
         self.reads.clear()
-        return {line.name: line.text for line in self.index.read()}
+        return {line.name: line.text for line in self.index.read(ALL_SESSIONS)}
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -59,8 +65,8 @@ def test_a_file_is_read_once_and_again_when_it_changes(root: Path) -> None:
     daemon = Daemon(root)
     assert daemon.list() == truth(root)
     assert len(daemon.reads) == N_FILES
-    lines = daemon.index.read()
-    assert all(new is old for new, old in zip(daemon.index.read(), lines, strict=True))
+    lines = daemon.index.read(ALL_SESSIONS)
+    assert all(new is old for new, old in zip(daemon.index.read(ALL_SESSIONS), lines, strict=True))
     write(root, "7", "another")
     assert daemon.list() == truth(root)
     assert daemon.reads == ["7.jsonl"]
@@ -169,3 +175,20 @@ def test_a_folder_that_cannot_be_written_is_listed(root: Path) -> None:
 def test_a_missing_folder_holds_nothing(tmp_path: Path) -> None:
     assert Daemon(tmp_path / "none").list() == {}
     assert not (tmp_path / "none").exists()
+
+
+def test_a_further_page_looks_at_its_own_files_alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = Daemon(root)
+    first = daemon.index.read(SessionQuery(limit=10))
+    looked: list[str] = []
+    look = os.stat
+
+    def count(path: Path) -> os.stat_result:
+        looked.append(path.name)
+        return look(path)
+
+    monkeypatch.setattr("sidecar.runtime.store.session_index.os.stat", count)
+    monkeypatch.setattr("sidecar.runtime.store.session_index.list_states", None)
+    second = daemon.index.read(SessionQuery(limit=10, after=key_of(first[-1])))
+    assert looked == [line.name for line in second]
+    assert not {line.name for line in first} & {line.name for line in second}

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.runtime.contract.listing import ALL_SESSIONS
 from sidecar.runtime.store import SessionStore, StoredSummary
+from sidecar.runtime.store.place import ListSessions
 
 
-class Titled(NamedTuple):
+@dataclass(frozen=True)
+class Titled:
     """A session in a list, for the tests."""
 
-    session_id: str
+    sid: str
     title: str
+    cwd: str = ""
+    updated_at: int = 0
+    archived: bool = False
 
 
 def meta(title: str) -> dict[str, str]:
@@ -82,19 +88,23 @@ def title_of(stored: StoredSummary) -> Titled | None:
     return None if stored.meta is None else Titled(stored.session_id, stored.meta["title"])
 
 
+async def titles(read: ListSessions[Titled]) -> list[tuple[str, str]]:
+    return [(line.sid, line.title) for line in await read(ALL_SESSIONS)]
+
+
 async def test_stores_of_one_folder_list_what_any_of_them_wrote(tmp_path: Path) -> None:
     stores = [SessionStore(tmp_path / "store") for _ in range(2)]
     first, second = (store.lister(Titled, title_of) for store in stores)
-    assert await first() == await second() == []
+    assert await titles(first) == await titles(second) == []
     journals = {name: stores[0].journal(name) for name in "ab"}
     for name, journal in journals.items():
         await journal.append_records([meta(f"{name}1")])
     await stores[0].journal("c").record([UserTurn((TextBlock("no meta"),))])
-    assert sorted(await first()) == sorted(await second()) == [("a", "a1"), ("b", "b1")]
+    assert await titles(first) == await titles(second) == [("b", "b1"), ("a", "a1")]
     await journals["a"].append_records([meta("a2")])
-    assert sorted(await second()) == [("a", "a2"), ("b", "b1")]
+    assert await titles(second) == [("b", "b1"), ("a", "a2")]
     shutil.copy(tmp_path / "store" / "a.jsonl", tmp_path / "store" / "copy.jsonl")
     await stores[1].delete("b")
-    expected = [("a", "a2"), ("copy", "a2")]
+    expected = [("copy", "a2"), ("a", "a2")]
     fresh = SessionStore(tmp_path / "store").lister(Titled, title_of)
-    assert sorted(await first()) == sorted(await second()) == sorted(await fresh()) == expected
+    assert await titles(first) == await titles(second) == await titles(fresh) == expected

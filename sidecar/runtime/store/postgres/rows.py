@@ -84,5 +84,9 @@ def words_of(turn: Mapping[str, Any]) -> str:
     blocks = [block for block in turn.get("blocks", ()) if isinstance(block, Mapping)]
     found = [block.get("text") or block.get("output") for block in blocks]
     text = "\n".join(each[:_MAX_WORDS] for each in found if isinstance(each, str))[:_MAX_WORDS]
-    # A text of the database has neither.
+    return to_text(text)
+
+
+def to_text(text: str) -> str:
+    """Return *text* without the characters that the database refuses."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()

@@ -91,6 +91,25 @@ CREATE FUNCTION sidecar.me() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS '
 """
 """The current role, with the collation of *owner*: a comparison with a name cannot use its indexes."""
 
+_FIFTH: Final = r"""
+ALTER TABLE sidecar.sessions
+  ADD COLUMN updated_ms bigint
+    GENERATED ALWAYS AS (substring(meta FROM '"updated_at":(-?\d{1,18})')::bigint) STORED,
+  ADD COLUMN cwd text
+    GENERATED ALWAYS AS (left(substring(meta FROM '"cwd":("(?:[^"\\]|\\.)*")'), 500)) STORED,
+  ADD COLUMN title text GENERATED ALWAYS AS (substring(meta FROM '"title":("(?:[^"\\]|\\.)*")')) STORED,
+  ADD COLUMN archived boolean
+    GENERATED ALWAYS AS (coalesce(substring(meta FROM '"archived":(true|false)') = 'true', false)) STORED;
+CREATE INDEX sessions_listed ON sidecar.sessions (owner, updated_ms DESC, id COLLATE "C" DESC);
+CREATE INDEX sessions_of_folder ON sidecar.sessions (owner, cwd, updated_ms DESC, id COLLATE "C" DESC);
+DROP INDEX sidecar.sessions_newest;
+"""
+"""The order and the filters of lists, made of each meta record by the database, whichever version wrote it.
+
+Folders and titles stay in JSON, for a text of the database cannot hold what JSON can. An id is compared by
+its code points, as everywhere in this program. An index cannot hold a long folder, so it has the beginning.
+"""
+
 _TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",))
 _OWN_ROWS: Final = """
 ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
@@ -113,6 +132,7 @@ MIGRATIONS: Final = (
     _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
     _THIRD + "".join(_OWN_ROWS.format(table) for table in _TABLES[2]),
     _FOURTH + "".join(_OWN_ROWS_BY_INDEX.format(table) for tables in _TABLES for table in tables),
+    _FIFTH,
 )
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Final, TypeVar
 
-import msgspec
 from psycopg.rows import TupleRow
 
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator
+from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
 from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
@@ -20,12 +20,13 @@ from sidecar.runtime.store.lines import Append
 from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
-from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of, name_of
-from sidecar.runtime.store.postgres.rows import lines_of, rows_of
+from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of
+from sidecar.runtime.store.postgres.listing import read_page, read_summaries
+from sidecar.runtime.store.postgres.rows import lines_of, rows_of, to_text
 from sidecar.runtime.store.postgres.writing import STANDS, insert_contents, insert_rows, remove_session
 from sidecar.runtime.store.reading import StoredSession, read_session
 
-T = TypeVar("T")
+T = TypeVar("T", bound=ListedSession)
 
 _RUNS: Final = """
 SELECT lease_holder FROM sidecar.sessions
@@ -43,13 +44,6 @@ SELECT DISTINCT record.session
 FROM sidecar.nodes AS node
 JOIN sidecar.records AS record ON record.owner = node.owner AND record.node = node.id
 WHERE node.owner = sidecar.me() AND node.words @@ plainto_tsquery('simple', %s)
-"""
-_SUMMARIES: Final = """
-SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
-       CASE WHEN leased_until > clock_timestamp() THEN lease_holder ELSE '' END
-FROM sidecar.sessions
-WHERE owner = sidecar.me() AND n_records > 0
-ORDER BY modified_at DESC
 """
 _CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = sidecar.me() AND id = %s"
 
@@ -165,48 +159,29 @@ class PostgresStore:
     async def summaries(self) -> list[StoredSummary]:
         """Return the summaries of all sessions, the newest first, with the holders of their leases."""
 
-        def read() -> list[StoredSummary]:
-            rows = self.database.run(lambda connection: connection.execute(_SUMMARIES).fetchall())
-            return [
-                StoredSummary(
-                    sid,
-                    msgspec.json.decode(meta) if meta else None,
-                    at,
-                    size,
-                    name_of(holder) if holder else None,
-                )
-                for sid, meta, at, size, holder in rows
-            ]
-
         try:
-            return await asyncio.to_thread(read)
+            return await asyncio.to_thread(self.database.run, read_summaries)
         except DatabaseError as error:
             raise StoreUnavailable("", error) from error
 
     def lister(self, kind: type[T], describe: Describe[T]) -> ListSessions[T]:
-        """Return a function that lists all sessions."""
-        known: dict[str, tuple[StoredSummary, T | None]] = {}
+        """Return a function that lists sessions by the index of their order."""
 
-        def update(summaries: Sequence[StoredSummary]) -> Sequence[T]:
-            nonlocal known
-            before, found = known, dict[str, tuple[StoredSummary, T | None]]()
-            for summary in summaries:
-                listed = before.get(summary.session_id)
-                if listed is None or listed[0] != summary:
-                    listed = summary, describe(summary)
-                found[summary.session_id] = listed
-            known = found
-            return [line for _, line in found.values() if line is not None]
+        def read(connection: PatientConnection, query: SessionQuery) -> list[T]:
+            return read_page(connection, query, describe)
 
-        async def list_sessions() -> Sequence[T]:
-            return await asyncio.to_thread(update, await self.summaries())
+        async def list_sessions(query: SessionQuery) -> list[T]:
+            try:
+                return await asyncio.to_thread(self.database.run, partial(read, query=query))
+            except DatabaseError as error:
+                raise StoreUnavailable("", error) from error
 
         return list_sessions
 
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
         found = [
-            {row[0] for row in await asyncio.to_thread(self._query, "", _SEARCH, word.replace("\0", " "))}
+            {row[0] for row in await asyncio.to_thread(self._query, "", _SEARCH, to_text(word))}
             for word in words
         ]
         return set[str].intersection(*found) if found else set()

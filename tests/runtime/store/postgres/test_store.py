@@ -1,4 +1,4 @@
-"""Sessions in PostgreSQL: the rules that the store of files keeps, and those of several daemons."""
+"""Sessions in PostgreSQL: what holds of rows, of several daemons and of several users."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from sidecar.boot import describe_stored
+from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
-from sidecar.runtime.store import SessionLockedError, SessionPlace, SessionStore
+from sidecar.runtime.contract.listing import SessionQuery
+from sidecar.runtime.store import SessionLockedError
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -30,103 +32,6 @@ def say(text: str) -> UserTurn:
 
 def texts(turns: Iterable[Turn]) -> list[str]:
     return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
-
-
-@pytest.fixture(params=["files", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, make_store: MakeStore) -> SessionPlace:
-    """A place of each kind."""
-    if request.param == "files":
-        return SessionStore(tmp_path / "store")
-    return make_store()
-
-
-async def test_what_is_written_is_read_again(place: SessionPlace) -> None:
-    held = await place.hold("s")
-    journal = place.journal("s")
-    await journal.load()
-    await journal.append([Entry(say("a\x00b \ud800 é"), "user"), Entry(say("c"), "file")])
-    await journal.append_records([{"type": "meta", "title": "t\x00"}, {"type": "note", "x": [1]}])
-    head = journal.head
-    await journal.replace([Entry(say("new"), "summary", origin=tuple(journal.node_ids))])
-    await journal.move_head(head)
-    place.close("s")
-    held.release()
-    await place.settle()
-    stored = await place.open("s")
-    assert stored.integrity.ok
-    assert stored.graph.leaf == head
-    assert texts(stored.graph.path_to(str(head))) == ["a\x00b \ud800 é", "c"]
-    kinds = [entry.kind for entry in stored.graph.entries.values()]
-    assert kinds == ["user", "file", "summary"]
-    assert [record["type"] for record in stored.records] == ["meta", "note"]
-    assert await place.exists("s")
-    assert not await place.exists("other")
-    [summary] = await place.summaries()
-    assert (summary.session_id, summary.meta) == ("s", {"type": "meta", "title": "t\x00"})
-
-
-async def test_there_is_one_writer(place: SessionPlace) -> None:
-    held = await place.hold("s")
-    with pytest.raises(SessionLockedError):
-        await place.hold("s")
-    held.release()
-    held.release()
-    (await place.hold("s")).release()
-
-
-async def test_a_deleted_session_is_gone_and_may_begin_anew(place: SessionPlace) -> None:
-    for n_turns in (2, 1):
-        held = await place.hold("s")
-        journal = place.journal("s")
-        await journal.load()
-        for n in range(n_turns):
-            await journal.append([Entry(say(f"turn {n}"), "user")])
-        assert len((await place.open("s")).graph.nodes) == n_turns
-        place.close("s")
-        held.release()
-        assert await place.delete("s")
-    assert not await place.delete("s")
-    assert await place.summaries() == []
-
-
-async def test_a_session_is_found_by_the_words_in_it(place: SessionPlace) -> None:
-    for sid, text in (("a", "the unclosed Bracket\nof été"), ("b", "another bracket")):
-        held = await place.hold(sid)
-        journal = place.journal(sid)
-        await journal.load()
-        await journal.append([Entry(say("first"), "user"), Entry(say(text), "user")])
-        place.close(sid)
-        held.release()
-    assert await place.search(["bracket"]) == {"a", "b"}
-    assert await place.search(["bracket", "UNCLOSED", "first"]) == {"a"}
-    assert await place.search(["été"]) == {"a"}
-    assert await place.search(["nowhere"]) == set()
-
-
-async def test_a_held_batch_is_stored_whole(place: SessionPlace) -> None:
-    held = await place.hold("s")
-    journal = place.journal("s")
-    await journal.load()
-    journal.hold()
-    await journal.append([Entry(say("a"), "user")])
-    await journal.append_records([{"type": "note"}])
-    assert not await place.exists("s")
-    await journal.release()
-    stored = await place.open("s")
-    assert (len(stored.graph.nodes), len(stored.records)) == (1, 1)
-    held.release()
-
-
-async def test_raw_lines_move_between_places(place: SessionPlace, tmp_path: Path) -> None:
-    held = await place.hold("s")
-    journal = place.journal("s")
-    await journal.load()
-    await journal.append([Entry(say("a"), "user"), Entry(say("b"), "user")])
-    other = SessionStore(tmp_path / "other")
-    await other.write_raw("s", await place.read_raw("s"))
-    assert (await other.open("s")).graph.nodes == journal.nodes
-    assert await other.read_raw("s") == await place.read_raw("s")
-    held.release()
 
 
 async def test_forks_share_the_rows_of_their_nodes(
@@ -247,3 +152,24 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
             rows = connection.execute(f"EXPLAIN {query}".encode(), values).fetchall()
             plan = "\n".join(row[0] for row in rows)
             assert re.search(r"Index Cond: .*owner = ", plan), plan
+
+
+async def test_sessions_of_an_earlier_version_are_listed(
+    make_store: MakeStore, server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sidecar.runtime.store.postgres import schema
+
+    meta = {"type": "meta", "sid": "s", "cwd": "/p", "model": "m", "engine": "none"}
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
+        old = make_store()
+        held = await old.hold("s")
+        await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 2, "title": "\ud83d"}])
+        held.release()
+    new = make_store()
+    found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/p"))
+    assert [(line.sid, line.updated_at) for line in found] == [("s", 2)]
+    # The older version goes on writing, and knows nothing of the new columns.
+    await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 3, "cwd": "/q"}])
+    found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/q"))
+    assert [(line.sid, line.updated_at) for line in found] == [("s", 3)]
