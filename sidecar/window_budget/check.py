@@ -21,18 +21,28 @@ SHORT_CHARS = 600
 
 _REFUSAL: Final = re.compile(
     r"\W{0,5}(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|sorry\b|i (?:can(?:'t|not)|won't|will not)\b"
-    r"|i must decline|i do(?:n't| not) (?:have|see) (?:any|a|the)|unfortunately|as an ai\b|unable to\b"
+    r"|i must decline|i apologi[sz]e|apologies|i do(?:n't| not) (?:have|see) (?:any|a|the)|unfortunately"
+    r"|as an ai\b|unable to\b|this (?:content|request) (?:violates|can(?:'t|not))"
     r"|es tut mir leid|leider|ich kann (?:das|dabei|dir|ihnen|hier)?\s?nicht|lo siento|no puedo|désolé"
     r"|je ne peux pas|desculpe|não posso|mi dispiace|non posso|извините|к сожалению|я не могу"
     r"|抱歉|对不起|很遗憾|我(?:无法|不能)|申し訳|残念ながら|죄송|도와드릴 수 없)",
     re.IGNORECASE,
 )
 _REMARK: Final = re.compile(
-    r"\W{0,5}(?:(?:sure|of course|certainly|okay|ok|great|got it|done|all ?right|absolutely|understood"
-    r"|thanks?|natürlich|klar|gerne|claro|por supuesto|bien sûr|d'accord|certo|конечно|хорошо|понял)\b"
-    r"|好的|当然|明白|はい|わかりました|承知|네|알겠습니다)",
+    r"[^\w*•-]{0,5}(?:(?:sure|of course|certainly|okay|ok|great|got it|done|all ?right|absolutely|understood"
+    r"|thanks?|hello|hi|hey|you're welcome|happy to|glad to|natürlich|klar|gerne|fertig|erledigt|hallo|claro"
+    r"|por supuesto|hecho|listo|hola|bien sûr|d'accord|voilà|bonjour|certo|fatto|ciao|feito|pronto|olá"
+    r"|конечно|хорошо|понял|готово|привет)\b"
+    r"|(?:i(?:'ve|'ll|'m|'d| have| will| am| would| can| just)|let me|let's|(?:now|next),? i"
+    r"|here(?:'s| is| are) (?:the|your|an?) (?!(?:short |brief )?(?:summary|digest|notes?|recap|overview))"
+    r"|ich (?:hab\w?|werde|kann|bin)|j'ai|je (?:vais|suis|peux)|he \w+[aei]do|voy a|puedo|eu|terminei|vou"
+    r"|ho \w+[aeiu]t[oa]|я)\b"
+    r"|好的|当然|明白|你好|我(?:已|将|会|来|可以|现在|刚|把)|はい|わかりました|承知|こんにちは|私(?:は|が)"
+    r"|네|알겠습니다|제가|저는)"
+    r"|(?s:.){0,600}[?？]\W{0,5}\Z",
     re.IGNORECASE,
 )
+"""The beginning of an answer to the user: an assent, a greeting, a first person. A question ends one, too."""
 _HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
 _FOUNDED: Final = re.compile(
     r"`([^`\n]{3,200})`"
@@ -73,6 +83,8 @@ def find_fault(reply: str, headings: Sequence[str] = (), language: str | None = 
     >>> find_fault("# Objective\\nship it", ["Objective", "Rationale", "Plan"])
     'it ends before its last heading'
     """
+    if reply.strip() and not any(map(str.isalpha, reply)):
+        return "it has no words"
     found = [each.casefold() for each in _HEADING.findall(reply)]
     present = [any(each.startswith(heading.casefold()) for each in found) for heading in headings]
     is_short = len(reply) < SHORT_CHARS

@@ -31,10 +31,42 @@ def test_a_refusal_is_no_summary(reply: str, headings: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["Sure! I have finished the lexer.", "好的，我已经完成了。", "Okay, what next?"]
+    "reply",
+    [
+        "Sure! I have finished the lexer.",
+        "好的，我已经完成了。",
+        "Okay, what next?",
+        "I've updated the parser. Let me know if you want anything else.",
+        "The lexer is done. What should I do next?",
+        "Here is the code you asked for: `x = 1`",
+        "Ich habe den Lexer fertiggestellt.",
+        "J'ai terminé le lexer.",
+        "He terminado el lexer.",
+        "Я закончил лексер.",
+        "レキサーを完成させました。次は何をしますか？",
+    ],
 )
 def test_an_answer_to_the_user_is_no_summary(reply: str) -> None:
     assert find_fault(reply) == "it answers the user instead of summarising"
+
+
+def test_signs_alone_are_no_summary() -> None:
+    assert find_fault("{}") == find_fault(" ... ") == "it has no words"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The user asked to fix the lexer; it was fixed in lexer.py. Next: the tests.",
+        "Here is the summary: the user wants a lexer.",
+        "- I have fixed the lexer\n- tests are next",
+        "# Status\nI have fixed the lexer. Is it fast?",
+        "It is open which parser is wanted? " * 30,
+        "der Lexer ist fertig, die Tests laufen",
+    ],
+)
+def test_a_short_summary_may_stand(reply: str) -> None:
+    assert find_fault(reply, ("Status",)) is None
 
 
 def test_a_summary_that_begins_with_the_first_heading_comes_to_the_last() -> None:
