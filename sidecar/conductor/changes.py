@@ -192,13 +192,19 @@ class Changes:
         history = self._history.current
         if not node_ids:
             return HeadChange(history.head, (), 0)
-        place = {node: index for index, node in enumerate(history.node_ids)}
-        for node in node_ids:
-            if node not in place:
-                raise NodeNotFound(self._meta.info.sid, node)
-        dropped = with_partners(history.turns, (place[node] for node in node_ids))
-        await self._history.replace([entry for index, entry in enumerate(history) if index not in dropped])
-        return await self._publish_move("drop", [history[index] for index in sorted(dropped)])
+
+        def part() -> tuple[Sequence[Entry], Sequence[Entry]]:
+            place = {node: index for index, node in enumerate(history.node_ids)}
+            for node in node_ids:
+                if node not in place:
+                    raise NodeNotFound(self._meta.info.sid, node)
+            dropped = with_partners(history.turns, (place[node] for node in node_ids))
+            kept = [entry for index, entry in enumerate(history) if index not in dropped]
+            return kept, [history[index] for index in sorted(dropped)]
+
+        kept, removed = await asyncio.to_thread(part)
+        await self._history.replace(await self._history.prepare_branch(kept))
+        return await self._publish_move("drop", removed)
 
     async def restoration(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Return the restoration of :meth:`rehydrate`, which never goes beyond the engine's limit."""

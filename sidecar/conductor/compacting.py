@@ -289,7 +289,7 @@ class Compactor:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
         if isinstance(outcome, CompactionResult):
-            outcome = weigh_result(engine, given, outcome)
+            outcome = await weigh_result(engine, given, outcome)
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome
@@ -298,10 +298,13 @@ class Compactor:
         self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int
     ) -> Compaction:
         """Make the view of *result* the conversation, or only its record; store both or neither."""
+        branch = None
+        if self._deps.engine(begun.engine).commits_view:
+            branch = await self._history.prepare_branch(result.view.entries)
         async with self._history.transaction():
             self._preparer.cancel()
-            if self._deps.engine(begun.engine).commits_view:
-                await self._history.replace(result.view.entries)
+            if branch is not None:
+                await self._history.replace(branch)
             duration_ms = max(0, self._deps.clock_ms() - started_ms)
             done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
             if result.restored or result.missing:

@@ -6,7 +6,7 @@ Changes nothing and calls no model. Each answer is about the conversation as it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
     WOULD_NOT_SHRINK,
+    CommittingEngine,
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
@@ -32,7 +33,7 @@ from sidecar.conductor.engines.contract import (
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.host_restoring import is_done_by_host, list_files, plan_files, without_restored
-from sidecar.conversation import History
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget.text import cut_middle
 
@@ -105,7 +106,7 @@ class CompactionPlanner:
             done = await engine.compact(given, request, deps)
         except SummaryFailedError as error:
             return NoOp(str(error))
-        return weigh_result(engine, given, done) if isinstance(done, CompactionResult) else done
+        return await weigh_result(engine, given, done) if isinstance(done, CompactionResult) else done
 
     async def plan(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session by the engine that *request* names."""
@@ -241,7 +242,20 @@ def weigh_plan(found: CompactionPlan, given: EngineInput, gate: Gate) -> Compact
     return replace(found, projected_tokens=usual, low_tokens=low, high_tokens=high)
 
 
-def weigh_result(
+def weigh_entries(
+    engine: SessionEngine, given: EngineInput, entries: Sequence[Entry], request: CompactionRequest
+) -> int:
+    """Return the tokens of a request that shows *entries* in place of the conversation, as *engine* counts.
+
+    May run in a thread; an engine that does not commit its view must then be an instance of its own.
+    """
+    if isinstance(engine, CommittingEngine):
+        return given.overhead_tokens + engine.weigh(entries)
+    shown = replace(given, history=given.history.with_entries(entries), context_tokens=0)
+    return engine.gate(shown, request).tokens
+
+
+async def weigh_result(
     engine: SessionEngine, given: EngineInput, done: CompactionResult
 ) -> CompactionResult | NoOp:
     """Return *done* with the tokens that its summary adds to each later request, or that it saves nothing.
@@ -251,8 +265,9 @@ def weigh_result(
     added = given.added_tokens if done.dropped_count else 0
     weight = done.post_tokens
     if engine.commits_view:
-        after = replace(given, history=given.history.with_entries(done.view.entries), context_tokens=0)
-        weight = max(weight, engine.gate(after, CompactionRequest(force=False)).tokens)
+        request = CompactionRequest(force=False)
+        after = await asyncio.to_thread(weigh_entries, engine, given, done.view.entries, request)
+        weight = max(weight, after)
     if weight + added >= done.pre_tokens:
         return WOULD_NOT_SHRINK
     return replace(done, post_tokens=done.post_tokens + added)

@@ -15,6 +15,7 @@ An engine that stores no summary shows the originals again once its record is un
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,9 +24,9 @@ from typing import Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.branching import with_partners
 from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.compaction_planner import CompactionPlanner, weigh_entries
 from sidecar.conductor.compaction_records import CompactionLog, begin
-from sidecar.conductor.contract import Compaction, Gate
+from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.loss import prose_of
@@ -100,28 +101,33 @@ class Expander:
         if summary is None:
             return await self.undo_view(request)
         self.check_stands(summary, request.compaction_id)
-        archive = self._history.graph.entries
-        folded = find_originals(history, summary, archive)
-        chosen = self.choose(folded, request)
-        given = replace(self._planner.engine_input(engine), context_tokens=0)
-        before = self._engines.get().gate(given, self._engines.automatic())
+        archive, automatic = self._history.graph.entries, self._engines.automatic()
+        given, own = replace(self._planner.engine_input(engine), context_tokens=0), self._engines.make(engine)
+        before = self._engines.get().gate(given, automatic)
+        limit = before.limit or before.window
 
-        def expand_to(nodes: Collection[str]) -> tuple[list[Entry], Gate]:
+        def expand_to(folded: Sequence[Entry], nodes: Collection[str]) -> tuple[list[Entry], int]:
             entries = expand_entries(history, summary, folded, nodes, archive)
-            expanded = replace(given, history=given.history.with_entries(entries))
-            return entries, self._engines.get().gate(expanded, self._engines.automatic())
+            return entries, weigh_entries(own, given, entries, automatic)
 
-        entries, after = expand_to(chosen)
-        limit = after.limit or after.window
-        if limit and after.tokens > limit:
-            raise self.explain_size(folded, chosen, limit, lambda nodes: expand_to(nodes)[1].tokens)
+        def expand() -> tuple[Collection[str], list[Entry], int]:
+            folded = find_originals(history, summary, archive)
+            chosen = self.choose(folded, request)
+            entries, tokens = expand_to(folded, chosen)
+            if limit and tokens > limit:
+                raise self.explain_size(folded, chosen, limit, lambda nodes: expand_to(folded, nodes)[1])
+            return chosen, entries, tokens
+
+        # In a thread: as many come back as were folded away.
+        chosen, entries, tokens = await asyncio.to_thread(expand)
         begun = begin(self._new_id(), engine, "expand", given=given, pre_tokens=before.tokens)
+        branch = await self._history.prepare_branch(entries)
         async with self._history.transaction():
-            await self._history.replace(entries)
+            await self._history.replace(branch)
             done = replace(
                 begun,
                 status="completed",
-                post_tokens=after.tokens,
+                post_tokens=tokens,
                 post_count=len(entries),
                 after_head=self._history.head,
                 undoable=True,

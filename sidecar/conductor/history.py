@@ -27,7 +27,7 @@ from sidecar.conversation import (
     kind_by_role,
 )
 from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
-from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.contract import SessionBranch, SessionNode
 
 
 class GraphPort(Protocol):
@@ -82,8 +82,12 @@ class JournalPort(Protocol):
         """Append *entries* after the head and return them as stored, on disk when this returns."""
         ...
 
-    async def replace(self, entries: Sequence[Entry]) -> None:
-        """Begin a branch that holds exactly *entries*, and move the head to it."""
+    def make_branch(self, entries: Sequence[Entry]) -> SessionBranch:
+        """Return a branch that holds exactly *entries*, made in any thread; nothing changes yet."""
+        ...
+
+    async def begin(self, branch: SessionBranch) -> None:
+        """Add the nodes of *branch*, and move the head to its end."""
         ...
 
     async def adopt(
@@ -205,11 +209,33 @@ class HistoryWriter:
         def prepare() -> History:
             history = self.history_at(node_id)
             n_sound = count_shared(self._journal.heal(history), history.turns)
-            for follow in self._followers:
-                follow(history.first(n_sound))
+            self._lead(history.first(n_sound))
             return history
 
         return await asyncio.to_thread(prepare)
+
+    async def prepare_branch(self, entries: Iterable[Entry]) -> SessionBranch:
+        """Return a branch of exactly *entries* for :meth:`replace`, with the move to it prepared in a thread.
+
+        A provider's figure describes the conversation before that, so no kept entry carries it on. Each kept
+        entry names its first node, where it stands as it was said.
+        """
+
+        def prepare() -> SessionBranch:
+            again = (
+                replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
+                for each in entries
+            )
+            branch = self._journal.make_branch([*again])
+            self._lead(branch.history)
+            return branch
+
+        return await asyncio.to_thread(prepare)
+
+    def _lead(self, history: History) -> None:
+        """Let all that follows the conversation prepare for the move to *history*."""
+        for follow in self._followers:
+            follow(history)
 
     def kinds_of(self, turns: Sequence[Turn]) -> Sequence[EntryKind | None]:
         """Return the kind of each of *turns*, None for a turn that is not part of the history."""
@@ -241,8 +267,7 @@ class HistoryWriter:
 
         def prepare() -> None:
             self._on_load()
-            for follow in self._followers:
-                follow(self.current)
+            self._lead(self.current)
 
         await asyncio.to_thread(prepare)
         self._on_change(None)
@@ -281,23 +306,16 @@ class HistoryWriter:
         summary = [Entry(UserTurn((block,)), "summary", origin=folded) for block in blocks[:1]]
         prompts = (entry for entry in reversed(self.current) if entry.turn.blocks == blocks[1:])
         pinned = [next(prompts, Entry(UserTurn(blocks[1:]), "user"))] if blocks[1:] else []
+        branch = await self.prepare_branch([*summary, *pinned, *kept])
         async with self.transaction():
-            await self.replace([*summary, *pinned, *kept])
+            await self.replace(branch)
             if records := self._records_with(turns):
                 await self.append_records(*records)
             await self._on_branch()
 
-    async def replace(self, entries: Sequence[Entry]) -> None:
-        """Replace the conversation by *entries* on a branch of its own; the old one stays stored.
-
-        A provider's figure describes the conversation before that, so no kept entry carries it on. Each kept
-        entry names its first node, where it stands as it was said.
-        """
-        again = (
-            replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
-            for each in entries
-        )
-        await self._write(self._journal.replace([*again]))
+    async def replace(self, branch: SessionBranch) -> None:
+        """Replace the conversation by that of *branch*; the old one stays stored."""
+        await self._write(self._journal.begin(branch))
         self._on_change(None)
 
     async def move_to(self, history: History) -> None:

@@ -90,8 +90,7 @@ class LossReports:
     async def count(self, done: Compaction) -> Loss | None:
         """Return the counts of *done*, however long they take; None where they fail or are cancelled."""
         try:
-            before = self._history.history_at(done.before_head)
-            counts = await self._compare(before, self.view_after(done, before), count_facts)
+            counts = await self._compare(*await self.around(done), count_facts)
         except CancelledByToken:
             return None
         except Exception as error:
@@ -105,8 +104,7 @@ class LossReports:
             return LossReport()
         key = (done.compaction_id, self.text_beside())
         if self._last is None or self._last[0] != key:
-            before = self._history.history_at(done.before_head)
-            report = await self._compare(before, self.view_after(done, before), report_facts)
+            report = await self._compare(*await self.around(done), report_facts)
             self._last = (key, replace(report, loss=with_mended(report.loss, done.info)))
         return self._last[1]
 
@@ -128,13 +126,14 @@ class LossReports:
         """Return the text that the model sees beside the conversation: the system prompt and all rules."""
         return "\n".join((self._system(), *(self._engine_input().rules or ())))
 
-    def view_after(self, done: Compaction, before: History) -> Sequence[Entry]:
-        """Return the entries that the model saw right after *done*."""
+    async def around(self, done: Compaction) -> tuple[History, Sequence[Entry]]:
+        """Return the conversation before *done*, and the entries that the model saw right after it."""
+        before = await asyncio.to_thread(self._history.history_at, done.before_head)
         if not changed_only_the_view(done):
-            return self._history.history_at(done.after_head)
+            return before, await asyncio.to_thread(self._history.history_at, done.after_head)
         given = replace(self._engine_input(), history=before, standing=as_standing(done))
         request = replace(self._engines.automatic(), engine=done.engine)
-        return self._engines.get(done.engine).view(given, request).entries
+        return before, self._engines.get(done.engine).view(given, request).entries
 
     async def _compare(
         self, before: History, view: Sequence[Entry], result_of: Callable[[Iterable[HeldFact], TextLookup], T]

@@ -267,9 +267,11 @@ class Index(Generic[S]):
         self._keep_every = keep_every
         # The present path first, then the one before it or the one to come.
         self._paths = [self._begin()]
+        self._is_used = False
 
     def of(self, history: History) -> S:
         """Return the state of *history*."""
+        self._is_used = True
         present = self._paths[0]
         added = history.since(present.history)
         if added is not None:
@@ -285,7 +287,7 @@ class Index(Generic[S]):
         May run in a thread while the present state is in use. An index that nobody uses stays as it is.
         """
         present, *others = self._paths
-        if len(present.history) and history.since(present.history) != ():
+        if self._is_used and history.since(present.history) != ():
             self._paths[1:] = [self._follow(history, others, present)]
 
     def _begin(self) -> _Folded[S]:

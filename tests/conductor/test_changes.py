@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.engines.session_transcript import SessionTranscript
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
+from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -323,9 +324,9 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
     stage, session = await a_talk(make_stage)
     for n in range(200):
         await session.history.append(Entry(user(f"more {n}"), "user"), Entry(assistant(f"{n}"), "assistant"))
-    await session.compact(CompactionRequest()).outcome
+    session.gauge.usage()
     folded = {"on the loop": 0, "beside it": 0}
-    advance, take = Index._advance, SessionTranscript.take
+    advance, take, unfold = Index._advance, SessionTranscript.take, History.unfold
 
     def count(n_entries: int) -> None:
         is_loop = threading.current_thread() is threading.main_thread()
@@ -339,11 +340,24 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
         count(1)
         take(transcript, entry)
 
+    def unfold_counted(history: History, entry: Entry, *others: Any) -> Iterator[Entry]:
+        for each in unfold(history, entry, *others):
+            count(1)
+            yield each
+
     monkeypatch.setattr(Index, "_advance", advance_counted)
     monkeypatch.setattr(SessionTranscript, "take", take_counted)
+    monkeypatch.setattr(History, "unfold", unfold_counted)
+    assert (await session.preview(CompactionRequest())).noop is None
+    assert (await session.compact(CompactionRequest()).outcome).status == "completed"
+    assert len(session.history.current) < 100
+    await session.expand(ExpandRequest(), expect_head=None)
+    assert len(session.history.current) > 400
+    await session.undo(None, force=True, expect_head=None)
     await session.undo(None, force=True, expect_head=None)
     ids = session.history.current.node_ids
     assert len(ids) > 400
+    await session.drop(ids[100:102], expect_head=None)
     for node in (ids[100], ids[-1], ids[3], ids[-1]):
         await session.rewind(node, expect_head=None)
     assert folded["on the loop"] == 0

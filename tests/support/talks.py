@@ -171,7 +171,7 @@ class Follower:
             assert self.sent() == before
             return None
         if isinstance(outcome, CompactionResult):
-            outcome = weigh_result(self.engine, self.compaction_input, outcome)
+            outcome = await weigh_result(self.engine, self.compaction_input, outcome)
         if isinstance(outcome, CompactionResult):
             outcome = await add_files(self.engine, self.compaction_input, ask, outcome, self.fresh)
         gate = self.engine.gate(self.compaction_input, ask)

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
+from functools import reduce
 from typing import Any, ClassVar, Final, Literal
 
 from sidecar._internal.breaker import Breaker
@@ -107,6 +108,10 @@ class AgentcoreEngine(CommittingEngine):
         # Where the overhead alone is near the threshold, a part of that stays the conversation's.
         limit = budget.narrow(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        return reduce(lambda messages, entry: messages.add(entry, True), entries, _Messages()).tokens
 
     def plan(
         self,

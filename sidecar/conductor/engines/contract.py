@@ -347,10 +347,11 @@ class CommittingEngine:
         return View(given.history, is_whole=True)
 
     def prepare_move(self, history: History) -> None:
-        """Take in *history*, to which the conversation is about to move, in a thread.
+        """Take in *history*, in a thread, before the conversation moves there; here nothing is taken in."""
 
-        Meanwhile the engine goes on judging the present one. Here there is nothing to take in.
-        """
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries* as the gate counts them, in any thread; here nothing is counted."""
+        return 0
 
 
 def committed_view(

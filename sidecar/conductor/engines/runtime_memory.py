@@ -5,7 +5,7 @@ It counts turns where it keeps recent ones. The host restores the files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
     committed_view,
 )
-from sidecar.conversation import History, Index
+from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract import CompactionPolicy
 from sidecar.runtime.memory import (
@@ -66,6 +66,10 @@ class RuntimeEngine(CommittingEngine):
         limit = int(window * _policy(request).trigger_ratio)
         tokens = max(self._tokens(given.history) + given.overhead_tokens, given.context_tokens)
         return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        return tokens_of(sum(turn_chars(entry.turn, IMAGE_CHARS) for entry in entries), len(entries))
 
     def plan(
         self,

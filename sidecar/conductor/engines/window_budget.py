@@ -12,7 +12,14 @@ from functools import partial
 from typing import ClassVar, Final
 
 from sidecar.capabilities.effects import ToolEffects
-from sidecar.conductor.bridge import call_effects, find_cut, find_turn, messages_to_turns, turn_starts
+from sidecar.conductor.bridge import (
+    call_effects,
+    entries_to_messages,
+    find_cut,
+    find_turn,
+    messages_to_turns,
+    turn_starts,
+)
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -36,7 +43,7 @@ from sidecar.conductor.restoring import (
     restored_file,
 )
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
-from sidecar.conversation import History
+from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -50,6 +57,7 @@ from sidecar.window_budget import (
     RestoredFiles,
     ToolResultMessage,
     Transcript,
+    estimate_tokens,
     plan_compaction,
     project_tokens,
     read_meter,
@@ -103,6 +111,10 @@ class WindowBudgetEngine(CommittingEngine):
         found = read_meter(self._messages(given), _budget_request(given, request))
         used = found.estimate
         return Gate(used.context_tokens, int(found.limit or 0), used.context_window, found.is_over)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        return estimate_tokens(entries_to_messages(entries))
 
     def plan(
         self,

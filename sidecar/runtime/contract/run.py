@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
+from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -279,6 +280,15 @@ class SessionNode:
     parent: str | None
     turn: Turn
     created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionBranch:
+    """A branch that is ready to begin: its path, the last *nodes* of it, which are new, and their lines."""
+
+    history: History
+    nodes: Sequence[SessionNode]
+    encoded: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)

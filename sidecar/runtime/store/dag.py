@@ -84,6 +84,30 @@ class SessionGraph:
         """Add *entry* under the head as :meth:`append` does, and return it with its node."""
         return self._entries[self._add(self._leaf, entry).id]
 
+    def make_node(self, parent: str | None, entry: Entry) -> tuple[SessionNode, Entry]:
+        """Return the node of *entry* under *parent*, and its stored entry; nothing is added.
+
+        A node that the graph has already is returned with the entry that it has.
+        """
+        settled, record = settled_turn(entry.turn)
+        created_at = self._clock()
+        node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
+        while node.id in self._nodes and self._entries[node.id].origin != entry.origin:
+            # A summary of the same words, in the same millisecond, that stands for other entries.
+            created_at += 1
+            node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
+        if node.id in self._nodes:
+            return self._nodes[node.id], self._entries[node.id]
+        return node, replace(entry, turn=settled, node_id=node.id)
+
+    def add_made(self, node: SessionNode, entry: Entry) -> None:
+        """Add a node and its entry as :meth:`make_node` returned them, and move the head to it."""
+        if node.id not in self._nodes:
+            self._nodes[node.id] = node
+            self._entries[node.id] = entry
+            self._add_child(node.parent, node.id)
+        self._leaf = node.id
+
     def amend(self, entries: Iterable[Entry]) -> None:
         """Replace the entries of nodes; an entry of an unknown node is left out."""
         self._entries |= {entry.node_id: entry for entry in entries if entry.node_id in self._nodes}
@@ -183,19 +207,9 @@ class SessionGraph:
         return self.node_path(end)[-n_shared:] if end is not None and n_shared else ()
 
     def _add(self, parent: str | None, entry: Entry) -> SessionNode:
-        settled, record = settled_turn(entry.turn)
-        created_at = self._clock()
-        node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
-        while node.id in self._nodes and self._entries[node.id].origin != entry.origin:
-            # A summary of the same words, in the same millisecond, that stands for other entries.
-            created_at += 1
-            node = SessionNode(hash_record(parent, record, created_at), parent, settled, created_at)
-        if node.id not in self._nodes:
-            self._nodes[node.id] = node
-            self._entries[node.id] = replace(entry, turn=settled, node_id=node.id)
-            self._add_child(parent, node.id)
-        self._leaf = node.id
-        return self._nodes[node.id]
+        node, stored = self.make_node(parent, entry)
+        self.add_made(node, stored)
+        return node
 
     def _add_child(self, parent: str | None, child: str) -> None:
         if self._first_child.setdefault(parent, child) is not child:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import Turn
-from sidecar.runtime.contract import SessionNode
+from sidecar.runtime.contract import SessionBranch, SessionNode
 from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record, to_json
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
@@ -92,7 +92,7 @@ class SessionJournal:
         Raises:
             StoreUnavailable: the file is there and cannot be read.
         """
-        graph = await self._graph()
+        await self._graph()
         history = self.history
         # Held calls follow each other without giving way; else a long path is healed in a thread.
         healed = self.heal(history) if self._held is not None else await asyncio.to_thread(self.heal, history)
@@ -100,7 +100,7 @@ class SessionJournal:
             self._is_healed = True
             n_same = count_shared(healed, history.turns)
             new = self._as_entries(healed[n_same:])
-            self._hold(self._branch(graph, new, behind=history.first(n_same)))
+            self._hold(self._stand_on(self.make_branch(new, behind=history.first(n_same))))
             self._sound = self.history
         return healed
 
@@ -130,11 +130,11 @@ class SessionJournal:
         graph = await self._graph()
         n_before = len(self.history)
         for entry in entries:
-            stored = graph.append_entry(entry)
+            node, stored = graph.make_node(graph.leaf, entry)
+            graph.add_made(node, stored)
             self.history = self.history.extended((stored,))
             self._unwritten.append(entry.turn)
-            node = node_record(graph.node(stored.node_id), stored)
-            self._hold([encode_record(node), encode_record(head_record(stored.node_id))])
+            self._hold([encode_record(node_record(node, stored)), encode_record(head_record(node.id))])
         await self._write()
         return self.history[n_before:]
 
@@ -154,8 +154,40 @@ class SessionJournal:
         Raises:
             StoreUnavailable: the branch waits for the next write.
         """
-        graph = await self._graph()
-        await self._write(self._branch(graph, entries))
+        await self._graph()
+        await self.begin(self.make_branch(entries))
+
+    def make_branch(self, entries: Sequence[Entry], behind: History | None = None) -> SessionBranch:
+        """Return the branch of :meth:`replace`, ready for :meth:`begin`; nothing changes before that.
+
+        A thread may make it, unless nodes are added meanwhile. *behind* is a stored path in front of it.
+        """
+        graph = self.graph
+        base = History((), graph.entries) if behind is None else behind
+        shared = graph.shared_path([entry.turn for entry in entries], base.head)
+        # Two summaries of the same words stand for different entries.
+        pairs = enumerate(zip(shared, entries, strict=False))
+        differing = (at for at, (node, entry) in pairs if graph.entries[node.id].origin != entry.origin)
+        shared = shared[: next((at for at in differing if entries[at].kind == "summary"), len(shared))]
+        parent, path, nodes = shared[-1].id if shared else base.head, list[Entry](), list[SessionNode]()
+        for entry in entries[len(shared) :]:
+            node, stored = graph.make_node(parent, entry)
+            parent = node.id
+            nodes.append(node)
+            path.append(stored)
+        encoded = [_encode_node(node, stored) for node, stored in zip(nodes, path, strict=True)]
+        history = base.extended((*(graph.entries[node.id] for node in shared), *path))
+        return SessionBranch(history, nodes, encoded)
+
+    async def begin(self, branch: SessionBranch) -> None:
+        """Stand at the end of *branch*; raises as :meth:`replace`."""
+        if self._held is not None:
+            await self._write(self._stand_on(branch))
+            return
+        # In a thread: the branch may be new from its beginning.
+        lines = await asyncio.to_thread(lambda: b"".join(map(seal, self._stand_on(branch))))
+        self._writer.waiting.append(lines)
+        await self._write()
 
     async def adopt(
         self,
@@ -307,21 +339,14 @@ class SessionJournal:
         known = {id(entry.turn): entry for entry in self.history}
         return [known.get(id(turn)) or Entry(turn, kind_by_role(turn)) for turn in turns]
 
-    def _branch(
-        self, graph: SessionGraph, entries: Sequence[Entry], behind: History | None = None
-    ) -> list[bytes]:
-        """Stand at a branch that holds exactly *entries*, behind the stored path *behind*."""
-        base = History((), graph.entries) if behind is None else behind
-        shared = graph.shared_path([entry.turn for entry in entries], base.head)
-        # Two summaries of the same words stand for different entries.
-        pairs = enumerate(zip(shared, entries, strict=False))
-        differing = (at for at, (node, entry) in pairs if graph.entries[node.id].origin != entry.origin)
-        shared = shared[: next((at for at in differing if entries[at].kind == "summary"), len(shared))]
-        graph.stand_at(shared[-1].id if shared else base.head)
-        new = [graph.append_entry(entry) for entry in entries[len(shared) :]]
-        self._stand_at(base.extended((*(graph.entries[node.id] for node in shared), *new)))
-        encoded = [_encode_node(graph.node(entry.node_id), entry) for entry in new]
-        return [*encoded, encode_record(head_record(graph.leaf))]
+    def _stand_on(self, branch: SessionBranch) -> list[bytes]:
+        """Stand at the end of *branch*, and return its lines."""
+        n_known = len(branch.history) - len(branch.nodes)
+        for at, node in enumerate(branch.nodes, n_known):
+            self.graph.add_made(node, branch.history[at])
+        self.graph.stand_at(branch.history.head)
+        self._stand_at(branch.history)
+        return [*branch.encoded, encode_record(head_record(self.graph.leaf))]
 
     def _stand_at(self, history: History) -> None:
         self.history = history
