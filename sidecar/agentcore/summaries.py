@@ -266,10 +266,10 @@ async def _request_summary(
     request = (text_message("system", SYSTEM_PROMPT), text_message("user", prompt))
     try:
         reply = await model.generate(request, max_tokens=half.max_tokens, thinking=half.thinking)
+        refused = reply.stop_reason in ("error", "aborted", "length")
+        return "" if refused else split_sections(reply.text_content())[0].strip()
     except CancelledByToken:
         raise
     except Exception:
         # The run goes on without this model; callers see it in `source` and `failed`.
         return ""
-    refused = reply.stop_reason in ("error", "aborted", "length")
-    return "" if refused else split_sections(reply.text_content())[0].strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import pytest
 
@@ -28,6 +29,7 @@ from sidecar.agentcore.prompts import (
     build_prompt,
 )
 from sidecar.agentcore.summaries import WrittenSummary, split_chunks, write_summary
+from sidecar.rooms import AIMessage
 
 Draw = Callable[..., list[AgentMessage]]
 BUDGET = fit_budget(128_000)
@@ -216,15 +218,16 @@ async def test_wishes_are_passed_on(draw: Draw) -> None:
         pytest.param(Message("assistant", (text_block("half a summ"),), stop_reason="length"), id="cut off"),
         pytest.param(Message("assistant", (text_block("x"),), stop_reason="error"), id="an error"),
         pytest.param(Message("assistant", (text_block("x"),), stop_reason="aborted"), id="aborted"),
+        pytest.param(AIMessage("assistant", "x"), id="a message of another kind"),
     ],
 )
-async def test_a_failing_model_leaves_a_local_digest(reply: str | Message | Exception) -> None:
+async def test_a_failing_model_leaves_a_local_digest(reply: object) -> None:
     history: list[AgentMessage] = [
         CompactionSummary("the old one"),
         text_message("user", "fix it"),
         text_message("user", "more"),
     ]
-    written = await write(ScriptedChatModel([reply]), history, plan_of(2))
+    written = await write(ScriptedChatModel([cast(Message, reply)]), history, plan_of(2))
     assert (written.source, written.failed) == ("local", True)
     assert written.text == f"the old one\n\n{LOCAL_HEADING}\n- [User]: fix it"
 
