@@ -34,7 +34,7 @@ from sidecar.conductor.engines.contract import (
     PreparedSummary,
     SummaryFailedError,
 )
-from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
+from sidecar.conductor.errors import NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.host_restoring import add_files
@@ -174,18 +174,23 @@ class Compactor:
         return outcome
 
     def find_undoable(self, compaction_id: str | None) -> Compaction:
-        """Return a compaction that can be undone, the newest for None. Raises CompactionNotFound."""
+        """Return a compaction that can be undone, the newest for None.
+
+        Raises:
+            CompactionNotFound: there is no such compaction.
+            NotUndoableError: it changed nothing, or was undone.
+        """
         target = self._log.find(compaction_id)
         if not target.undoable or target.before_head is None:
-            raise CompactionNotFound(self._sid, compaction_id)
+            raise NotUndoableError(self._sid, target.compaction_id, target.status)
         return target
 
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
         """Go back to the conversation before a compaction, with all turns since.
 
         Raises:
-            CompactionNotFound: there is no such compaction, or it cannot be undone.
-            NotUndoableError: it is not the newest of its branch.
+            CompactionNotFound: there is no such compaction.
+            NotUndoableError: it changed nothing, was undone, or is not the newest of its branch.
             WouldExceedWindowError: the conversation would not fit the window, and *force* was not given.
         """
         target = self.find_undoable(compaction_id)

@@ -52,7 +52,7 @@ class CompactionNotFound(SidecarError):
     kind: ClassVar[str] = "compactionNotFound"
 
     def __init__(self, sid: str, compaction_id: str | None) -> None:
-        what = "no compaction yet" if compaction_id is None else f"no compaction {compaction_id!r}"
+        what = "no compaction to undo" if compaction_id is None else f"no compaction {compaction_id!r}"
         hint = "sidecar/compact/list names them"
         super().__init__(f"session {sid!r} has {what}", hint=hint, sid=sid)
 
@@ -138,14 +138,18 @@ class HeadMovedError(SidecarError):
 
 
 class NotUndoableError(SidecarError):
-    """The compaction is not the newest one on the session's current branch."""
+    """The compaction changed nothing, was undone, or is not the newest one on the current branch."""
 
     kind: ClassVar[str] = "invalidState"
 
-    def __init__(self, sid: str, compaction_id: str) -> None:
-        message = f"compaction {compaction_id!r} is not the newest on the current branch of session {sid!r}"
-        hint = "undo the newer compaction first, or sidecar/session/rewind to its beforeHead"
-        super().__init__(message, hint=hint, sid=sid)
+    def __init__(self, sid: str, compaction_id: str, status: str = "completed") -> None:
+        if status == "completed":
+            fault = f"is not the newest on the current branch of session {sid!r}"
+            hint = "undo the newer compaction first, or sidecar/session/rewind to its beforeHead"
+        else:
+            fault = f"of session {sid!r} has nothing to undo: its status is {status!r}"
+            hint = "sidecar/compact/list shows which ones can be undone"
+        super().__init__(f"compaction {compaction_id!r} {fault}", hint=hint, sid=sid)
 
 
 class WouldExceedWindowError(SidecarError):

@@ -95,8 +95,10 @@ async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage:
     assert list(session.history.turns)[: len(full)] == full
     later = [turn.role for turn in session.history.turns[len(full) :]]
     assert later == ["user", "assistant", "tool", "assistant"]
-    with pytest.raises(CompactionNotFound):
+    with pytest.raises(CompactionNotFound, match="no compaction to undo"):
         await session.undo(None, force=False, expect_head=None)
+    with pytest.raises(NotUndoableError, match="its status is 'undone'"):
+        await session.undo(undone.compaction_id, force=False, expect_head=None)
     assert (await stage.shelf.graph(session.sid)).leaf == session.history.head
 
 
