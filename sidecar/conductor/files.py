@@ -150,6 +150,11 @@ class SessionFiles:
         chosen = [reads[uri] for uri in dict.fromkeys(uris)]
         return tuple((shown_path(Path(read.path), self._cwd), read) for read in chosen)
 
+    async def list_in_context(self) -> tuple[ContextFile, ...]:
+        """Return :meth:`in_context`, after files that are just being compared have been."""
+        await self._workspace.wait_for_checks(self._tracker.paths)
+        return self.in_context()
+
     def in_context(self) -> tuple[ContextFile, ...]:
         """Return every file that the model has seen, the least recently shown first."""
         seen = self._index.of(self._history.current)

@@ -6,7 +6,7 @@ Knows nothing of files; the work is the caller's. Belongs to one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,12 @@ class Coalescer:
             self._jobs[path] = _Job(asyncio.get_running_loop().create_task(self._run(path)))
         else:
             job.must_run_again = True
+
+    async def wait(self, paths: Iterable[Path], timeout_s: float) -> None:
+        """Wait until the work scheduled on *paths* is done, for *timeout_s* seconds at most."""
+        tasks = [self._jobs[path].task for path in paths if path in self._jobs]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_s)
 
     async def drain(self) -> None:
         """Wait until nothing is scheduled or under way."""

@@ -290,6 +290,10 @@ class WorkspacePort(Protocol):
         """Forget a session's tracker."""
         ...
 
+    async def wait_for_checks(self, paths: Iterable[Path]) -> None:
+        """Wait until each of *paths* whose comparison is due was compared, for a second at most."""
+        ...
+
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
         """Call *listener* with the path of every file that may have changed, in a buffer or on disk.
 

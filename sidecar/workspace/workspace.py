@@ -194,6 +194,10 @@ class Workspace:
         """Forget a session's tracker."""
         self._trackers.pop(session_id, None)
 
+    async def wait_for_checks(self, paths: Iterable[Path]) -> None:
+        """Wait until *paths* are compared where that is due; see ``WorkspacePort.wait_for_checks``."""
+        await self._checks.wait(paths, timeout_s=1.0)
+
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
         """Call *listener* with the path of every file that may have changed, in a buffer or on disk."""
         self._listeners.append(listener)

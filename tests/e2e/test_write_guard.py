@@ -42,6 +42,8 @@ async def test_after_an_undone_compaction_a_restored_version_counts_as_unseen(
     compacted = await session.compact()
     assert compacted.rehydrated == ((project / "a.txt").as_uri(),)
     await session.undo()
+    files = await session.client.request("sidecar/context/files", {"sid": session.sid})
+    assert [file["stale"] for file in files["files"]] == [True]
     assert "read it" in await write_result(session, "write a.txt")
     assert (project / "a.txt").read_text() == SECOND
 

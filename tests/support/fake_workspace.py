@@ -161,6 +161,9 @@ class FakeWorkspace:
         """Forget a session's tracker."""
         self._trackers.pop(session_id, None)
 
+    async def wait_for_checks(self, paths: Iterable[Path]) -> None:
+        """Return at once: every change is compared at once."""
+
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
         """Tell *listener* of every change."""
         self._listeners.append(listener)

@@ -38,6 +38,18 @@ async def test_many_asks_are_one_run_a_path() -> None:
     assert sorted(work.runs) == [A, B]
 
 
+async def test_waiting_for_a_path_waits_for_no_other_and_not_for_ever() -> None:
+    work = Work()
+    jobs = Coalescer(work, delay_s=0)
+    jobs.schedule(A)
+    await jobs.wait([B], timeout_s=60)
+    await jobs.wait([A], timeout_s=0)
+    assert work.under_way == work.runs
+    work.gate.set()
+    await jobs.wait([A, B], timeout_s=60)
+    assert (work.runs, work.under_way) == ([A], [])
+
+
 async def test_an_ask_during_the_run_is_one_more_run() -> None:
     work = Work()
     jobs = Coalescer(work, delay_s=0)

@@ -22,9 +22,9 @@ def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
     return connection.hub.session(params.sid).gauge.usage(detail=params.detail)
 
 
-def files(connection: Connection, params: m.SidParams) -> m.ContextFilesResult:
+async def files(connection: Connection, params: m.SidParams) -> m.ContextFilesResult:
     """List the files the model has read."""
-    return m.ContextFilesResult(connection.hub.session(params.sid).files.in_context())
+    return m.ContextFilesResult(await connection.hub.session(params.sid).files.list_in_context())
 
 
 def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.ContextDropResult]:
