@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from sidecar.window_budget.language import language_of
+from sidecar.window_budget.rules import find_turned, state
 
 SHORT_CHARS = 600
 """A longer answer is no mere refusal or remark, whatever it begins with."""
@@ -57,16 +58,6 @@ _FOUNDED: Final = re.compile(
 
 A path has a suffix, or begins at a root or a folder; words with a slash between them ("read/write") are none.
 """
-
-NEGATION: Final = re.compile(
-    r"\b(?:not?|never|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
-    r"|nunca|jamás|sin|jamais|pas|sans|não|sem|non|mai|senza|не|никогда|нельзя|без)\b"
-    r"|不|勿|禁止|别|ない|禁|말|마세요|금지",
-    re.IGNORECASE,
-)
-_CONTENT: Final = re.compile(r"[\w./-]{4,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2,}")
-RULE_OVERLAP: Final = 0.7
-"""A line is about a rule when it holds this share of the rule's words."""
 
 
 def find_fault(reply: str, headings: Sequence[str] = (), language: str | None = None) -> str | None:
@@ -113,18 +104,16 @@ def drop_unfounded(
     >>> drop_unfounded("- fixed src/a.py\\n- fixed src/b.py", "we fixed src/a.py".__contains__)
     ('- fixed src/a.py', ('- fixed src/b.py: src/b.py occurs nowhere',))
     """
-    about = [(rule, frozenset(_content(rule)), bool(NEGATION.search(rule))) for rule in rules]
+    stated = [each for rule in rules for each in state(rule, is_rule=True)]
     kept: list[str] = []
     dropped: list[str] = []
     for line in digest.split("\n"):
         missing = next((name for name in names_in(line) if not is_founded(name, occurs)), None)
-        turned = next(
-            (rule for rule, words, is_ban in about if turns_round(line, words, is_ban=is_ban)), None
-        )
+        turned = None if line.startswith("#") else find_turned(line, stated)
         if missing is not None:
             dropped.append(f"{line.strip()}: {missing} occurs nowhere")
         elif turned is not None:
-            dropped.append(f"{line.strip()}: the rule is: {turned}")
+            dropped.append(f"{line.strip()}: the rule is: {turned.text}")
         else:
             kept.append(line)
     return "\n".join(kept), tuple(dropped)
@@ -146,24 +135,3 @@ def is_founded(name: str, occurs: Callable[[str], bool]) -> bool:
         return occurs("/".join(name.rstrip("/").rsplit("/", 2)[-2:]))
     words = re.findall(r"[\w./-]{3,}", name)
     return len(words) > 1 and all(map(occurs, words))
-
-
-def _content(text: str) -> Iterator[str]:
-    for word in _CONTENT.findall(text.casefold()):
-        if not NEGATION.fullmatch(word) and word not in (
-            "always",
-            "must",
-            "immer",
-            "siempre",
-            "toujours",
-            "sempre",
-        ):
-            yield word.strip(".")
-
-
-def turns_round(line: str, words: frozenset[str], *, is_ban: bool) -> bool:
-    """Whether *line* is about a rule of these *words*, and bans where the rule does not, or the other way."""
-    if len(words) < 2 or line.startswith("#"):
-        return False
-    shared = words & set(_content(line))
-    return len(shared) >= max(2, RULE_OVERLAP * len(words)) and bool(NEGATION.search(line)) != is_ban

@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from sidecar.window_budget.check import NEGATION
+from sidecar.window_budget.language import NEGATION
 
 _TABLE: Final = {
     "indentation": (

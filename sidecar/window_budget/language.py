@@ -1,4 +1,4 @@
-"""The language of a text, as far as its script and its commonest words tell; no model, no data files."""
+"""The language of a text, as far as its script and its commonest words tell, and words of negation in any."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ SCRIPT_SHARE = 0.3
 
 LEAD = 1.5
 """How much more common words of one language than of any other must stand in a text to name it."""
+
+NEGATION: Final = re.compile(
+    r"\b(?:not?|never|skip|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
+    r"|nunca|jamás|sin|jamais|pas|sans|não|sem|non|mai|senza|не|никогда|нельзя|без)\b"
+    r"|不|勿|禁止|别|ない|禁|말|마세요|금지",
+    re.IGNORECASE,
+)
+"""Words that forbid or deny."""
 
 
 def language_of(text: str) -> str | None:

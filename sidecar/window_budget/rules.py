@@ -23,15 +23,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal
 
 from sidecar._internal.typed_text import hide_pasted_text
-from sidecar.window_budget.check import NEGATION
 from sidecar.window_budget.choices import RuleChoice, find_choice
 from sidecar.window_budget.facts import find_rule_sentences
+from sidecar.window_budget.language import NEGATION
 from sidecar.window_budget.wording import find_permission, sets_rule
 
 CLEAR_SHARE: Final = 0.75
@@ -60,6 +60,7 @@ _CLAUSE_END: Final = re.compile(
     r"|prima"
     r"|потому что|но|перед|если|когда)\s"
 )
+_CLAUSES: Final = re.compile(r"[;；，。]|[,.:!?]\s")
 _ORDER_CHARS: Final = re.compile(
     r"不要再|不要|不得|不可以|不可|不许|不准|不能|禁止|务必|必须|始终|总是|永远|绝不|切勿|请勿|只能|只用"
     r"|从现在起|从现在开始|以后都|避免|确保|现在"
@@ -239,6 +240,31 @@ def relate(newer: Statement, older: Statement) -> Relation | None:
     return "disputes" if is_near else None
 
 
+def find_turned(line: str, rules: Sequence[Statement]) -> Statement | None:
+    """Return the first of *rules* that *line*, written by somebody else, turns round; None for none.
+
+    A clause of it says the opposite about the same thing, in two words at least, or chooses another value.
+
+    >>> find_turned("- pushing to main is fine", find_statements("Never push to main."))  # doctest: +ELLIPSIS
+    Statement(text='Never push to main.', ...)
+    """
+    chooses = any(rule.choice for rule in rules)
+    choice = find_choice(line[:CHOICE_CHARS], content_stems) if chooses else None
+    clauses = [(content_words(each), NEGATION.search(each) is not None) for each in _CLAUSES.split(line)]
+    starts = [_starts(words) for words, _ in clauses]
+    for rule in rules:
+        chosen = rule.choice
+        if choice and chosen and choice.slot == chosen.slot and choice.value != chosen.value:
+            return rule
+        for (words, is_ban), known in zip(clauses, starts, strict=True):
+            if is_ban == rule.is_ban or len(known & _starts(rule.words)) < 2:
+                continue
+            n_shared = sum(any(same_word(word, each) for each in words) for word in rule.words)
+            if n_shared >= max(2, CLEAR_SHARE * len(rule.words)):
+                return rule
+    return None
+
+
 @dataclass(slots=True)
 class Ruling:
     """A rule, and the statements against it.
@@ -335,6 +361,7 @@ class Rulings:
             self._rulings[key].ended_by = by
 
 
-def _starts(words: Iterable[str]) -> set[str]:
+@lru_cache(maxsize=4_096)
+def _starts(words: frozenset[str]) -> frozenset[str]:
     """Return keys that forms of one word share: a name whole, of any other word the beginning."""
-    return {word if _NAME.match(word) else word[:3] for word in words}
+    return frozenset(word if _NAME.match(word) else word[:3] for word in words)

@@ -128,6 +128,38 @@ def test_a_line_that_turns_a_rule_round_goes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("Never push to main.", "- pushing to main is allowed"),
+        ("Never push to main.", "- The user wants changes pushed directly to main."),
+        ("Don't use mocks in the tests.", "- The user prefers mocks in tests, with fixtures"),
+        ("Always run the linter.", "- No need to run the linter"),
+        ("Niemals die Datei config.yml ändern.", "- Die Datei config.yml ändern"),
+        ("Ne modifie jamais le fichier schema.sql.", "- Le fichier schema.sql peut être modifié"),
+        ("不要修改数据库迁移文件。", "- 可以修改数据库迁移文件"),
+        ("Only use tabs, no spaces.", "- Indent with spaces instead of tabs."),
+        ("Answer in German.", "- answer in English"),
+    ],
+)
+def test_a_line_that_turns_a_rule_round_is_dropped_in_any_words(rule: str, line: str) -> None:
+    assert drop_unfounded(line, lambda _: True, [rule]) == ("", (f"{line}: the rule is: {rule}",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "line"),
+    [
+        ("Never push to main.", "- do not push to main"),
+        ("Never push to main.", "- pushed the topic branch; main is untouched"),
+        ("Don't use mocks in the tests.", "- tests avoid mocks"),
+        ("Niemals die Datei config.yml ändern.", "- Die Datei config.yml wird nie geändert"),
+        ("Only use tabs, no spaces.", "- main.py uses spaces"),
+    ],
+)
+def test_a_line_that_agrees_with_a_rule_stays(rule: str, line: str) -> None:
+    assert drop_unfounded(line, lambda _: True, [rule]) == (line, ())
+
+
+@pytest.mark.parametrize(
     ("text", "language"),
     [
         ("The parser is not fast enough and we know that it is the reading of the lines.", "English"),
