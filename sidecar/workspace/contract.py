@@ -291,7 +291,7 @@ class WorkspacePort(Protocol):
         ...
 
     async def wait_for_checks(self, paths: Iterable[Path]) -> None:
-        """Wait until each of *paths* whose comparison is due was compared, for a second at most."""
+        """Wait for the comparisons of *paths* that are due, for a second at most."""
         ...
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
