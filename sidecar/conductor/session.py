@@ -38,7 +38,7 @@ from sidecar.conductor.queue import (
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.restoring import Restoration
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
-from sidecar.conductor.session_wiring import wire_session
+from sidecar.conductor.session_wiring import WiredSession
 from sidecar.conductor.turns import resolve
 from sidecar.conductor.watching import watch_files
 from sidecar.workspace.contract import Dispose
@@ -46,59 +46,15 @@ from sidecar.workspace.contract import Dispose
 T = TypeVar("T")
 
 
-class Session:
-    """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last.
-
-    Attributes:
-        log: the events.
-        history: the conversation and its nodes, for reading.
-        files: the files that the model has seen.
-        tools: the tools.
-        servers: the tool servers that clients named.
-        compactions: the compactions.
-        losses: the loss reports of the compactions.
-        pins: the passages that the model always sees.
-        gauge: how full the model's window is.
-        changes: the changes of the conversation; a change is made through the queue of this session.
-        checkpoints: the kept files, for reading.
-        options: the config options.
-        extensions: the commands, skills, hooks and tool servers of the user and of the folder.
-        rules: the rules of the user, for reading.
-        prompts: the prompts, and the queue of them.
-    """
+class Session(WiredSession):
+    """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last."""
 
     def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
         self._deps = deps
         self._watches: list[Dispose] = []
         self._n_restored = 0
         self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
-        wired = wire_session(info, journal, deps, host=host, queue=self._queue)
-        self._meta = wired.meta
-        self._events = wired.events
-        self.notices = wired.notices
-        self._background = wired.background
-        self._knowledge = wired.knowledge
-        self._head = wired.head
-        self._engines = wired.engines
-        self._runner = wired.runner
-        self.log = wired.log
-        self.history = wired.history
-        self.files = wired.files
-        self.tools = wired.tools
-        self.servers = wired.servers
-        self._planner = wired.planner
-        self._preparer = wired.preparer
-        self._compactor = wired.compactor
-        self.compactions = wired.compactions
-        self.losses = wired.losses
-        self.pins = wired.pins
-        self.gauge = wired.gauge
-        self.changes = wired.changes
-        self.checkpoints = wired.checkpoints
-        self.options = wired.options
-        self.extensions = wired.extensions
-        self.rules = wired.rules
-        self.prompts = wired.prompts
+        super().__init__(info, journal, deps, host=host, queue=self._queue)
 
     async def start(self, records: Sequence[Mapping[str, Any]], report: StoreReport) -> None:
         """Load the stored session.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
@@ -34,7 +33,7 @@ from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.pins import Pins
-from sidecar.conductor.ports import SessionHost, SessionTools
+from sidecar.conductor.ports import SessionHost
 from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
@@ -53,348 +52,330 @@ from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
 from sidecar.extensions.hooks import HookGuard
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WiredSession:
-    """The parts of one session that the session itself uses."""
+    """The parts of one session, wired to each other.
 
-    meta: SessionMeta
-    log: EventLog
-    events: SessionEvents
-    notices: OneTimeNotices
-    history: HistoryWriter
-    files: SessionFiles
-    knowledge: Knowledge
-    tools: SessionTools
-    background: BackgroundCommands
-    servers: SessionServers
-    head: RequestHead
-    engines: SessionEngines
-    compactions: CompactionLog
-    planner: CompactionPlanner
-    preparer: SummaryPreparer
-    compactor: Compactor
-    losses: LossReports
-    pins: Pins
-    gauge: ContextGauge
-    changes: Changes
-    checkpoints: Checkpoints
-    options: Options
-    extensions: SessionExtensions
-    rules: SessionRules
-    runner: TurnRunner
-    prompts: Prompts
-
-
-def wire_session(
-    info: SessionInfo,
-    journal: JournalPort,
-    deps: SessionDeps,
-    *,
-    host: SessionHost,
-    queue: JobQueue[Job],
-) -> WiredSession:
-    """Return the parts of the session *info*, wired to each other.
-
-    Args:
-        info: the session's values, as they are stored.
-        journal: the writer of its file.
-        deps: the parts of the daemon that every session uses.
-        host: the hub, which knows the clients.
-        queue: the session's jobs.
+    Attributes:
+        log: the events.
+        notices: the notices that are given once.
+        history: the conversation and its nodes, for reading.
+        files: the files that the model has seen.
+        tools: the tools.
+        servers: the tool servers that clients named.
+        compactions: the compactions.
+        losses: the loss reports of the compactions.
+        pins: the passages that the model always sees.
+        gauge: how full the model's window is.
+        changes: the changes of the conversation; a change is made through the queue of the session.
+        checkpoints: the kept files, for reading.
+        options: the config options.
+        extensions: the commands, skills, hooks and tool servers of the user and of the folder.
+        rules: the rules of the user, for reading.
+        prompts: the prompts, and the queue of them.
     """
-    roots = (Path(info.cwd), *map(Path, info.roots))
-    log = EventLog(info.sid, deps.clock_ms, info.seq)
-    events = SessionEvents(log, asyncio.get_running_loop().call_later)
-    notices = OneTimeNotices(events.emit, deps.models.problems)
 
-    def on_store_trouble(error: SidecarError) -> None:
-        why = error.message.rstrip(".")
-        text = f"{why}. The conversation goes on in memory and is stored once that works again."
-        events.emit(Notice("error", "The session cannot be stored", text))
+    def __init__(
+        self,
+        info: SessionInfo,
+        journal: JournalPort,
+        deps: SessionDeps,
+        *,
+        host: SessionHost,
+        queue: JobQueue[Job],
+    ) -> None:
+        """Make the parts in order.
 
-    def on_history(appended: tuple[Entry, ...] | None) -> None:
-        shows_files = appended is None or bool(files.pending)
-        for entry in appended or ():
-            shows_files = shows_files or bool(entry.reads)
-        if shows_files:
-            files.sync()
-        # A fork, or an imported session, begins with the summary of another one.
-        path = history.current
-        is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
-        tools.offer("recall", (RECALL,) if is_folded else ())
-        user_rules.follow()
-        for entry in appended or ():
-            if entry.kind == "user" and prompts.steered:
-                prompts.on_steered(entry)
+        Args:
+            info: the session's values, as they are stored.
+            journal: the writer of its file.
+            deps: the parts of the daemon that every session uses.
+            host: the hub, which knows the clients.
+            queue: the session's jobs.
+        """
+        roots = (Path(info.cwd), *map(Path, info.roots))
+        log = self.log = EventLog(info.sid, deps.clock_ms, info.seq)
+        events = self._events = SessionEvents(log, asyncio.get_running_loop().call_later)
+        notices = self.notices = OneTimeNotices(events.emit, deps.models.problems)
 
-    history = HistoryWriter(
-        journal,
-        on_trouble=on_store_trouble,
-        on_change=on_history,
-        on_branch=lambda: compactor.end_backstop(),
-        on_load=lambda: (files.seen_paths, rules.reached.of(history.current)),
-        records_with=lambda turns: prompts.stored.records_with(turns),
-    )
-    meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)
-    knowledge = Knowledge(
-        deps.library,
-        info.sid,
-        roots,
-        events.emit,
-        is_kept=not info.ephemeral,
-        timeout_s=deps.knowledge_timeout_s,
-    )
+        def on_store_trouble(error: SidecarError) -> None:
+            why = error.message.rstrip(".")
+            text = f"{why}. The conversation goes on in memory and is stored once that works again."
+            events.emit(Notice("error", "The session cannot be stored", text))
 
-    def on_store() -> None:
-        if roots[0] in deps.library.in_use:
-            knowledge.ingest(history.current, deps.clock_ms())
+        def on_history(appended: tuple[Entry, ...] | None) -> None:
+            shows_files = appended is None or bool(files.pending)
+            for entry in appended or ():
+                shows_files = shows_files or bool(entry.reads)
+            if shows_files:
+                files.sync()
+            # A fork, or an imported session, begins with the summary of another one.
+            path = history.current
+            is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
+            tools.offer("recall", (RECALL,) if is_folded else ())
+            user_rules.follow()
+            for entry in appended or ():
+                if entry.kind == "user" and prompts.steered:
+                    prompts.on_steered(entry)
 
-    meta = SessionMeta(info, log, history, meter, on_store)
-    files = SessionFiles(
-        info.sid,
-        deps.workspace,
-        roots,
-        history,
-        resolve=lambda path: deps.resolve(path, roots[0]),
-        emit=events.emit,
-    )
-    rules = RuleFiles(
-        roots,
-        deps.home,
-        deps.workspace,
-        files,
-        notices,
-        history=history,
-        effects=lambda: tools.effects(),
-        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
-    )
-    policy = Policy(SessionFolders(roots, deps.home), deps.permission_rules)
-    permissions = PermissionBroker(
-        info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
-    )
+        history = self.history = HistoryWriter(
+            journal,
+            on_trouble=on_store_trouble,
+            on_change=on_history,
+            on_branch=lambda: compactor.end_backstop(),
+            on_load=lambda: (files.seen_paths, rules.reached.of(history.current)),
+            records_with=lambda turns: prompts.stored.records_with(turns),
+        )
+        meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)
+        knowledge = self._knowledge = Knowledge(
+            deps.library,
+            info.sid,
+            roots,
+            events.emit,
+            is_kept=not info.ephemeral,
+            timeout_s=deps.knowledge_timeout_s,
+        )
 
-    def own_view() -> View:
-        return planner.view(engines.own_name, engines.automatic())
+        def on_store() -> None:
+            if roots[0] in deps.library.in_use:
+                knowledge.ingest(history.current, deps.clock_ms())
 
-    checkpoints = Checkpoints(
-        info.sid,
-        roots,
-        history,
-        deps.workspace,
-        None if info.ephemeral else deps.contents,
-        seen=lambda: files.seen_paths,
-        turn_id=lambda: events.turn_id,
-        new_id=deps.new_id,
-        clock_ms=deps.clock_ms,
-    )
-    background = BackgroundCommands()
-    tools, prompt_context = make_tools(
-        meta,
-        deps,
-        roots,
-        files=files,
-        rules=rules,
-        events=events,
-        permissions=permissions,
-        host=host,
-        own_view=own_view,
-        background=background,
-        checkpoints=checkpoints,
-        meter=meter,
-        guard=lambda: guard if extensions.found.hooks else None,
-        server_tools=lambda: servers.tools,
-        history=history,
-    )
-    guard = HookGuard(lambda: extensions.hooks)
+        meta = self._meta = SessionMeta(info, log, history, meter, on_store)
 
-    def offer_server_tools(offered: Sequence[Tool]) -> None:
-        servers.tools = tuple(offered)
-        tools.offer("servers", offered)
+        def own_card() -> ModelCard | None:
+            return deps.models.card(meta.info.model)
 
-    server_host = ServerHost(
-        roots[0],
-        offer=offer_server_tools,
-        warn=lambda title, text: events.emit(Notice("warning", title, text)),
-        child_started=deps.child_started,
-    )
-    servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
-    head = RequestHead(
-        lambda: deps.surroundings(roots),
-        rules,
-        tools,
-        lambda: describe_pins(meta.pins()) if meta.info.pins else "",
-        lambda: user_rules.tokens if user_rules.all else 0,
-    )
+        def window() -> int:
+            return card.context_window if (card := own_card()) else 0
 
-    async def ask(question: PermissionQuestion) -> PermissionDecision:
-        return await permissions.ask(question, events.turn_id)
+        def own_view() -> View:
+            return planner.view(engines.own_name, engines.automatic())
 
-    extensions = SessionExtensions(
-        info.sid,
-        roots,
-        deps,
-        tools=tools,
-        servers=servers,
-        policy=policy,
-        head=head,
-        notices=notices,
-        emit=events.emit,
-        ask=deps.ask or ask,
-    )
-    compactions = CompactionLog(info.sid)
-    prices = PriceTrigger(
-        lambda: history.current,
-        compactions,
-        lambda: deps.models.card(meta.info.model),
-        overhead_tokens=lambda: head.overhead().total,
-        is_prefix_cached=deps.compaction.same_prefix,
-    )
-    engines = SessionEngines(deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None)
+        files = self.files = SessionFiles(
+            info.sid,
+            deps.workspace,
+            roots,
+            history,
+            resolve=lambda path: deps.resolve(path, roots[0]),
+            emit=events.emit,
+        )
+        rules = RuleFiles(
+            roots,
+            deps.home,
+            deps.workspace,
+            files,
+            notices,
+            history=history,
+            effects=lambda: tools.effects(),
+            window=window,
+        )
+        policy = Policy(SessionFolders(roots, deps.home), deps.permission_rules)
+        permissions = PermissionBroker(
+            info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
+        )
 
-    def participants() -> Participants:
-        clients = host.listeners(info.sid)
-        return Participants(info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+        checkpoints = self.checkpoints = Checkpoints(
+            info.sid,
+            roots,
+            history,
+            deps.workspace,
+            None if info.ephemeral else deps.contents,
+            seen=lambda: files.seen_paths,
+            turn_id=lambda: events.turn_id,
+            new_id=deps.new_id,
+            clock_ms=deps.clock_ms,
+        )
+        background = self._background = BackgroundCommands()
+        tools, prompt_context = make_tools(
+            meta,
+            deps,
+            roots,
+            files=files,
+            rules=rules,
+            events=events,
+            permissions=permissions,
+            host=host,
+            own_view=own_view,
+            background=background,
+            checkpoints=checkpoints,
+            meter=meter,
+            guard=lambda: guard if extensions.found.hooks else None,
+            server_tools=lambda: servers.tools,
+            history=history,
+        )
+        self.tools = tools
+        guard = HookGuard(lambda: extensions.hooks)
 
-    inputs = EngineInputs(
-        history,
-        meter,
-        engines,
-        head,
-        knowledge,
-        files,
-        tools,
-        card=lambda: deps.models.card(meta.info.model),
-        participants=participants,
-        rules=lambda: user_rules.texts,
-    )
-    losses = LossReports(history, engines, inputs.make, head.system, meta.pins)
-    compactor_deps = CompactorDeps(
-        engine_input=inputs.make,
-        own_engine=lambda: meta.info.engine,
-        engine=engines.get,
-        summarizer=lambda: with_notices(*deps.models.summarizer(meta.info.model), notices),
-        cached=lambda: agent.cached_request(),
-        count=lambda usage: meter.add(usage, deps.models.card(deps.models.summarizer_id(meta.info.model))),
-        on_summary=lambda summary, of: user_rules.propose(summary, of),
-        with_loss=losses.with_counts,
-        count_loss=losses.count,
-        fresh=files.look,
-        is_stale=files.is_stale,
-        new_id=deps.new_id,
-        clock_ms=deps.clock_ms,
-        deadline_s=deps.summary_deadline_s,
-        prepares=deps.compaction.prepare,
-        refuse=extensions.refuse_compaction,
-    )
-    planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
-    preparer = SummaryPreparer(history, events, planner, compactor_deps, engines.automatic)
-    compactor = Compactor(info.sid, history, events, compactions, planner, preparer, compactor_deps)
-    gauge = ContextGauge(inputs, history, meter, planner, engines, head)
-    user_rules = SessionRules(meta, history, own_view, events.emit, deps.clock_ms)
-    agent = SessionAgent(
-        lambda: meta.info,
-        deps,
-        history=history,
-        engines=engines,
-        compactor=compactor,
-        planner=planner,
-        head=head,
-        tools=tools,
-        knowledge=knowledge,
-        gauge=gauge,
-        events=events,
-        notices=notices,
-        rules=user_rules,
-        context=prompt_context,
-    )
-    expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
-    changes = Changes(
-        meta, history, events, compactor, expander, files, checkpoints, gauge, deps, tools.effects
-    )
-    pins = Pins(
-        meta,
-        history,
-        events,
-        compactions,
-        losses,
-        view=lambda: planner.view(engines.own_name, engines.automatic()).entries,
-        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
-    )
-    options = Options(meta, deps.models, engines, deps.library.names, policy, events, gauge)
-    commands = Commands(
-        meta,
-        history=history,
-        engines=engines,
-        compactions=compactions,
-        planner=planner,
-        losses=losses,
-        pins=pins,
-        changes=changes,
-        checkpoints=checkpoints,
-        options=options,
-        gauge=gauge,
-        rules=user_rules,
-        extensions=extensions,
-        shell=UserShell(meta, history, events, tools, permissions, checkpoints, deps),
-        fork=host.fork_of,
-        new_id=deps.new_id,
-    )
-    runner = TurnRunner(
-        meta,
-        deps,
-        history=history,
-        events=events,
-        notices=notices,
-        gauge=gauge,
-        answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
-        policy=policy,
-        run_command=commands.run,
-        extensions=extensions,
-        options=options,
-        context=prompt_context,
-        take_news=lambda: background.take_news() if background.news else "",
-    )
-    prompts = Prompts(
-        meta,
-        queue,
-        runner,
-        agent=agent,
-        history=history,
-        events=events,
-        gauge=gauge,
-        extensions=extensions,
-        new_id=deps.new_id,
-    )
-    return WiredSession(
-        meta=meta,
-        log=log,
-        events=events,
-        notices=notices,
-        history=history,
-        files=files,
-        knowledge=knowledge,
-        tools=tools,
-        background=background,
-        servers=servers,
-        head=head,
-        engines=engines,
-        compactions=compactions,
-        planner=planner,
-        preparer=preparer,
-        compactor=compactor,
-        losses=losses,
-        pins=pins,
-        gauge=gauge,
-        changes=changes,
-        checkpoints=checkpoints,
-        options=options,
-        extensions=extensions,
-        rules=user_rules,
-        runner=runner,
-        prompts=prompts,
-    )
+        def offer_server_tools(offered: Sequence[Tool]) -> None:
+            servers.tools = tuple(offered)
+            tools.offer("servers", offered)
+
+        server_host = ServerHost(
+            roots[0],
+            offer=offer_server_tools,
+            warn=lambda title, text: events.emit(Notice("warning", title, text)),
+            child_started=deps.child_started,
+        )
+        servers = self.servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
+        head = self._head = RequestHead(
+            lambda: deps.surroundings(roots),
+            rules,
+            tools,
+            lambda: describe_pins(meta.pins()) if meta.info.pins else "",
+            lambda: user_rules.tokens if user_rules.all else 0,
+        )
+
+        async def ask(question: PermissionQuestion) -> PermissionDecision:
+            return await permissions.ask(question, events.turn_id)
+
+        extensions = self.extensions = SessionExtensions(
+            info.sid,
+            roots,
+            deps,
+            tools=tools,
+            servers=servers,
+            policy=policy,
+            head=head,
+            notices=notices,
+            emit=events.emit,
+            ask=deps.ask or ask,
+        )
+        compactions = self.compactions = CompactionLog(info.sid)
+        prices = PriceTrigger(
+            lambda: history.current,
+            compactions,
+            own_card,
+            overhead_tokens=lambda: head.overhead().total,
+            is_prefix_cached=deps.compaction.same_prefix,
+        )
+        engines = self._engines = SessionEngines(
+            deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None
+        )
+
+        def participants() -> Participants:
+            clients = host.listeners(info.sid)
+            return Participants(info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+
+        inputs = EngineInputs(
+            history,
+            meter,
+            engines,
+            head,
+            knowledge,
+            files,
+            tools,
+            card=own_card,
+            participants=participants,
+            rules=lambda: user_rules.texts,
+        )
+        losses = self.losses = LossReports(history, engines, inputs.make, head.system, meta.pins)
+        compactor_deps = CompactorDeps(
+            engine_input=inputs.make,
+            own_engine=lambda: meta.info.engine,
+            engine=engines.get,
+            summarizer=lambda: with_notices(*deps.models.summarizer(meta.info.model), notices),
+            cached=lambda: agent.cached_request(),
+            count=lambda usage: meter.add(
+                usage, deps.models.card(deps.models.summarizer_id(meta.info.model))
+            ),
+            on_summary=lambda summary, of: user_rules.propose(summary, of),
+            with_loss=losses.with_counts,
+            count_loss=losses.count,
+            fresh=files.look,
+            is_stale=files.is_stale,
+            new_id=deps.new_id,
+            clock_ms=deps.clock_ms,
+            deadline_s=deps.summary_deadline_s,
+            prepares=deps.compaction.prepare,
+            refuse=extensions.refuse_compaction,
+        )
+        planner = self._planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
+        preparer = self._preparer = SummaryPreparer(
+            history, events, planner, compactor_deps, engines.automatic
+        )
+        compactor = self._compactor = Compactor(
+            info.sid, history, events, compactions, planner, preparer, compactor_deps
+        )
+        gauge = self.gauge = ContextGauge(inputs, history, meter, planner, engines, head)
+        user_rules = self.rules = SessionRules(meta, history, own_view, events.emit, deps.clock_ms)
+        agent = SessionAgent(
+            lambda: meta.info,
+            deps,
+            history=history,
+            engines=engines,
+            compactor=compactor,
+            planner=planner,
+            head=head,
+            tools=tools,
+            knowledge=knowledge,
+            gauge=gauge,
+            events=events,
+            notices=notices,
+            rules=user_rules,
+            context=prompt_context,
+        )
+        expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
+        changes = self.changes = Changes(
+            meta, history, events, compactor, expander, files, checkpoints, gauge, deps, tools.effects
+        )
+        pins = self.pins = Pins(
+            meta,
+            history,
+            events,
+            compactions,
+            losses,
+            view=lambda: own_view().entries,
+            window=window,
+        )
+        options = self.options = Options(
+            meta, deps.models, engines, deps.library.names, policy, events, gauge
+        )
+        commands = Commands(
+            meta,
+            history=history,
+            engines=engines,
+            compactions=compactions,
+            planner=planner,
+            losses=losses,
+            pins=pins,
+            changes=changes,
+            checkpoints=checkpoints,
+            options=options,
+            gauge=gauge,
+            rules=user_rules,
+            extensions=extensions,
+            shell=UserShell(meta, history, events, tools, permissions, checkpoints, deps),
+            fork=host.fork_of,
+            new_id=deps.new_id,
+        )
+        runner = self._runner = TurnRunner(
+            meta,
+            deps,
+            history=history,
+            events=events,
+            notices=notices,
+            gauge=gauge,
+            answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
+            policy=policy,
+            run_command=commands.run,
+            extensions=extensions,
+            options=options,
+            context=prompt_context,
+            take_news=lambda: background.take_news() if background.news else "",
+        )
+        prompts = self.prompts = Prompts(
+            meta,
+            queue,
+            runner,
+            agent=agent,
+            history=history,
+            events=events,
+            gauge=gauge,
+            extensions=extensions,
+            new_id=deps.new_id,
+        )
