@@ -29,7 +29,7 @@ from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.contract import SessionSummary
-from sidecar.conductor.deps import CompactionSettings, SessionDeps
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
@@ -155,7 +155,7 @@ def build(
     limit_kept_memory()
     close_state_folders(home)
     workspace, models = Workspace(), models or ModelRegistry(setup=ModelSetup.of_user(home))
-    stats, compaction = ProcessStats(workspace, wall_clock_ms), models.settings.compaction
+    stats = ProcessStats(workspace, wall_clock_ms)
     contents = KeptContents(real_path(home))
     place = place_of_sessions(home, models.settings.store)
     shelf = SessionShelf(place, home)
@@ -175,12 +175,7 @@ def build(
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         contents=contents,
         home=real_path(home),
-        compaction=CompactionSettings(
-            prepare=compaction.prepare,
-            same_prefix=compaction.same_prefix,
-            by_price=compaction.by_price,
-            branch_digests=compaction.branch_digests,
-        ),
+        compaction=models.settings.compaction,
         surroundings=lambda roots: describe_surroundings(roots, date.today()),
         extensions=ExtensionFinder(
             real_path(home),

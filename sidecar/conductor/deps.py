@@ -24,13 +24,14 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionResult, EngineInput, FreshFiles, SessionEngine
-from sidecar.conductor.knowledge import Library, NoLibrary
+from sidecar.conductor.knowledge import Library
 from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.ports import Models, SessionTools
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conversation import History
-from sidecar.extensions.contract import ExtensionsPort, NoExtensions
+from sidecar.extensions.contract import ExtensionsPort
+from sidecar.llmgateway.config import CompactionSettings
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker
@@ -39,28 +40,6 @@ from sidecar.workspace.contract import ContentsPort, WorkspacePort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSettings:
-    """The user's settings of compactions.
-
-    Attributes:
-        prepare: whether a summary is written before it is due.
-        same_prefix: whether a summary is requested behind the conversation that a provider has in its cache.
-        by_price: whether a compaction is due earlier where the prices of the model make it pay.
-        branch_digests: whether the model is told of a branch that a rewind or a fork left.
-    """
-
-    prepare: bool = False
-    same_prefix: bool = False
-    by_price: bool = False
-    branch_digests: bool = False
-
-
-async def list_folders(roots: Sequence[Path]) -> str:
-    """Return the folders of a session, one a line."""
-    return "\n".join(f"- folder: {root}" for root in roots)
-
-
-@dataclass(frozen=True, slots=True)
 class SessionDeps:
     """The dependencies of every session of a hub; a suffix names the unit of a time.
 
@@ -107,15 +86,15 @@ class SessionDeps:
     contents: ContentsPort | None = None
     checkpoints: CheckpointPort | None = None
     home: Path | None = None
-    library: Library = field(default_factory=NoLibrary)
+    library: Library
     factors: ModelFactors = field(default_factory=ModelFactors)
     permission_timeout_ms: int = 300_000
     summary_deadline_s: float = 120.0
     max_model_calls: int = 0
     knowledge_timeout_s: float = 5.0
-    compaction: CompactionSettings = field(default_factory=CompactionSettings)
-    surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]] = list_folders
-    extensions: ExtensionsPort = field(default_factory=NoExtensions)
+    compaction: CompactionSettings
+    surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]]
+    extensions: ExtensionsPort
     max_output_chars: int = 30_000
 
 

@@ -97,34 +97,6 @@ class Library(Protocol):
         ...
 
 
-class NoLibrary:
-    """A library without sources, which keeps nothing."""
-
-    names: tuple[str, ...] = ()
-    in_use: Collection[Path] = ()
-
-    async def open(
-        self,
-        sid: str,
-        names: Collection[str],
-        roots: Sequence[Path],
-        *,
-        excluded_ids: Callable[[], Collection[str]],
-        progress: Callable[[int, int], None],
-    ) -> Sequence[KnowledgeSource]:
-        """Return nothing."""
-        return ()
-
-    async def release(self, sid: str) -> None:
-        """Do nothing."""
-
-    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
-        """Do nothing."""
-
-    def forget(self, sid: str) -> None:
-        """Do nothing."""
-
-
 class Knowledge:
     """The knowledge of one session.
 

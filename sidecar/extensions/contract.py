@@ -90,17 +90,6 @@ class ExtensionsPort(Protocol):
         ...
 
 
-class NoExtensions:
-    """Finds nothing."""
-
-    def find(self, roots: Sequence[Path]) -> Extensions:
-        """Return none."""
-        return Extensions()
-
-    def trust(self, command: CustomCommand) -> None:
-        """Do nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class WithoutServers:
     """Finds all that *inner* finds but for tool servers, for a session with the servers of another one."""

@@ -139,7 +139,7 @@ class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deny: list[str] = []
 
 
-class CompactionEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The user's settings of compactions: *prepare* has a summary written before it is due.
 
     With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
@@ -173,7 +173,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
     store_checkpoints: bool = False
-    compaction: CompactionEntry = CompactionEntry()
+    compaction: CompactionSettings = CompactionSettings()
     hooks: list[HookEntry] = []
     mcp_servers: dict[str, ServerEntry] = {}
 
@@ -206,7 +206,7 @@ class ModelSettings:
     model_idle_timeout_s: float | None = None
     store: str | None = None
     store_checkpoints: bool = False
-    compaction: CompactionEntry = field(default_factory=CompactionEntry)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
     hooks: tuple[HookEntry, ...] = ()
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()

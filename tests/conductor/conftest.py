@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bare_sessions import NoExtensions, NoLibrary, compaction_settings, list_folders
 from fake_tool_servers import FakeToolServers
 from fake_workspace import FakeWorkspace
 from sidecar.boot import ENGINES, SessionShelf, recognise_kind
@@ -111,6 +112,10 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             child_started=lambda pid, what: lambda: None,
             clock_ms=options.pop("clock_ms", count(1_000).__next__),
             new_id=lambda: f"id{next(ids)}",
+            library=options.pop("library", NoLibrary()),
+            extensions=options.pop("extensions", NoExtensions()),
+            surroundings=options.pop("surroundings", list_folders),
+            compaction=options.pop("compaction", compaction_settings()),
             **options,
         )
         shelf = SessionShelf(SessionStore(store or tmp_path / "store", recognise=recognise_kind), tmp_path)

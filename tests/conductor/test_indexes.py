@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from bare_sessions import compaction_settings
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.context import ContextMeter
-from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import CompactionRequest, EngineInput
 from sidecar.conductor.engines.runtime_memory import RuntimeEngine
@@ -238,7 +238,7 @@ async def test_an_index_that_is_advanced_equals_one_that_is_rebuilt(make_stage: 
         tools=[READ, WRITE],
         window=200_000,
         repeat=True,
-        compaction=CompactionSettings(branch_digests=True),
+        compaction=compaction_settings(branch_digests=True),
     )
     for name in "abc":
         stage.workspace.put(stage.folder / f"{name}.py", f"{name} = 1\n" * 3)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bare_sessions import compaction_settings
 from fake_tool import FakeTool
-from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
@@ -25,7 +25,7 @@ async def a_talk(make_stage: Any, *, is_on: bool = True) -> tuple[Any, Session]:
         script,
         tools=[FakeTool("write", kind="edit")],
         repeat=True,
-        compaction=CompactionSettings(branch_digests=is_on),
+        compaction=compaction_settings(branch_digests=is_on),
     )
     session = await stage.session()
     await stage.ask(session, "Fix the parser.")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
     CompactionResult,
@@ -71,7 +71,7 @@ async def a_talk_near_its_limit(make_stage: Any, *after: Any, **options: Any) ->
     stage = await make_stage(
         [[Say(ANSWER)]] * 3 + list(after),
         window=WINDOW,
-        compaction=CompactionSettings(prepare=True),
+        compaction=compaction_settings(prepare=True),
         **options,
     )
     session = await stage.session()
@@ -289,7 +289,7 @@ async def test_an_engine_that_cannot_go_on_from_a_summary_compacts_ahead(
     make_stage: Any, engine: str
 ) -> None:
     """The turns since then stay as they are behind it."""
-    settings = CompactionSettings(prepare=True)
+    settings = compaction_settings(prepare=True)
     stage = await make_stage([[Say(ANSWER)]], window=WINDOW, repeat=True, compaction=settings)
     writer = ScriptedModel([[Say(PREPARED)]], when_exhausted="repeat")
     stage.models.summarizer = lambda model: (writer, stage.models.card(model))

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
+from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
 from sidecar.conductor.compaction_records import CompactionLog
-from sidecar.conductor.deps import CompactionSettings
 from sidecar.conductor.engines.contract import CompactionPlan, CompactionRequest, EngineInput
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.price_trigger import find_paying_size
@@ -90,7 +90,7 @@ async def limits(
 ) -> tuple[Session, list[tuple[str | None, float]]]:
     """Return a session after sixty turns, and the limit after each as a share of the window."""
     stage = await make_stage(
-        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(**settings)
+        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(**settings)
     )
     model = stage.models.card("scripted-1")
     stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=cost)])
@@ -120,7 +120,7 @@ async def test_else_the_window_alone_decides(make_stage: Any, cost: CostSheet, b
 
 
 async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
-    stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=CompactionSettings(by_price=True))
+    stage = await make_stage([[Say(ANSWER)]], repeat=True, compaction=compaction_settings(by_price=True))
     model = stage.models.card("scripted-1")
     stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])
     session = await stage.session(policy={"triggerRatio": 0.9})
@@ -131,7 +131,7 @@ async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
 
 async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) -> None:
     stage = await make_stage(
-        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=CompactionSettings(by_price=True)
+        [[Say(ANSWER)]], repeat=True, window=100_000, compaction=compaction_settings(by_price=True)
     )
     model = stage.models.card("scripted-1")
     stage.models.catalog = stage.models.catalog.with_cards([replace(model, cost=DEAR)])

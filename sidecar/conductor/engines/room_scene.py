@@ -129,11 +129,11 @@ class Scene:
         """The tokens of the view in which nothing more gives way to notes."""
         return self.tokens if self.is_roomy else self.sent_tokens()
 
-    def sent_tokens(self, n_folded: int = 0) -> int:
-        """Return the tokens of the view without the first *n_folded* events of the window."""
+    def sent_tokens(self) -> int:
+        """Return the tokens of the view with every event of the window."""
         prompt = self.prompt
         asked = event_tokens(prompt) if prompt is not None else 0
-        return self._notes_tokens + sum(self.costs[n_folded:]) + asked
+        return self._notes_tokens + sum(self.costs) + asked
 
     def turn_behind(self, folded: Sequence[RoomEvent]) -> int:
         """Return the turn from which the conversation is shown once notes cover *folded* as well."""

@@ -72,7 +72,7 @@ class SummarizingEngine:
         scene = self._look(given, request)
         if scene is None or given.card is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        tokens = scene.tokens if scene.is_roomy else scene.sent_tokens()
+        tokens = scene.shown_tokens
         limit, window = scene.threshold + given.overhead_tokens, given.card.context_window
         return Gate(tokens + given.overhead_tokens, limit, window, scene.is_due)
 

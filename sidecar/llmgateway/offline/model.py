@@ -45,20 +45,21 @@ from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, plan_calls
 
 _MODEL: Final = "offline-1"
 _CHARS_PER_TOKEN: Final = 4
+_DELTA: Final = re.compile(r"(?:\S*\s+){1,3}|\S+\Z")
 _NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
 
 
-def offline_model(*, delay_s: float = 0.0, words_per_delta: int = 3) -> Invoke:
+def offline_model() -> Invoke:
     """Return the embedded model as an invoker.
 
-    It yields *words_per_delta* words a delta and waits *delay_s* seconds between deltas; ``options.cancel``
-    ends the stream with an ``aborted`` error emission before the next delta.
+    It yields some words a delta; ``options.cancel`` ends the stream with an ``aborted`` error emission before
+    the next one.
     """
 
     def invoke(conversation: Conversation, options: StreamOptions) -> Channel:
         async def emissions() -> AsyncIterator[Emission]:
             reaction = cut_to(react(conversation, options), options.max_output_tokens)
-            pieces = re.findall(rf"(?:\S*\s+){{1,{words_per_delta}}}|\S+\Z", reaction.text)
+            pieces = _DELTA.findall(reaction.text)
             deltas: list[Emission] = [TextEmission(piece) for piece in pieces]
             for block in reaction.calls:
                 raw = json.dumps(block.input, ensure_ascii=False)
@@ -69,7 +70,7 @@ def offline_model(*, delay_s: float = 0.0, words_per_delta: int = 3) -> Invoke:
                     yield ErrorEmission(error)
                     return
                 yield emission
-                await asyncio.sleep(delay_s)
+                await asyncio.sleep(0)
             usage = estimate_usage(conversation, reaction)
             yield UsageEmission(usage)
             yield StopEmission(reaction.stop)

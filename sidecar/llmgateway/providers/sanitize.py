@@ -84,17 +84,6 @@ class SanitizedConversation:
     repairs: tuple[str, ...] = ()
 
 
-def sanitize(
-    conversation: Conversation,
-    rules: WireRules,
-    *,
-    sees_images: bool = True,
-    refused: frozenset[str] = frozenset(),
-) -> SanitizedConversation:
-    """Return *conversation* as a provider with *rules* accepts it; see :class:`Sanitizer`."""
-    return Sanitizer(rules, sees_images=sees_images).sanitize(conversation, refused)
-
-
 class Sanitizer:
     """Makes the conversations of one model acceptable to a provider with *rules*.
 

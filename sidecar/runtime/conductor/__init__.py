@@ -3,7 +3,7 @@
 from sidecar.runtime.conductor.agent import Agent, AgentEventHandler, create_agent
 from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
-from sidecar.runtime.conductor.journal import Journal, JournalStore, MemoryJournal
+from sidecar.runtime.conductor.journal import Journal, JournalStore
 
 __all__ = [
     "Agent",
@@ -13,7 +13,6 @@ __all__ = [
     "AgentIdleError",
     "Journal",
     "JournalStore",
-    "MemoryJournal",
     "NothingStoredError",
     "create_agent",
 ]

@@ -124,36 +124,6 @@ class NodeJournal:
         self._unstored.clear()
 
 
-class MemoryJournal:
-    """A journal in memory, for tests: the branches so far, the newest last.
-
-    >>> MemoryJournal().branches
-    [()]
-    """
-
-    def __init__(self) -> None:
-        self.turns: AppendOnlySeq[Turn] = AppendOnlySeq()
-        self._older: list[tuple[Turn, ...]] = []
-
-    @property
-    def branches(self) -> list[tuple[Turn, ...]]:
-        """Every branch so far, the newest last."""
-        return [*self._older, tuple(self.turns)]
-
-    async def record(self, turns: Sequence[Turn]) -> None:
-        """Append *turns* to the newest branch."""
-        self.turns = self.turns.extended(turns)
-
-    async def branch(self, turns: Sequence[Turn]) -> None:
-        """Begin a branch with *turns*."""
-        self._older.append(tuple(self.turns))
-        self.turns = AppendOnlySeq(turns)
-
-    async def load(self) -> Sequence[Turn]:
-        """Return the newest branch."""
-        return tuple(self.turns)
-
-
 class JournalWriter:
     """Keeps a run and its journal equal: writes new turns, and follows a journal that the host moved.
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sanitizing import sanitize
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -25,7 +26,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, Sanitizer, WireRules, image_size, sanitize
+from sidecar.llmgateway.providers.sanitize import CONTINUE, EMPTY, Sanitizer, WireRules, image_size
 from sidecar.runtime.wire import NO_RESULT, OPENING
 
 RULES = WireRules(

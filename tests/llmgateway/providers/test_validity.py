@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from provider_fakes import STRICT, Asked, Ended, Said, objection, strictness
+from sanitizing import sanitize
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -36,7 +37,6 @@ from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
 from sidecar.llmgateway.providers.google_generate import GoogleGenerate
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
-from sidecar.llmgateway.providers.sanitize import sanitize
 
 ADAPTERS: Mapping[str, Adapter[Any, Any]] = {
     "anthropic-messages": AnthropicMessages(),

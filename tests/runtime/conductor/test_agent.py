@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from function_tools import FunctionTools
+from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -31,7 +32,6 @@ from sidecar.runtime.conductor import (
     AgentDeps,
     AgentIdleError,
     Journal,
-    MemoryJournal,
     NothingStoredError,
     create_agent,
 )

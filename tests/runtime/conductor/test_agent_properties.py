@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from function_tools import FunctionTools
+from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -27,7 +28,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import AgentConfig, FaultedEvent, RunEvent, RunSnapshot, SettledEvent, ToolCall
 from sidecar.runtime.wire import is_blank, pair_results
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from function_tools import FunctionTools
+from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
@@ -32,7 +33,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.conductor.run_loop import Backstop
 from sidecar.runtime.contract import NO_COMPACTION, AgentConfig, CompactionPolicy, ToolCall
 from sidecar.runtime.memory import (

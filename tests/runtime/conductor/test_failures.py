@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from function_tools import FunctionTools
+from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -31,7 +32,7 @@ from sidecar.llmgateway.contract import (
     Usage,
 )
 from sidecar.llmgateway.scripted import Call, EndWithoutDone, Hang, Raise, Say, ScriptedModel, Step, WaitFor
-from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import (
     AgentConfig,
     FaultedEvent,

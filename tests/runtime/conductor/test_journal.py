@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from memory_journal import MemoryJournal
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.cadence import Draft, RunMessages
 from sidecar.runtime.conductor import AgentDeps, create_agent
-from sidecar.runtime.conductor.journal import JournalWriter, MemoryJournal
+from sidecar.runtime.conductor.journal import JournalWriter
 from sidecar.runtime.contract import AgentConfig, SessionNode
 from sidecar.runtime.store import SessionGraph, SessionStore
 from turns import assistant, user

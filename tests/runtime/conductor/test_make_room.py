@@ -7,9 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from function_tools import FunctionTools
+from memory_journal import MemoryJournal
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolTurn, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say, Script, ScriptedModel
-from sidecar.runtime.conductor import Agent, AgentDeps, MemoryJournal, create_agent
+from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import AgentConfig, ToolCall
 
 DIGEST = UserTurn((TextBlock("what was read so far"),))
