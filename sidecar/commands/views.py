@@ -193,7 +193,7 @@ def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
     assert plan.kept is not None
     assert plan.projected is not None
     files = sum(file.tokens for file in plan.rehydrate)
-    rest = max(0, plan.gate.tokens - plan.dropped.tokens - plan.kept.tokens)
+    rest = max(0, (plan.pre_tokens or plan.gate.tokens) - plan.dropped.tokens - plan.kept.tokens)
     digest = max(0, plan.projected.tokens - plan.kept.tokens - files - rest)
     was = {"older turns": plan.dropped.tokens, "digest of them": 0, "files read again": 0}
     now = {"older turns": 0, "digest of them": digest, "files read again": files}

@@ -62,10 +62,9 @@ RuleScope: TypeAlias = Literal["user", "project", "folder"]
 class RuleFileUsage:
     """One rule file, such as ``AGENTS.md``, and the tokens that it takes.
 
-    *scope* is ``user`` for a file in the state directory, ``project`` for one between the root of the
-    repository and the session's folder, and ``folder`` for one of a folder further down. *inSystem*
-    says whether it is in the system prompt; else a result in the conversation shows it. *cutChars* is the
-    number of characters that are not shown.
+    *scope* is ``user`` for a file in the state directory, ``project`` for one from the root of the repository
+    to the session's folder, and ``folder`` for one further down. *inSystem* says whether it is in the system
+    prompt; else a result in the conversation shows it. *cutChars* counts the characters not shown.
     """
 
     uri: str
@@ -216,6 +215,7 @@ class NoOp:
 class Plan:
     """The plan of a compaction, made without a model call.
 
+    The engine counts *pre_tokens*: the sum of *dropped*, *kept*, the system prompt and the tools.
     *loss* is that of a summary by local rules; it is absent for engines that need a model.
     """
 
@@ -224,6 +224,7 @@ class Plan:
     engine: str
     gate: Gate
     cut: Cut | None = None
+    pre_tokens: int | None = None
     dropped: Dropped | None = None
     kept: Kept | None = None
     microcompact: Microcompact | None = None
@@ -251,8 +252,7 @@ class ContextFile:
     Attributes:
         stale: whether the file changed since.
         in_window: whether the model still sees the text.
-        turns_ago: the number of prompts after the one for which the file was read, None when the read is not
-            part of the conversation.
+        turns_ago: the number of prompts since it was read, None when that is no part of the conversation.
     """
 
     uri: str

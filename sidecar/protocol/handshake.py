@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:216185b430d7f1bc4c3ca731c47579310aa8b65850f625c432e2a388f25f29a2"
+SCHEMA_HASH: Final = "sha256:7dae1cb8f3ba2268a32d06f244397fd30278dd502b8feaf16f798fd4b5aef814"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

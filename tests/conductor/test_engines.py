@@ -10,7 +10,7 @@ from sidecar.agentcore.prompts import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.compaction_records import with_undoable_now
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
 from sidecar.conductor.session import Session
@@ -27,6 +27,7 @@ from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from turns import text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+CHINESE = "解析器保留一个括号栈，并报告第一个没有关闭的括号。" * 80
 NOTES = "The stack of open brackets stays in the parser; the colour was left as it is."
 COMPACTING = tuple(name for name, make in ENGINES.items() if make().compacts)
 
@@ -94,6 +95,31 @@ async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str
     assert plan.dropped is not None
     assert (done.status, done.cut, done.kept_from) == ("completed", plan.cut.index, plan.cut.node_id)
     assert (done.dropped_count, done.pre_count) == (plan.dropped.count, 6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: Any, engine: str) -> None:
+    """Also where the session's meter counts more tokens than the engine does, and after an earlier one."""
+    stage = await make_stage([*[[Say(CHINESE)]] * 3, [Say(NOTES)]] * 2)
+    session = await stage.session(engine=engine)
+    for _ in range(2):
+        for prompt in ("one", "two", "three"):
+            await stage.ask(session, prompt)
+        plan = await session.preview(CompactionRequest())
+        parts = session.gauge.usage(detail=True).by
+        done = await compact(session)
+        if not ENGINES[engine]().compacts:
+            assert plan.noop == NoOp(done.reason or "")
+            return
+        assert parts is not None
+        assert plan.dropped is not None
+        assert plan.kept is not None
+        assert plan.projected is not None
+        assert done.post_tokens is not None
+        overhead = parts.system + parts.tool_defs + parts.rules
+        assert plan.pre_tokens == done.pre_tokens == plan.dropped.tokens + plan.kept.tokens + overhead
+        assert plan.kept.tokens + overhead < done.post_tokens
+        assert plan.projected.low <= done.post_tokens <= plan.projected.high
 
 
 @every_engine

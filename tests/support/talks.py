@@ -196,6 +196,7 @@ class Follower:
         assert outcome.post_tokens < outcome.pre_tokens
         assert isinstance(plan, CompactionPlan)
         assert plan.pre_tokens == outcome.pre_tokens
+        assert plan.pre_tokens == plan.dropped_tokens + plan.kept_tokens + OVERHEAD
         assert plan.low_tokens <= plan.projected_tokens <= plan.high_tokens
         assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
         assert outcome.dropped_count > 0 or self.engine.name == "windowBudget"

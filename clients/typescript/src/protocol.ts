@@ -313,7 +313,7 @@ export interface ContextDropResult {
   seq: number;
 }
 
-/** A file that the model has read. `stale`: whether the file changed since. `inWindow`: whether the model still sees the text. `turnsAgo`: the number of prompts after the one for which the file was read, null when the read is not part of the conversation. */
+/** A file that the model has read. `stale`: whether the file changed since. `inWindow`: whether the model still sees the text. `turnsAgo`: the number of prompts since it was read, null when that is no part of the conversation. */
 export interface ContextFile {
   uri: string;
   hash: string;
@@ -842,13 +842,14 @@ export interface PinsChanged {
   pins: Pin[];
 }
 
-/** The plan of a compaction, made without a model call. `loss` is that of a summary by local rules; it is absent for engines that need a model. */
+/** The plan of a compaction, made without a model call. The engine counts `preTokens`: the sum of `dropped`, `kept`, the system prompt and the tools. `loss` is that of a summary by local rules; it is absent for engines that need a model. */
 export interface Plan {
   planId: string;
   expectHead: string | null;
   engine: string;
   gate: Gate;
   cut?: Cut;
+  preTokens?: number;
   dropped?: Dropped;
   kept?: Kept;
   microcompact?: Microcompact;
@@ -986,7 +987,7 @@ export interface RuleAddParams {
   text: string;
 }
 
-/** One rule file, such as `AGENTS.md`, and the tokens that it takes. `scope` is `user` for a file in the state directory, `project` for one between the root of the repository and the session's folder, and `folder` for one of a folder further down. `inSystem` says whether it is in the system prompt; else a result in the conversation shows it. `cutChars` is the number of characters that are not shown. */
+/** One rule file, such as `AGENTS.md`, and the tokens that it takes. `scope` is `user` for a file in the state directory, `project` for one from the root of the repository to the session's folder, and `folder` for one further down. `inSystem` says whether it is in the system prompt; else a result in the conversation shows it. `cutChars` counts the characters not shown. */
 export interface RuleFileUsage {
   uri: string;
   scope: "user" | "project" | "folder";

@@ -139,7 +139,7 @@ class AgentcoreEngine(CommittingEngine):
             dropped=tuple(index for index in range(cut) if index not in pinned),
             pinned=pinned,
             pre_tokens=pre_tokens,
-            dropped_tokens=plan.dropped_tokens,
+            dropped_tokens=self._synced.tokens - kept,
             kept_tokens=kept,
             projected_tokens=beside + min(plan.summary_tokens, plan.dropped_tokens // 2),
             low_tokens=beside,

@@ -176,8 +176,9 @@ class CompactionPlan:
         dropped: the indices of the entries that the summary will stand for, oldest first.
         pinned: the indices before *cut* that stay all the same.
         pre_tokens: the size of a request before it, in the engine's own tokens.
-        dropped_tokens: the tokens that go.
-        kept_tokens: the tokens of the entries that stay, as they are kept.
+        dropped_tokens: the tokens that go, with an earlier summary and the parts cut from entries.
+        kept_tokens: the tokens of the entries that stay, as they are kept. Together with *dropped_tokens* and
+            the overhead this is *pre_tokens*.
         projected_tokens: the size of a request after it with a summary of the usual length.
         low_tokens: the least that a request may take after it.
         high_tokens: the most that a request may take after it.

@@ -88,8 +88,8 @@ class SummarizingEngine:
             return due
         scene, reading = due
         least, folded = _after(scene, reading.to_summarize, ""), reading.to_summarize
-        dropped_tokens = sum(map(event_tokens, folded))
-        notes = min(scene.limits.summary_max_tokens, dropped_tokens // 2)
+        notes = min(scene.limits.summary_max_tokens, sum(map(event_tokens, folded)) // 2)
+        kept_tokens = least.shown_tokens - SUMMARY_OVERHEAD_TOKENS
         # With longer notes the rest may be truncated, where it is not beside short ones.
         truncating = replace(scene.limits, tier1_ratio=0.0)
         low = min(least.shown_tokens, _after(scene, folded, "", truncating).sent_tokens())
@@ -103,8 +103,8 @@ class SummarizingEngine:
             ),
             pinned=tuple(_find_pinned_prompt(scene, folded).values()),
             pre_tokens=scene.shown_tokens + given.overhead_tokens,
-            dropped_tokens=dropped_tokens,
-            kept_tokens=least.shown_tokens - SUMMARY_OVERHEAD_TOKENS,
+            dropped_tokens=scene.shown_tokens - kept_tokens,
+            kept_tokens=kept_tokens,
             projected_tokens=min(high, least.shown_tokens + notes) + given.overhead_tokens,
             low_tokens=low + given.overhead_tokens,
             high_tokens=high + given.overhead_tokens,

@@ -169,7 +169,7 @@ export async function openPreview(actions) {
   };
   const draw = (/** @type {Plan} */ plan) => {
     const body = plan.noop !== undefined ? [h("p", { class: "dim" }, visible(plan.noop.reason))] : [
-      bars(plan.gate.tokens, plan.projected?.tokens ?? plan.gate.tokens, Math.max(plan.gate.tokens, plan.gate.limit)),
+      bars(plan.preTokens ?? plan.gate.tokens, plan.projected?.tokens ?? plan.gate.tokens, Math.max(plan.preTokens ?? plan.gate.tokens, plan.gate.limit)),
       h("p", { class: "facts" }, [`${plural(plan.dropped?.count ?? 0, "turn")} folded (${tokens(plan.dropped?.tokens ?? 0)})`, `${plural(plan.kept?.count ?? 0, "turn")} kept (${tokens(plan.kept?.tokens ?? 0)})`, plan.microcompact?.blanked ? `${plural(plan.microcompact.blanked, "old result")} blanked` : "", plan.projected ? `${tokens(plan.projected.low)} to ${tokens(plan.projected.high)} tokens after it` : ""].filter(Boolean).join(" · ")),
       plan.rehydrate.length > 0 && h("div", { class: "chips" }, plan.rehydrate.map((file) => h("span", { class: "chip" }, icon("file"), visible(shortPath(file.uri, folder())), h("span", { class: "dim" }, tokens(file.tokens)), file.stale && h("span", { class: "badge warn" }, "stale")))),
       lossBar(plan.loss),
