@@ -388,6 +388,14 @@ async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
     assert "Fix the parser." in summary["content"]
     folded = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="dropped")
     assert len(folded["nodes"]) == done.cut
+    assert (folded["content"], "nextCursor" in folded) == (f"{done.cut} turns", False)
+    paged, cursor = list[Any](), "0"
+    while cursor:
+        asked = {"sid": sid, "compactionId": done.compaction_id, "part": "dropped", "limit": 2}
+        page = await client.call("compact/read", **asked, cursor=cursor)
+        assert (page["content"], len(page["nodes"]) <= 2) == (folded["content"], True)
+        paged, cursor = [*paged, *page["nodes"]], page.get("nextCursor")
+    assert paged == folded["nodes"]
     view = {"compactionId": done.compaction_id}
     assert len((await client.call("session/read", sid=sid, view=view))["nodes"]) == 6
     undone = await client.call("compact/undo", sid=sid)

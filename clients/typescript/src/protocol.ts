@@ -150,7 +150,7 @@ export interface CompactPreviewParams {
   instructions?: string;
 }
 
-/** The part of a compaction to read: the summary, the turns that it replaced, or the facts in them. Of the facts, `kinds` and `states` choose some; `cursor` asks for the next page of at most `limit`. */
+/** The part of a compaction to read: the summary, the turns that it replaced, or the facts in them. Of the facts, `kinds` and `states` choose some. Facts and turns come in pages: `cursor` asks for the next one of at most `limit`, and of at most 1000 in any case. */
 export interface CompactReadParams {
   sid: string;
   compactionId: string;
@@ -161,7 +161,7 @@ export interface CompactReadParams {
   limit?: number;
 }
 
-/** The part as text; `dropped` has its nodes as well, and `facts` the facts and the counts of all. A fact is compared with the view after the compaction, and with the system prompt as it is now. `nextCursor` is absent on the last page. */
+/** The part as text; `dropped` has a page of its nodes, `facts` one of facts and the counts of all. The text of `dropped` is the number of all its turns. A fact is compared with the view after the compaction, and with the system prompt as it is now. `nextCursor` is absent on the last page. */
 export interface CompactReadResult {
   content: string;
   nodes?: NodeView[];

@@ -169,7 +169,8 @@ class CompactListResult:
 class CompactReadParams:
     """The part of a compaction to read: the summary, the turns that it replaced, or the facts in them.
 
-    Of the facts, *kinds* and *states* choose some; *cursor* asks for the next page of at most *limit*.
+    Of the facts, *kinds* and *states* choose some. Facts and turns come in pages: *cursor* asks for the next
+    one of at most *limit*, and of at most 1000 in any case.
     """
 
     sid: str
@@ -183,8 +184,9 @@ class CompactReadParams:
 
 @dataclass(frozen=True, slots=True)
 class CompactReadResult:
-    """The part as text; ``dropped`` has its nodes as well, and ``facts`` the facts and the counts of all.
+    """The part as text; ``dropped`` has a page of its nodes, ``facts`` one of facts and the counts of all.
 
+    The text of ``dropped`` is the number of all its turns.
     A fact is compared with the view after the compaction, and with the system prompt as it is now.
     *next_cursor* is absent on the last page.
     """

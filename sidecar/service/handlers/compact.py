@@ -128,8 +128,11 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
     graph = await connection.hub.graph(params.sid)
 
     def read_turns() -> m.CompactReadResult:
-        views = tuple(map(node_view, path_to(graph, found.before_head)[: found.cut]))
-        return m.CompactReadResult(f"{len(views)} turns", views)
+        folded = path_to(graph, found.before_head)[: found.cut]
+        page, next_cursor = take_page(folded, params.cursor, params.limit)
+        return m.CompactReadResult(
+            f"{len(folded)} turns", tuple(map(node_view, page)), next_cursor=next_cursor
+        )
 
     return await answer_long(read_turns)
 
