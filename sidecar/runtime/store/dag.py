@@ -52,6 +52,8 @@ class SessionGraph:
         self._further_children: dict[str | None, list[str]] = {}
         self._rewired: dict[str, str | None] = {}
         self._leaf: str | None = None
+        # The path that was walked last, for its further pages; a path to a node never changes.
+        self._walked: tuple[SessionNode, ...] = ()
 
     @property
     def leaf(self) -> str | None:
@@ -149,11 +151,13 @@ class SessionGraph:
             UnknownNodeError: *node_id*, or a parent on the way, is not there. Also a ValueError.
             ValueError: the parents run in a circle.
         """
-        return tuple([self._nodes[each] for each in self._ids_to(node_id)])
+        if not self._walked or self._walked[-1].id != node_id:
+            self._walked = tuple(self._walk(node_id))
+        return self._walked
 
     def entry_path(self, node_id: str | None) -> tuple[Entry, ...]:
         """Return the entries from the root to *node_id*, none for None; raises as :meth:`node_path`."""
-        return () if node_id is None else tuple([self._entries[each] for each in self._ids_to(node_id)])
+        return () if node_id is None else tuple([self._entries[node.id] for node in self._walk(node_id)])
 
     def hydrate(
         self,
@@ -178,6 +182,7 @@ class SessionGraph:
             for node in self._nodes.values()
         }
         self._rewired = dict(rewired or {})
+        self._walked = ()
         self._first_child, self._further_children = {}, {}
         for node in self._nodes.values():
             self._add_child(self._rewired.get(node.id, node.parent), node.id)
@@ -221,8 +226,8 @@ class SessionGraph:
             yield self._first_child[parent]
             yield from self._further_children.get(parent, ())
 
-    def _ids_to(self, node_id: str) -> list[str]:
-        path: list[str] = []
+    def _walk(self, node_id: str) -> list[SessionNode]:
+        path: list[SessionNode] = []
         nodes, rewired = self._nodes, self._rewired
         at: str | None = node_id
         # Step by step and in Python, for a thread that others do not have to wait for.
@@ -232,7 +237,7 @@ class SessionGraph:
                 raise UnknownNodeError(self.session_id, at)
             if len(path) == len(nodes):
                 raise ValueError(f"session {self.session_id!r}: the parents of {node_id!r} run in a circle")
-            path.append(at)
+            path.append(node)
             at = rewired.get(at, node.parent) if rewired else node.parent
         path.reverse()
         return path

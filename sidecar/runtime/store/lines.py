@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 
@@ -90,18 +92,31 @@ def seal(encoded: bytes) -> bytes:
 def is_sound(raw: bytes) -> bool:
     """Whether *raw*, a line without its newline, ends with the checksum of its content."""
     found = _SEAL.search(raw[-_N_SEAL:])
-    return found is not None and int(found[1], 16) == zlib.crc32(raw[:-_N_SEAL] + b"}")
+    return found is not None and int(found[1], 16) == zlib.crc32(b"}", zlib.crc32(memoryview(raw)[:-_N_SEAL]))
 
 
 def parse_line(raw: bytes) -> dict[str, Any] | None:
     """Return the JSON object of one line, or None."""
     try:
-        text = raw.decode("utf-8")
-        is_long = len(text) > _LONG and text.startswith(_BATCH)
-        value = parse_batch(text) if is_long else json.loads(text)
+        if len(raw) > _LONG and raw.startswith(_BATCH.encode()):
+            value = parse_batch(raw.decode("utf-8"))
+        else:
+            value = parse_json(raw)
     except (ValueError, IndexError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def parse_json(raw: bytes) -> Any:
+    """Return the value of *raw*, which may hold half characters, and numbers that only Python's parser knows.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON, or is nested too deeply.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return json.loads(raw.decode("utf-8"))
 
 
 def parse_batch(text: str) -> Any:

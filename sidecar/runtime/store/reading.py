@@ -116,7 +116,7 @@ class _Reader:
         self._has_checksums |= line.is_sound is not None
         try:
             for record in records_of(line.record):
-                self._use(record, is_damaged=line.is_sound is False)
+                self._use(record, line.is_sound)
         except Exception as error:
             # Whatever a damaged record or a migrator raises, the other records are still good.
             self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
@@ -138,17 +138,17 @@ class _Reader:
         """Return the report, with long lists cut."""
         return IntegrityReport(_cut(self.repaired), _cut(self.missing))
 
-    def _use(self, raw: Mapping[str, Any], *, is_damaged: bool) -> None:
+    def _use(self, raw: Mapping[str, Any], is_sound: bool | None) -> None:
         record = dict(raw)
         for migrator in self.migrators:
             record = migrator.upgrade(record)
         match record.get("type"):
             case "node":
                 node = node_from_record(record, self._newest)
-                self._add(node, raw)
-                readable = {} if is_damaged else record
+                self._add(node, raw, is_sound)
+                readable = {} if is_sound is False else record
                 self.entries[node.id] = entry_from_record(readable, node, self.recognise)
-            case _ if is_damaged:
+            case _ if is_sound is False:
                 # A head, a folder or a compaction that is not as it was written leads astray; without it the
                 # record before it holds.
                 pass
@@ -162,10 +162,11 @@ class _Reader:
             case _:
                 self.records.append(record)
 
-    def _add(self, node: SessionNode, raw: Mapping[str, Any]) -> None:
+    def _add(self, node: SessionNode, raw: Mapping[str, Any], is_sound: bool | None) -> None:
         body = raw.get("node")
         if (
-            isinstance(body, Mapping)
+            not is_sound
+            and isinstance(body, Mapping)
             and hash_record(node.parent, body.get("turn"), node.created_at) != node.id
         ):
             self.missing.append(f"node {node.id}: its content is not what it was")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, ToolTurn, Turn, UserTurn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store import SessionGraph
+from sidecar.runtime.store import SessionGraph, UnknownNodeError
 
 Say = Callable[[str], UserTurn]
 Clock = Callable[[], int]
@@ -135,3 +135,16 @@ def test_random_trees_keep_every_path(steps: list[tuple[int, int]]) -> None:
         if name is not None:
             assert copy.path_to(name) == graph.path_to(name) == turns
             assert tuple(each.turn for each in graph.shared_path(turns)) == turns
+
+
+def test_a_path_is_walked_once_for_all_of_its_pages(say: Say, clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    first, second = graph.append(say("a")), graph.append(say("b"))
+    path = graph.node_path(second.id)
+    assert path == (first, second)
+    third = graph.append(say("c"))
+    assert graph.node_path(second.id) is path
+    assert graph.node_path(third.id) == (first, second, third)
+    graph.hydrate([first], first.id)
+    with pytest.raises(UnknownNodeError):
+        graph.node_path(third.id)

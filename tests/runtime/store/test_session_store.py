@@ -18,7 +18,7 @@ from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
-from sidecar.runtime.store.codec import encode_line, head_record, node_record
+from sidecar.runtime.store.codec import encode_line, encode_record, head_record, node_record
 
 Say = Callable[[str], UserTurn]
 Clock = Callable[[], int]
@@ -184,15 +184,24 @@ async def test_a_record_that_does_not_fit_is_reported(store: SessionStore, tmp_p
     assert stored.integrity.missing[0].startswith("line 1: ")
 
 
-async def test_content_that_was_changed_is_reported(
+async def test_content_that_was_changed_is_reported_in_a_file_without_checksums(
     store: SessionStore, tmp_path: Path, say: Say, clock: Clock
 ) -> None:
     a = chain(say, clock, "a")[0]
     forged = SessionNode(a.id, a.parent, say("forged"), a.created_at)
-    file_of(tmp_path, node_record(forged), head_record(a.id))
+    file_of(tmp_path, *(encode_record(each).decode() for each in (node_record(forged), head_record(a.id))))
     stored = await store.open("s")
     assert stored.integrity.missing == (f"node {a.id}: its content is not what it was",)
     assert stored.graph.path_to(a.id) == (say("forged"),)
+
+
+@pytest.mark.parametrize("text", ["1e400", "NaN", '"\\ud83d"', "1" * 40, "[" * 50 + "]" * 50])
+async def test_values_that_only_pythons_parser_knows_are_read(
+    store: SessionStore, tmp_path: Path, text: str
+) -> None:
+    file_of(tmp_path, f'{{"type":"note","value":{text}}}')
+    [record] = (await store.open("s")).records
+    assert repr(record["value"]) == repr(json.loads(text))
 
 
 async def test_parents_in_a_circle_are_cut_and_reported(

@@ -43,12 +43,15 @@ def rows_of(lines: bytes) -> list[Row]:
 
 
 def lines_of(rows: Iterable[tuple[str, str | None]]) -> Iterator[Line]:
-    """Yield the lines that *rows* stand for: pairs of a body, and of its node's content or None."""
+    """Yield the lines that *rows* stand for: pairs of a body, and of its node's content or None.
+
+    They have no checksums; a node is checked by its id.
+    """
     for number, (body, node) in enumerate(rows, start=1):
         record = json.loads(body)
         if node is not None:  # second, as in a line
             record = {"type": record.pop("type"), "node": json.loads(node), **record}
-        yield Line(number, record, is_sound=True)
+        yield Line(number, record)
 
 
 def newest_meta(rows: Sequence[Row]) -> str | None:
