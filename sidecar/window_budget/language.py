@@ -34,8 +34,8 @@ LEAD = 1.5
 
 NEGATION: Final = re.compile(
     r"\b(?:not?|never|skip|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
-    r"|nunca|jamás|sin|jamais|pas|sans|não|sem|non|mai|senza|не|никогда|нельзя|без)\b"
-    r"|不|勿|禁止|别|ない|禁|말|마세요|금지",
+    r"|nunca|jamás|sin|jamais|pas|rien|aucune?|sans|não|sem|non|mai|senza|не|никогда|нельзя|без|nie|nigdy"
+    r"|niet|nooit|geen|aldrig|inte|ikke)\b|不|勿|禁止|别|ない|禁|말|마세요|지 ?마|면 안|금지",
     re.IGNORECASE,
 )
 """Words that forbid or deny."""

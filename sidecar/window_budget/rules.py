@@ -51,7 +51,9 @@ _ELISION: Final = re.compile(r"\b(?:l|d|n|qu|c|j|s|m|t)'(?=\w{2})")
 _ASIAN: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]+")
 _ASIAN_WORD: Final = re.compile(r"[\u4e00-\u9fff]|[\u30a0-\u30ff]+|[\uac00-\ud7af]{2}")
 _NAME: Final = re.compile(r".*[\d/._]|.+-.")
-_ENDING: Final = re.compile(r"(?:ing|ed|es|er|ar|ir|en|an|as|os|is|ez|e|a|o|(?<!s)s|n|i)\Z")
+_ENDING: Final = re.compile(
+    r"(?:ing|ed|es|er|ar|ir|en|an|as|os|is|ez|e|a|o|(?<!s)s|n|i|uj|ować|aj|ać|ij|ić|yć|ь|[иаяеу]ть|[аяу]?й|и)\Z"
+)
 _ACCENTS: Final = str.maketrans("áéíóúàèìòùâêîôûäëïöüçñ", "aeiouaeiouaeiouaeioucn")
 _CLAUSE_END: Final = re.compile(
     r"[,;:，；：]\s?|\s[-–—]\s|\s(?:because|but|since|as|until|unless|before|after|when|if|whenever|weil"
@@ -62,14 +64,15 @@ _CLAUSE_END: Final = re.compile(
 )
 _CLAUSES: Final = re.compile(r"[;；，。]|[,.:!?]\s")
 _ORDER_CHARS: Final = re.compile(
-    r"不要再|不要|不得|不可以|不可|不许|不准|不能|禁止|务必|必须|始终|总是|永远|绝不|切勿|请勿|只能|只用"
+    r"任何东西|任何|什么|关于|规则|作废|不要再|不要|不得|不可以|不可|不许|不准|不能|禁止|务必|必须|始终|总是|永远|绝不|切勿|请勿|只能|只用"
     r"|从现在起|从现在开始|以后都|避免|确保|现在"
     r"|可以|允许|不再|不用|了|请|的|再|吗|把|也"
-    r"|ないでください|しないで|してはいけません|しては|てはいけない|てはならない|なければならない|必ず|常に"
+    r"|何も|ルール|無効|ていいよ?|ていい|ないでください|しないで|してはいけません|しては|てはいけない|てはならない|なければならない|必ず|常に"
     r"|絶対に|決して|今後は|これからは|今は|今"
     r"|てもいいです|てもいい|てもよい|ても構いません|してください|ください|です|ます|から|には|では|を|に"
     r"|は|が|も|で|と|の|こと|し|て"
-    r"|하지 ?마세요|지 ?마세요|하지 ?마|지 ?말|반드시|항상|절대로?|결코|앞으로는?|지금부터|이제는?"
+    r"|아무것도|규칙은?|적용되지|않습니다|하지 ?마세요|지 ?마세요"
+    r"|하지 ?마|지 ?말|반드시|항상|절대로?|결코|앞으로는?|지금부터|이제는?"
     r"|해도 ?됩니다|도 ?됩니다|도 ?돼요?|해도|합니다|하세요|세요"
     r"|해주세요|을|를|은|는|이|가|에|도"
 )
@@ -91,6 +94,9 @@ regola и в во на с со к по из от для не ни никогда
 должна должны используй используйте ты вы мы это пожалуйста правило надо нужно снова gilt gelten hinfällig
 aufgehoben vergiss streiche ignoriere olvida ignora quita oublie supprime esqueça remova dimentica togli
 забудь отмени сними scrap revoke withdraw disregard cancel lifted gone void cancelled obsolete hold holds
+anything nothing something nichts etwas nada algo rien nulla niente qualcosa ничего nic niczego cokolwiek
+already już możesz możecie można zasada zasadzie reguła ban said told sobre aplica vale obowiązuje dotyczy nie
+na do w z i o od dla po proszę tylko zawsze nigdy
 remove under over within aus i'd prefer really rather much but appreciate
 """
 """Words of any of the languages that say nothing of what a sentence is about."""
@@ -208,6 +214,11 @@ def same_word(left: str, right: str) -> bool:
     return short == long or (len(short) >= 4 and short[: max(4, len(short) - 1)] in long)
 
 
+def weigh(words: Iterable[str]) -> int:
+    """Return how much *words* say of a subject; a name, as of a file or a branch, says twice as much."""
+    return sum(2 if _NAME.match(word) else 1 for word in words)
+
+
 def _stem(word: str) -> str:
     plain = word.translate(_ACCENTS).replace("qu", "c")
     return _ENDING.sub("", plain) if len(plain) > 3 else plain
@@ -223,8 +234,10 @@ def relate(newer: Statement, older: Statement) -> Relation | None:
     if not older.words or not newer.words:
         return None
     shared = {word for word in older.words if any(same_word(word, each) for each in newer.words)}
-    covered = len(shared) / len(older.words)
+    covered = weigh(shared) / weigh(older.words)
     if newer.kind == "withdrawal":
+        if (names := {*filter(_NAME.match, newer.words)}) and names <= older.words:
+            return "ends"
         named = sum(any(same_word(word, each) for each in older.words) for word in newer.words)
         return "ends" if named / len(newer.words) >= CLEAR_SHARE else None
     differs = older.words - shared

@@ -15,114 +15,35 @@ from collections import defaultdict
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from sidecar.window_budget.rule_words import (
+    ASIAN_REPORTS,
+    ASIAN_RULES,
+    BARE_NEGATIONS,
+    BARE_VERB,
+    DUTCH_AND_NORDIC_RULES,
+    ENGLISH_ORDERS,
+    ENGLISH_RULES,
+    GERMAN_RULES,
+    NEGATED_ORDERS,
+    OPENINGS,
+    POLISH_RULES,
+    REPORTS,
+    ROMANCE_RULES,
+    RUSSIAN_RULES,
+    TURKISH_RULES,
+)
+
 _LEAD = re.compile(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
     r"|hence"
-    r"|thus|therefore|now|ok|okay|yes|you|kindly|ever|not|otherwise|instead|simply)\s)\s{0,8}\Z"
+    r"|thus|therefore|now|ok|okay|yes|you|kindly|ever|not|otherwise|instead|simply|y|pero|por favor|favor"
+    r"|et|mais|e|ma|mas"
+    r"|stp|svp)\s)\s{0,8}\Z"
 )
 """What stands before an order in an English sentence: "I don't know" gives none, "so don't" does."""
 
 _START = re.compile(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
-_REPORT = re.compile(
-    r"\b(?:doesn't|does not|isn't|is not|didn't|did not|wasn't|was not) (?:adher|follow|respect|obey|match)"
-)
-"""A sentence with these words reports how things are."""
-
-_LEAD_CHARS = 20
-
-_ENGLISH_ORDERS = (
-    r"always (?!been|had|has|have been|was|is|get|got|seen|works?|happens?)"
-    r"|never (?!mind|work|happen|seen|saw|got|had|been|heard|knew|thought|tried|used to)"
-    r"|(?:do not|don't|dont) (?!need|have to|think|know|see|worry|mind|understand|want|remember|believe"
-    r"|forget"
-    r"|recall|hesitate|get (?:me|it|this|why|how)|we |i |you )\w"
-    r"|avoid |refrain from|prefer |only (?:use|touch|edit|change|write|run|modify|add|import|log|commit|push"
-    r"|call|read|work|test|mock|in|on|with) |use only|from now on|going forward|keep in mind|hands off"
-    r"|remember (?:to|that) |stick (?:to|with) |leave .{1,40} (?:alone|as it is|untouched)|nothing but "
-    r"|(?:house |ground |hard )?(?:rule|constraint|convention|guideline|requirement)s?(?: \d+)?(?: is|: )"
-)
-_OPENINGS = (
-    r"make sure (?!(?:this|it|they|these|those)\b)|ensure (?!(?:this|it|they|these|those)\b)"
-    r"|(?:no|keinen?|keine|sin|sans|sem|niente|nessun\w?|без) (?!problem|worries|idea|need|thanks|luck"
-    r"|doubt|remove"
-    r"|add |it |this |that |i |we |you |just|make|do |let|please|not |one |longer"
-    r"|.{0,60}\b(?:modified|removed|added|applied|needed|required|found|changed|available)\b)\w"
-)
-"""Words that set a rule only where a sentence begins with them."""
-
-_ENGLISH_RULES = (
-    r"(?<!there )must(?:n't| not)?(?! have (?:been|left|got|had|\w+ed|forgotten)\b| be (?:\{\}|'|an? "
-    r"|some\w* "
-    r"|wrong|mistaken|the (?:case|reason|cause|problem)))"
-    r"|should (?:not|never|always|only)(?! happen| have| be the case)|shouldn't|shall"
-    r"|you may not|no one may|it may not|they may not|we may not|may (?:only|never)"
-    r"|(?<!not )has to (?:stay|remain|be (?!a |some))|have to (?:stay|remain|be (?!a |some))|is to (?:stay"
-    r"|remain)"
-    r"|are to (?:stay|remain)|needs? to (?:stay|remain)|stays? (?:under|below|above|over|within|in)"
-    r"|we (?:always|never) |the team (?:always|never) |everyone (?:always|never) "
-    r"|we (?:don't|do not) (?:use|allow|want|commit|accept|merge|ship|do)"
-    r"|i(?:'d| would)?(?: really| rather| much)? prefer|i (?:don't|do not) want (?:you|any|to be|it)"
-    r"|want to avoid|i want you to (?:always|never|only)|forbidden|off[- ]limits|not allowed"
-    r"|under no circumstances"
-    r"|without (?:touching|changing|adding|breaking|asking)|unless i |use .{1,60}, (?:not|no [a-z]+)"
-    r"|all .{1,60} (?:stay|remain|are (?:always|never))|every .{1,60} (?:(?:stay|remain|require)s"
-    r"|is (?:always|never))|each .{1,60} (?:stay|remain"
-    r"|require)s"
-    + "".join(
-        rf"|{verb} .{{0,80}}(?:at (?:most|least)|no (?:more|longer|fewer|less|larger|bigger) than|(?:under"
-        rf"|below"
-        r"|within) \d+)"
-        for verb in (
-            "keep",
-            "use",
-            "write",
-            "limit",
-            "allow",
-            "take",
-            "make",
-            "give",
-            "have",
-            "with",
-            "within",
-        )
-    )
-)
-_GERMAN_RULES = (
-    r"immer|stets|nie|niemals|nur noch|ab (?:jetzt|sofort)|auf keinen fall|unter keinen umständen|verboten"
-    r"|nicht erlaubt|darf(?:st|en)? .{0,60}(?:nicht|nie|keine?\w?|nur)|muss|müssen"
-    r"|soll(?:st|en|te)? (?:nicht|nie|immer|nur|kein\w{0,2})|vermeide\w{0,2}|achte darauf|ausschließlich"
-    r"|höchstens|mindestens"
-    r"|(?:fass|rühr|änder|lösch|verwend|benutz|nutz|schreib|füg)e?n? .{1,60}(?:nicht|keine?\w?|niemals|nie)"
-    r"|(?:bitte )?(?:nicht|keine?n?) .{1,60}(?:anfassen|ändern|löschen|verwenden|benutzen|hinzufügen)"
-)
-_ROMANCE_RULES = (
-    r"nunca|jamás|siempre|a partir de ahora|prohibido|evita\w{0,2}|asegúrate|no (?:debes?|deben|puede[sn]?"
-    r"|se (?:debe|puede)|uses|toques|cambies|modifiques|borres|añadas|agregues|escribas|hagas|subas|ejecutes)"
-    r"|deben? (?:ser|estar|usar|quedar|seguir)|como (?:máximo|mínimo)|sin (?:tocar|cambiar|modificar|añadir)"
-    r"|sol(?:o|amente) (?:usa|utiliza)|usa (?:solo|solamente|únicamente)"
-    r"|jamais|toujours|désormais|à partir de maintenant|interdit\w{0,2}|évite[rz]?|assure-toi|assurez-vous"
-    r"|il (?:ne )?faut|(?:doit|doivent|dois|devez) (?:être|rester|toujours|utiliser|pas)|au (?:plus|moins) \d"
-    r"|ne .{1,60}\b(?:pas|plus|aucun\w{0,2})|uniquement|sans (?:toucher|modifier|changer|ajouter)"
-    r"|sempre|não (?:deve|pode|use|toque|altere|mude|modifique|apague|adicione|escreva|faça|mexa)|proibido"
-    r"|de agora em diante|a partir de agora|certifique-se|evite|somente|no (?:máximo|mínimo)|nunca mais"
-    r"|mai|d'ora in poi|vietato|assicurati|non (?:devi|deve|usare|toccare|modificare|cambiare|aggiungere)"
-)
-_RUSSIAN_RULES = (
-    r"никогда|всегда|нельзя|обязательно|запрещ\w{1,6}|отныне|с этого момента|избегай\w{0,2}|убедись"
-    r"|не (?:более|менее|надо|нужно|трогай\w{0,2}|меняй\w{0,2}|используй\w{0,2}|добавляй\w{0,2}"
-    r"|удаляй\w{0,2}|изменяй\w{0,2}|пиши\w{0,2}|должн\w{1,3})|должн[аоы]? (?:быть|остаться|оставаться)"
-    r"|используй\w{0,2} только|только .{1,40}(?:использ\w{1,8}|разреш\w{1,6})"
-)
-_ASIAN_RULES = (
-    r"不要|不得|不可|不许|不准|不能|禁止|务必|必须|一律|始终|总是|永远|绝不|切勿|请勿|只能|只用|仅限|仅使用"
-    r"|从现在(?:起|开始)|以后都|避免|确保|最多|至少|不超过|别[改动用删碰写加]"
-    r"|しないで|するな|てはいけ|てはなら|ないでください|ないこと|べきではな|なければな|禁止|必ず|常に"
-    r"|絶対に|決して"
-    r"|のみ使|だけを?使|今後は|これからは|避けて|触らない|変更しない"
-    r"|하지 ?마|지 ?마세요|지 ?말|금지|반드시|항상|절대|결코|앞으로는?|지금부터|만 사용|오직"
-    r"|해야 ?(?:한다|합니다|해)"
-    r"|안 ?됩니다|안 ?돼"
-)
+_LEAD_CHARS = 24
 
 _PERMISSIONS = (
     r"(?:you|we) (?:may|can|could|are allowed to|are free to|are welcome to)(?: now| again| also| all)?"
@@ -144,7 +65,8 @@ _PERMISSIONS = (
     r"|não precisa mais|já não (?:precisa|é necessário)"
     r"|(?<!non )(?:puoi|potete|può ora)|è (?:ora )?(?:permess|consentit)\w|non (?:serve|occorre"
     r"|è) più(?: necessario| vietato)?"
-    r"|(?<!не )(?:можно|можешь|можете|разрешено|разрешается|разрешаю)|больше не (?:нужно|надо|обязательно"
+    r"|(?<!не )(?:можно|можешь|можете|разрешено|разрешается|разрешаю)|(?<!nie )(?:możesz|możecie|można"
+    r"|wolno)|je mag|(?:du|ni) får(?! inte| aldrig)|больше не (?:нужно|надо|обязательно"
     r"|запрещено)"
 )
 _ASIAN_PERMISSIONS = (
@@ -159,28 +81,36 @@ _ASIAN_PERMISSIONS = (
 _RULE_NOUN = (
     r"rule|ban|restriction|constraint|requirement|convention|regel|vorgabe|verbot|einschränkung|regla"
     r"|prohibición"
-    r"|restricción|règle|interdiction|contrainte|regra|proibição|restrição|regola|divieto|правил[оа]|запрет"
+    r"|restricción|règle|interdiction|contrainte|regra|proibição|restrição|regola|divieto|правил[оа]"
+    r"|запрет|zasad[aęyz]\w{0,2}|reguł[aęy]|zakaz|regel"
 )
 _WITHDRAWALS = (
-    rf"(?:forget|drop|ignore|scrap|lift|cancel|revoke|withdraw|disregard|remove|vergiss|streiche|ignoriere"
+    r"(?:forget|ignore|scrap|disregard|never mind) (?:what|everything|all|that) (?:i|we) (?:said|told|wrote)"
+    r"|(?:vergiss|ignorier\w{0,2}),? was ich|(?:olvida|ignora) lo que|oublie ce que|esqueç?[ae] o que"
+    r"|dimentica (?:quello|ciò) che"
+    r"|забудь,? что|zapomnij,? co|"
+    rf"(?:zapomnij|anuluj|forget|drop|ignore|scrap|lift|cancel|revoke|withdraw|disregard|remove|vergiss"
+    rf"|streiche|ignoriere"
     rf"|olvida|ignora"
     rf"|quita|oublie|ignore|supprime|esqueça|remova|dimentica|togli|забудь|отмени"
     rf"|сними)\b.{{0,40}}\b(?:{_RULE_NOUN})s?"
     rf"|(?:{_RULE_NOUN})s?\b.{{0,80}}(?:no longer|not .{{0,20}}any ?more|is (?:lifted|off|gone|void"
     rf"|cancelled|obsolete)"
-    r"|(?:doesn't|does not) (?:apply|hold)|nicht mehr|aufgehoben|hinfällig|entfällt|ya no|no se aplica"
+    r"|(?:doesn't|does not) (?:apply|hold)|nicht mehr|aufgehoben|hinfällig|entfällt|ya no"
+    r"|no (?:se )?aplica|(?:już )?nie obowiązuje"
     r"|ne s'applique plus"
     r"|n'est plus|levée?|não (?:vale|se aplica)|já não|non vale|non si applica|больше не|отмен\w{2,6}"
     r"|снят\w?)"
     r"|no longer (?:applies|apply|holds|hold|needed|necessary|required|forbidden)|gilt nicht mehr"
     r"|gelten nicht mehr"
     r"|ya no (?:se aplica|rige|vale)|ne s'applique plus|já não vale|non vale più|больше не действует"
+    r"|już nie obowiązuje|geldt niet meer"
 )
 _ASIAN_WITHDRAWALS = (
     r"(?:取消|忘掉|忽略|解除|废除|撤销).{0,20}(?:规则|限制|禁令|规定|要求)|(?:规则|限制|禁令"
     r"|规定).{0,20}(?:取消|作废|不再|解除)|不再适用"
     r"|(?:ルール|制限|規則|禁止).{0,20}(?:忘れ|撤回|取り消|解除|無効|なし)|もう適用"
-    r"|(?:규칙|제한|금지).{0,20}(?:잊|취소|해제|무시|폐지|철회)|더 ?이상 (?:적용|유효)"
+    r"|(?:규칙|제한|금지).{0,20}(?:잊|적용되지|취소|해제|무시|폐지|철회)|더 ?이상 (?:적용|유효)"
 )
 
 _DECISIONS = (
@@ -238,7 +168,10 @@ def _search_words(*alternatives: str) -> str:
 
 
 _LONG_PROMPT = 12_000
-_RULES = (_ENGLISH_RULES, _GERMAN_RULES, _ROMANCE_RULES, _RUSSIAN_RULES)
+_RULES = (
+    *(ENGLISH_RULES, GERMAN_RULES, ROMANCE_RULES, RUSSIAN_RULES),
+    *(POLISH_RULES, DUTCH_AND_NORDIC_RULES, TURKISH_RULES),
+)
 _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
 _REFUSAL = re.compile(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
@@ -249,7 +182,8 @@ _REFUSAL = re.compile(
 _ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 """A character that all of the Asian words above have: a dash or an accent is none."""
 
-_ASIAN_RULE, _ASIAN_DECISION = re.compile(_ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
+_ASIAN_RULE, _ASIAN_DECISION = re.compile(ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
+_ASIAN_REPORT, _BARE_VERB = re.compile(ASIAN_REPORTS), re.compile(BARE_VERB)
 
 
 class Words(NamedTuple):
@@ -259,6 +193,8 @@ class Words(NamedTuple):
         rule: sets a rule wherever it stands.
         order: sets one behind certain words.
         opening: sets one at the beginning of a sentence.
+    bare: sets one behind a verb that begins a clause.
+    report: the sentence is a report and sets no rule.
         permission: allows something.
         withdrawal: takes a rule back.
         beginning: where any of these may begin: one search that finds few places, instead of five.
@@ -268,6 +204,8 @@ class Words(NamedTuple):
     rule: re.Pattern[str]
     order: re.Pattern[str]
     opening: re.Pattern[str]
+    bare: re.Pattern[str]
+    report: re.Pattern[str]
     permission: re.Pattern[str]
     withdrawal: re.Pattern[str]
     beginning: re.Pattern[str]
@@ -277,11 +215,14 @@ class Words(NamedTuple):
 @cache
 def load_words() -> Words:
     """Return the patterns. The first call compiles them, which takes longer than to load this package."""
-    beginning = _by_letter(*_RULES, _ENGLISH_ORDERS, _OPENINGS, _PERMISSIONS, _WITHDRAWALS)
+    orders = ENGLISH_ORDERS, NEGATED_ORDERS
+    beginning = _by_letter(*_RULES, *orders, OPENINGS, BARE_NEGATIONS, _PERMISSIONS, _WITHDRAWALS)
     return Words(
         rule=re.compile(_search_words(*_RULES) + r"\b"),
-        order=re.compile(_search_words(_ENGLISH_ORDERS)),
-        opening=re.compile(_search_words(_OPENINGS)),
+        order=re.compile(_search_words(*orders)),
+        opening=re.compile(_search_words(OPENINGS)),
+        bare=re.compile(_search_words(BARE_NEGATIONS)),
+        report=re.compile(REPORTS),
         permission=re.compile(_search_words(_PERMISSIONS) + r"\b"),
         withdrawal=re.compile(_search_words(_WITHDRAWALS) + r"\b"),
         beginning=re.compile(rf"(?<!\w)(?={beginning})"),
@@ -301,7 +242,7 @@ def find_rule_words(text: str) -> tuple[tuple[int, int], ...]:
         return ((0, len(text)),)
     found_at = list[tuple[int, int]]()
     words = load_words()
-    patterns = (words.rule, words.order, words.opening, words.permission, words.withdrawal)
+    patterns = (words.rule, words.order, words.opening, words.bare, words.permission, words.withdrawal)
     ends = [0] * len(patterns)
     for beginning in words.beginning.finditer(lower):
         start = beginning.start()
@@ -327,10 +268,15 @@ def sets_rule(text: str) -> bool:
     (True, False)
     """
     lower = text.lower().replace("’", "'")
+    return demands(lower) and ("\n" in lower or not _finds(load_words().report, _ASIAN_REPORT, lower))
+
+
+def demands(lower: str) -> bool:
+    """Whether the words of *lower* demand or forbid something, be it in a report."""
     words = load_words()
     if _finds(words.rule, _ASIAN_RULE, lower):
-        return "\n" in lower or not _REPORT.search(lower)
-    for pattern, lead in ((words.order, _LEAD), (words.opening, _START)):
+        return True
+    for pattern, lead in ((words.order, _LEAD), (words.opening, _START), (words.bare, _BARE_VERB)):
         for each in pattern.finditer(lower):
             if lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()]):
                 return True

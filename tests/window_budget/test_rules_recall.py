@@ -1,10 +1,10 @@
-"""Which rules are found, and which plain sentences are left alone, in ten languages and in many phrasings."""
+"""Which rules are found, and which plain sentences are left alone, in twelve languages."""
 
 from __future__ import annotations
 
 import pytest
 
-from sidecar.window_budget.rules import find_statements
+from sidecar.window_budget.rules import Rulings, find_statements
 
 RULES = {
     "English": (
@@ -34,6 +34,13 @@ RULES = {
         "Going forward, write tests first.",
         "I'd prefer small commits.",
         "Nobody should ever edit schema.sql by hand, so don't.",
+        "dont touch vendor/a.go, its generated",
+        "pls never commit straight to release/3",
+        "hands off legacy.py",
+        "only ever talk to the staging db through the proxy",
+        "whenever you change a.proto, regenerate b.go as well",
+        "I want all timestamps in UTC, the logs too",
+        "You're not allowed to drop tables.",
     ),
     "German": (
         "Committe niemals direkt auf main.",
@@ -44,6 +51,10 @@ RULES = {
         "Du sollst nie ungefragt löschen.",
         "Achte darauf, dass die Tests grün bleiben.",
         "Verwende ausschließlich UTC.",
+        "vendor/a.c bitte nicht anfassen, wird generiert",
+        "lass die Migrationen in Ruhe",
+        "Finger weg von legacy/!",
+        "Kommentare in a.py nur auf Englisch.",
     ),
     "Spanish": (
         "Nunca hagas commit en main.",
@@ -53,6 +64,9 @@ RULES = {
         "Todas las funciones deben usar UTC.",
         "Evita las abreviaturas.",
         "Sin dependencias nuevas.",
+        "no subas nada a produccion",
+        "nada de dependencias nuevas sin preguntarme",
+        "deja el esquema como está",
     ),
     "French": (
         "Ne commite jamais sur main.",
@@ -61,6 +75,10 @@ RULES = {
         "Désormais, utilise pnpm.",
         "Évite les abréviations.",
         "Les dates doivent être en UTC.",
+        "touche pas à legacy.py, c'est généré",
+        "laisse le schéma tranquille",
+        "pas de nouvelle dépendance sans me demander",
+        "veille à ce que l'API reste compatible",
     ),
     "Portuguese": (
         "Nunca faça commit na main.",
@@ -68,6 +86,9 @@ RULES = {
         "Sempre rode os testes antes de terminar.",
         "De agora em diante use pnpm.",
         "É proibido apagar migrações.",
+        "não mexe em legacy.py, é gerado",
+        "deixa o esquema quieto",
+        "daqui pra frente roda o lint antes de cada commit",
     ),
     "Italian": (
         "Non toccare i file generati.",
@@ -75,6 +96,9 @@ RULES = {
         "D'ora in poi usa pnpm.",
         "È vietato cancellare le migrazioni.",
         "Non fare mai commit su main.",
+        "legacy.py non va modificato",
+        "lascia stare lo schema",
+        "non pushare niente su main",
     ),
     "Russian": (
         "Никогда не коммить в main.",
@@ -83,6 +107,10 @@ RULES = {
         "Отныне используй pnpm.",
         "Запрещено удалять миграции.",
         "Все даты должны быть в UTC.",
+        "ничего не пушь в main",
+        "никаких новых зависимостей без спроса",
+        "Комментарии в a.py только на английском.",
+        "пароли ни в коем случае не логировать",
     ),
     "Chinese": (
         "不要直接提交到 main。",
@@ -91,6 +119,8 @@ RULES = {
         "以后都用 pnpm。",
         "提交前务必运行测试。",
         "别改动公共接口。",
+        "以后每次提交前先跑测试",
+        "没问过我不许加新依赖",
     ),
     "Japanese": (
         "mainに直接コミットしないでください。",
@@ -98,6 +128,10 @@ RULES = {
         "日時は必ずUTCを使ってください。",
         "今後はpnpmを使ってください。",
         "テストを削除してはいけません。",
+        "legacy.py は手で編集しないように",
+        "コメントは英語のみ",
+        "UI スレッドから呼んではいけない",
+        "絶対にログに出すな",
     ),
     "Korean": (
         "main에 직접 커밋하지 마세요.",
@@ -105,7 +139,20 @@ RULES = {
         "시간은 항상 UTC를 사용하세요.",
         "앞으로는 pnpm을 사용하세요.",
         "마이그레이션 삭제는 금지입니다.",
+        "legacy.py 는 건드리지 마",
+        "주석은 영어로만",
+        "UI 스레드에서 호출하면 안 됩니다",
     ),
+    "Polish": (
+        "nie ruszaj legacy.py, jest generowany",
+        "Nigdy nie pushuj prosto na main.",
+        "żadnych nowych zależności bez pytania",
+        "W a.py zawsze używaj tabów.",
+        "unikaj mocków",
+        "od teraz przed każdym commitem odpalaj testy",
+        "zostaw schemat w spokoju",
+    ),
+    "Dutch": ("Push nooit naar main.", "Geen nieuwe afhankelijkheden.", "Blijf van legacy.py af."),
 }
 
 NO_RULES = (
@@ -140,6 +187,30 @@ NO_RULES = (
     "服务器启动失败了，看一下日志。",
     "サーバーが起動しません。",
     "서버가 시작되지 않습니다.",
+    "Bob said to never restart it on a friday",
+    "no idea why the cache is still there",
+    "it always fails at startup",
+    "der Chef meinte, man dürfe ihn nie neu starten",
+    "der Export ging noch nie",
+    "keine Ahnung warum das da ist",
+    "Ana dijo que nunca reiniciáramos el proxy",
+    "nunca funcionó en windows",
+    "no hay ningún índice en esa tabla",
+    "Paul a dit de ne jamais redémarrer le proxy",
+    "il n'y a pas de cache ici",
+    "o João disse pra nunca reiniciar o proxy",
+    "Luca ha detto di non riavviare mai il proxy",
+    "non so perché sia lì",
+    "Вася говорил никогда не рестартить прокси",
+    "он никогда не работал на винде",
+    "nie wiem po co to tam jest",
+    "to nigdy nie działało na windowsie",
+    "老王说过不要在周五重启",
+    "从来没在 windows 上跑通过",
+    "田中さんが再起動するなと言っていた",
+    "windows で動いたことがない",
+    "김대리가 재시작하지 말라고 했었어",
+    "그건 걱정하지 마",
 )
 
 
@@ -156,3 +227,26 @@ def test_nine_rules_in_ten_are_found(language: str) -> None:
 def test_one_plain_sentence_in_ten_at_most_is_taken_for_a_rule() -> None:
     taken = [sentence for sentence in NO_RULES if is_rule(sentence)]
     assert len(taken) <= len(NO_RULES) // 10, taken
+
+
+@pytest.mark.parametrize(
+    ("rule", "permission"),
+    [
+        ("dont push anything to rel-7", "ok you can push to rel-7 now"),
+        ("never use old_api for the exports", "forget what i said about old_api, it is fine"),
+        ("bitte nicht nach rel-7 pushen", "du darfst jetzt nach rel-7 pushen"),
+        ("no subas nada a rel-7", "ya puedes subir a rel-7"),
+        ("ne pousse rien sur rel-7", "tu peux pousser sur rel-7 maintenant"),
+        ("ничего не пушь в rel-7", "теперь можно пушить в rel-7"),
+        ("nic nie pushuj na rel-7", "możesz już pushować na rel-7"),
+        ("不要往 rel-7 推任何东西", "现在可以往 rel-7 推了"),
+        ("rel-7 には何も push しないで", "もう rel-7 に push していいよ"),
+        ("rel-7 에는 아무것도 푸시하지 마", "이제 rel-7 에 푸시해도 돼"),
+        ("Nigdy nie używaj old_api do eksportów.", "Zasada o old_api już nie obowiązuje."),
+    ],
+)
+def test_a_permission_that_names_the_same_thing_ends_a_rule(rule: str, permission: str) -> None:
+    rulings = Rulings()
+    for number, each in enumerate(find_statements(f"{rule}\n{permission}")):
+        rulings.add(str(number), each)
+    assert [ruling.ended_by for ruling in rulings.all()] == ["1"]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sidecar.window_budget.rule_words as rule_words
 from sidecar.window_budget import wording
 from sidecar.window_budget.wording import (
     find_permission,
@@ -18,7 +19,8 @@ from sidecar.window_budget.wording import (
 )
 
 FRAGMENTS = re.findall(
-    r"[\w' ]{2,30}", "|".join(each for each in vars(wording).values() if type(each) is str)
+    r"[\w' ]{2,30}",
+    "|".join(each for each in (vars(wording) | vars(rule_words)).values() if type(each) is str),
 )
 
 
@@ -109,7 +111,7 @@ def test_one_search_finds_what_a_search_for_each_kind_of_words_finds(text: str) 
     """No word that begins inside the words before it is found twice, and none is passed over."""
     lower = text.lower().replace("’", "'")
     words = load_words()
-    patterns = [words.rule, words.order, words.opening, words.permission, words.withdrawal]
+    patterns = [words.rule, words.order, words.opening, words.bare, words.permission, words.withdrawal]
     kinds = [] if text.isascii() else ["RULE", "PERMISSION", "WITHDRAWAL"]
     patterns += (getattr(wording, f"_ASIAN_{kind}") for kind in kinds)
     spans = sorted(each.span() for pattern in patterns for each in pattern.finditer(lower))
