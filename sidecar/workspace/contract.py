@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 
@@ -63,8 +63,7 @@ class FileView:
     codec: str = "utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class TextRange:
+class TextRange(NamedTuple):
     """A range in an editor: zero-based lines, characters in units of the negotiated encoding."""
 
     start_line: int
@@ -73,8 +72,7 @@ class TextRange:
     end_character: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextChange:
+class TextChange(NamedTuple):
     """One change of a buffer; *range* None replaces the whole text."""
 
     text: str
