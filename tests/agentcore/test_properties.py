@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat_model import ScriptedChatModel
+from properties import cases
 from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
@@ -100,7 +101,7 @@ def check_whole(view: Sequence[AgentMessage]) -> list[Message]:
     return sent
 
 
-@settings(max_examples=150)
+@cases(150)
 @given(st.lists(BROKEN, max_size=40).map(joined), REPLIES)
 def test_any_history_gives_a_view_that_can_be_sent(
     messages: list[AgentMessage], replies: list[str | RuntimeError]
@@ -119,7 +120,7 @@ def test_any_history_gives_a_view_that_can_be_sent(
         assert prompts[-1] in view
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(st.lists(CLEAN, min_size=1, max_size=40).map(joined), REPLIES)
 def test_a_clean_history_fits_afterwards_and_loses_no_pair(
     messages: list[AgentMessage], replies: list[str | RuntimeError]
@@ -131,7 +132,7 @@ def test_a_clean_history_fits_afterwards_and_loses_no_pair(
     assert repair_message_sequence(sent) == sent
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(st.lists(CLEAN, min_size=1, max_size=25).map(joined))
 def test_a_view_is_final(messages: list[AgentMessage]) -> None:
     """Asked again, with the history or with the view, the answer is the same and nobody is called."""
@@ -146,7 +147,7 @@ def test_a_view_is_final(messages: list[AgentMessage]) -> None:
     assert of_view == first
 
 
-@settings(max_examples=50)
+@cases(50)
 @given(st.lists(CLEAN, min_size=1, max_size=30))
 def test_raw_and_view_feeding_agree(steps: list[list[AgentMessage]]) -> None:
     raw_infos: list[CompactionInfo] = []
@@ -165,7 +166,7 @@ def test_raw_and_view_feeding_agree(steps: list[list[AgentMessage]]) -> None:
     assert raw_infos == view_infos
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(st.lists(BROKEN, max_size=30).map(joined), st.booleans())
 def test_force_gives_less_or_nothing(messages: list[AgentMessage], twice: bool) -> None:
     transform = compactor([])

@@ -136,7 +136,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Return a desk whose root is a folder of its own, with room for an outside beside it."""
     root = tmp_path.resolve() / "root"  # noqa: ASYNC240 - nothing else runs here
     root.mkdir()
-    workspace = Workspace(check_delay_s=0)
+    workspace = Workspace(check_delay_s=0, edit_settles_s=0.1)
     desk = Desk(root, workspace)
     yield desk
     await desk.background.aclose()

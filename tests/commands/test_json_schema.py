@@ -6,10 +6,11 @@ import doctest
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
+from properties import cases
 from sidecar.commands import json_schema, structured_output
 from sidecar.commands.json_schema import SchemaError, check_schema, find_problems
 from sidecar.commands.structured_output import OutputSchema
@@ -71,7 +72,7 @@ def schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS = st.recursive(st.booleans(), schemas, max_leaves=4)
 
 
-@settings(max_examples=400)
+@cases(400)
 @given(SCHEMAS, VALUES)
 def test_a_value_matches_where_the_reference_implementation_says_so(schema: Any, value: Any) -> None:
     whole = {"$defs": {"named": {"type": ["string", "array"], "maxItems": 1}}, "allOf": [schema]}

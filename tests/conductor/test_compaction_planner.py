@@ -9,10 +9,11 @@ from typing import Any
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from model_cards import card
+from properties import cases
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
@@ -68,7 +69,7 @@ async def compact_at_every_limit(
 
 @pytest.mark.parametrize("model", SCRIPTS)
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS, sizes=st.lists(st.integers(0, 20_000), min_size=1, max_size=5))
 def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Talk, sizes: list[int]) -> None:
     asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
@@ -76,7 +77,7 @@ def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Ta
 
 @pytest.mark.parametrize("model", SCRIPTS)
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=10)
+@cases(10)
 @given(talk=TINY, sizes=st.lists(st.integers(0, 2_000), min_size=1, max_size=3))
 def test_a_preview_of_a_tiny_conversation_promises_no_savings_that_do_not_come(
     name: str, model: str, talk: Talk, sizes: list[int]

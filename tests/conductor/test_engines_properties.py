@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 from histories import entry_of, history_of
 from model_cards import card
+from properties import cases
 from sidecar import boot
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.contract import (
@@ -85,14 +86,14 @@ async def follow(engine: SessionEngine, talk: Talk, fresh: FreshFiles = no_files
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS)
 def test_what_is_sent_is_whole_and_holds_the_newest_prompt(name: str, talk: Talk) -> None:
     asyncio.run(follow(ENGINES[name](), talk))
 
 
 @pytest.mark.parametrize("name", ["windowBudget", "agentcore", "runtime"])
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS)
 def test_files_come_back_as_planned_and_no_summary_is_made_of_them(name: str, talk: Talk) -> None:
     """The follower compares each compaction with its plan."""
@@ -109,7 +110,7 @@ def test_files_come_back_as_planned_and_no_summary_is_made_of_them(name: str, ta
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS)
 @example(talk=CARRIED_OVER)
 def test_a_compaction_by_hand_keeps_the_promises_too(name: str, talk: Talk) -> None:
@@ -126,7 +127,7 @@ def test_a_compaction_by_hand_keeps_the_promises_too(name: str, talk: Talk) -> N
 
 
 @pytest.mark.parametrize("name", [name for name, make in ENGINES.items() if not make().commits_view])
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS)
 def test_a_view_fits_its_window_and_leaves_the_conversation_whole(name: str, talk: Talk) -> None:
     async def run() -> None:
@@ -147,7 +148,7 @@ def test_a_view_fits_its_window_and_leaves_the_conversation_whole(name: str, tal
     asyncio.run(run())
 
 
-@settings(max_examples=25)
+@cases(25)
 @given(talk=TALKS)
 def test_what_notes_stand_for_was_shown_to_the_model_whole(talk: Talk) -> None:
     """Whatever was said is in the view, or was shown to a summariser that answered, to its very end."""

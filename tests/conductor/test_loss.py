@@ -8,10 +8,11 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from histories import history_of
 from model_cards import card
+from properties import cases
 from sidecar import boot
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar.conductor import loss
@@ -119,7 +120,7 @@ async def test_the_counts_of_every_engine_add_up(name: str, says: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@settings(max_examples=15)
+@cases(15)
 @given(talk=TALKS)
 def test_the_report_of_any_conversation_is_true(name: str, talk: Talk) -> None:
     async def run() -> None:

@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
+from properties import cases
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
@@ -140,7 +141,7 @@ async def test_a_preparation_ends_with_its_cause(make_stage: Any, cause: str) ->
     assert await session._preparer.take("windowBudget") is None
 
 
-@settings(max_examples=60, deadline=None)
+@cases(60)
 @given(TALKS, st.integers(0, 40))
 async def test_a_prepared_compaction_keeps_no_less_than_another(talk: Talk, moment: int) -> None:
     turns = [turn for exchange in turns_of(talk) for turn in exchange]

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from histories import entry_of, history_of
+from properties import cases
 from sidecar.conductor.room import (
     CLIENTS,
     HOST,
@@ -229,7 +230,7 @@ def conversations(draw: Any) -> list[Turn]:
     return turns
 
 
-@settings(max_examples=40)
+@cases(40)
 @given(conversations(), st.integers(60, 2000))
 def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Turn], most: int) -> None:
     history = History()

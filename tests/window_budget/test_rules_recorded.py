@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -147,8 +148,7 @@ a7eb057a8d65 3d47b5c2bfa7 ff42f50613d5 bf8908f850a5 d8b3c4eeb56c d0a7e1134b4b a8
 
 def typed_sentences(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the hash of each sentence that was typed in *path*, and whether it is taken for a rule."""
-    for text in prompts_of(path):
-        rules = [each.text for each in find_statements(text) if each.kind == "rule"]
+    for text, rules in prompts_of(path):
         typed = hide_pasted_text(text)
         for start, end in find_sentences(typed):
             sentence = " ".join(text[start:end].split())
@@ -157,23 +157,19 @@ def typed_sentences(path: Path) -> Iterator[tuple[str, bool]]:
 
 def rules_in(path: Path) -> set[str]:
     """Return the hashes of the sentences of *path* that are taken for rules."""
-    return {
-        hash_of(each.text)
-        for text in prompts_of(path)
-        for each in find_statements(text)
-        if each.kind == "rule"
-    }
+    return {hash_of(rule) for _, rules in prompts_of(path) for rule in rules}
 
 
-def prompts_of(path: Path) -> Iterator[str]:
-    """Yield the prompts of a recording; none where it cannot be read."""
+@cache
+def prompts_of(path: Path) -> list[tuple[str, list[str]]]:
+    """Return the prompts of a recording, each with its rules; none where it cannot be read."""
     try:
         session = read_session(path, cwd="/project")
     except ImportFailedError:
-        return
-    for entry in session.entries.values():
-        if entry.kind == "user" and not entry.origin:
-            yield "\n".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
+        return []
+    asked = [each.turn for each in session.entries.values() if each.kind == "user" and not each.origin]
+    texts = ["\n".join(block.text for block in turn.blocks if isinstance(block, TextBlock)) for turn in asked]
+    return [(text, [each.text for each in find_statements(text) if each.kind == "rule"]) for text in texts]
 
 
 def hash_of(sentence: str) -> str:

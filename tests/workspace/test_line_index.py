@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar._internal.surrogates import join_halves
 from sidecar.workspace.contract import PositionEncoding, TextChange, TextRange
 from sidecar.workspace.line_index import LineText, index_in_line, split_lines
@@ -73,7 +74,7 @@ changes = st.builds(
 )
 
 
-@settings(max_examples=300)
+@cases(300)
 @given(pieces, st.lists(changes, max_size=6), st.sampled_from(ENCODINGS))
 def test_edits_agree_with_a_naive_model(
     text: str, edits: list[TextChange], encoding: PositionEncoding

@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sanitizing import sanitize
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -237,7 +238,7 @@ turns_ = st.lists(
 )
 
 
-@settings(max_examples=300)
+@cases(300)
 @given(turns_)
 def test_any_conversation_becomes_a_valid_one(turns: list[Turn]) -> None:
     sent = sanitize(Conversation(tuple(turns)), RULES).conversation.turns
@@ -255,7 +256,7 @@ def test_any_conversation_becomes_a_valid_one(turns: list[Turn]) -> None:
     json.dumps([repr(block) for turn in sent for block in turn.blocks], ensure_ascii=False)
 
 
-@settings(max_examples=100)
+@cases(100)
 @given(turns_)
 def test_a_sanitized_conversation_needs_no_repair(turns: list[Turn]) -> None:
     once = sanitize(Conversation(tuple(turns)), RULES)
@@ -282,7 +283,7 @@ def test_the_size_of_an_image_is_read_from_its_head(data: bytes, size: tuple[int
     assert image_size(data) == size
 
 
-@settings(max_examples=300)
+@cases(300)
 @given(turns_, st.data())
 def test_a_conversation_that_grew_is_sent_as_if_it_were_new(turns: list[Turn], data: st.DataObject) -> None:
     """Also after another conversation, and once a signature was refused."""

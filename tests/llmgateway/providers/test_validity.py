@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from provider_fakes import STRICT, Asked, Ended, Said, objection, strictness
 from sanitizing import sanitize
 from sidecar.llmgateway.contract import (
@@ -86,7 +87,7 @@ levels = st.sampled_from([None, "off", "low", "high", "max"])
 
 
 @pytest.mark.parametrize("api", ADAPTERS)
-@settings(max_examples=150)
+@cases(150)
 @given(history=turns, thinking=levels)
 def test_every_request_keeps_the_rules_of_its_provider(api: str, history: list[Any], thinking: Any) -> None:
     adapter = ADAPTERS[api]

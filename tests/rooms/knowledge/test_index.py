@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar._internal.errors import InvalidInput
 from sidecar.rooms.knowledge.index import VERSION, Document, IndexThread, TextIndex, is_broken, open_index
 from sidecar.rooms.knowledge.words import split_chunks, words_in_names
@@ -193,7 +194,7 @@ def test_a_batch_is_all_or_nothing(index: TextIndex) -> None:
     assert index.keys("r") == frozenset()
 
 
-@settings(max_examples=40)
+@cases(40)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=40)), max_size=8), st.text(max_size=30))
 def test_the_index_is_what_was_put_last(puts: list[tuple[str, str]], query: str) -> None:
     """Any texts and any query: no error, and an index fed in order equals one fed with the outcome."""

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar.rooms import (
     AIContext,
     AIMessage,
@@ -140,7 +141,7 @@ async def follow(talk: Conversation, provider: Scribe) -> list[tuple[MemoryResul
     return turns
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(CONVERSATIONS)
 def test_nothing_is_lost_silently(talk: Conversation) -> None:
     """Once the room is full and the model answers, every event is in the view or was shown to it whole."""
@@ -153,7 +154,7 @@ def test_nothing_is_lost_silently(talk: Conversation) -> None:
     assert [name for name in ends if name not in kept and not all(end in shown for end in ends[name])] == []
 
 
-@settings(max_examples=60)
+@cases(60)
 @given(CONVERSATIONS)
 def test_the_budget_holds(talk: Conversation) -> None:
     """Every view fits beside its current event, and holds the newest events without a gap."""
@@ -165,7 +166,7 @@ def test_the_budget_holds(talk: Conversation) -> None:
         assert result.events
 
 
-@settings(max_examples=25)
+@cases(25)
 @given(CONVERSATIONS)
 def test_twice_is_the_same(talk: Conversation) -> None:
     """The same room gives the same views and the same prompts."""

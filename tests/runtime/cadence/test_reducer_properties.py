@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from properties import cases
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -182,7 +183,7 @@ def test_no_effects_and_no_change_is_the_very_same_state(signals: list[Signal]) 
             assert after.state is before.state
 
 
-@settings(max_examples=50)
+@cases(50)
 @given(SIGNALS)
 def test_a_plain_tuple_serves_as_well_at_rest(signals: list[Signal]) -> None:
     plain = state = START

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import count
 from typing import Literal, TypeAlias
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from function_tools import FunctionTools
 from memory_journal import MemoryJournal
+from properties import cases
 from sidecar._internal.cancel import CancelToken
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -131,7 +132,7 @@ async def play(stage: Stage, deeds: Sequence[Deed]) -> tuple[list[Turn], list[Tu
     return submitted, withdrawn
 
 
-@settings(max_examples=150)
+@cases(150)
 @given(SCRIPTS, DEEDS)
 def test_whatever_a_host_does(script: list[list[Beat]], deeds: list[Deed]) -> None:
     asyncio.run(check(Stage(script), deeds))
