@@ -47,7 +47,6 @@ from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
-from sidecar.llmgateway.credentials import load_keyring
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -122,14 +121,13 @@ class Daemon:
             self.models.add_scripted(options["models"])
 
     def warm_up(self, modules: Sequence[str] = ()) -> Thread:
-        """Load the keyring, the watcher and the patterns of rules in a thread, then *modules*.
+        """Load libraries of the first session and patterns of the first prompt in a thread, then *modules*.
 
-        The first session and the first prompt need them. An import that fails is repeated, and its error
-        reported, where the module is used.
+        An import that fails is repeated, and its error reported, where the module is used.
         """
 
         def load() -> None:
-            steps: list[Callable[[], object]] = [load_keyring, load_watchfiles, load_words]
+            steps: list[Callable[[], object]] = [self.models.load_ahead, load_watchfiles, load_words]
             steps += (partial(import_module, name) for name in modules)
             with fast_imports():
                 for step in steps:

@@ -125,11 +125,14 @@ def system_keyring() -> Keyring | None:
 
 
 def load_keyring() -> None:
-    """Load the packages of the system's keyring, which takes longer than a look-up; it is not searched."""
-    if find_spec("keyring") is not None:
-        from keyring import get_keyring
+    """Load the packages of the system's keyring, which takes longer than a look-up; it is not searched.
 
-        get_keyring()
+    Raises:
+        ImportError: they are not installed.
+    """
+    from keyring import get_keyring
+
+    get_keyring()
 
 
 def search_keyring(name: str) -> str | None:

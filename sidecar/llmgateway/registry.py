@@ -49,7 +49,7 @@ from sidecar.llmgateway.providers.turn_memo import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
 from sidecar.llmgateway.scripted import ScriptedModel, script_from_json
-from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
+from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
 
 _WINDOW_TOKENS = 32_000
 _OUTPUT_TOKENS = 4_096
@@ -243,8 +243,7 @@ class ModelRegistry:
         try:
             found = await asyncio.to_thread(self._setup.credentials.find, route.provider)
         except GatewayError:
-            # The call itself reports a broken key; a server is asked without one.
-            found = None
+            return None  # the call itself reports a broken key; a server is asked without one
         return found.value if found is not None else None
 
     def summarizer(self, model_id: str) -> tuple[Invoke, ModelCard | None]:
@@ -300,8 +299,7 @@ class ModelRegistry:
 
     def warm_up(self, model_id: str) -> None:
         """Begin to load the SDK of *model_id*, so that its first call need not wait. Never raises."""
-        route = self._route(model_id)
-        if route is not None:
+        if (route := self._route(model_id)) is not None:
             self._setup.served.warm_up(route.provider)
 
     def learn_window(self, model_id: str, tokens: int) -> None:
@@ -333,6 +331,10 @@ class ModelRegistry:
         # In a thread, because it searches the published models.
         registry._on_offer = await asyncio.to_thread(lambda: tuple(survey.names(providers)))
         return registry
+
+    def load_ahead(self) -> None:
+        """Load the packages that :meth:`at` uses; blocks."""
+        load_for_survey(self._routes.providers, self._setup.credentials)
 
     async def aclose(self) -> None:
         """Close the connections to providers."""

@@ -20,7 +20,7 @@ from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway.catalog import published_names
 from sidecar.llmgateway.contract import GatewayError
-from sidecar.llmgateway.credentials import Credentials
+from sidecar.llmgateway.credentials import Credentials, load_keyring
 from sidecar.llmgateway.names import Providers, sdk_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
@@ -130,6 +130,13 @@ async def survey_machine(providers: Providers, credentials: Credentials) -> Surv
     lists = await asyncio.gather(*(ask(name, address) for name, address in addresses.items()))
     listed = {name: names for name, names in zip(addresses, lists, strict=True) if names is not None}
     return Survey(keys=keys, listed=listed, missing=missing)
+
+
+def load_for_survey(providers: Providers, credentials: Credentials) -> None:
+    """Load the packages of the keyring where a survey would search it; blocks."""
+    at_hand = credentials.without_keyring()
+    if credentials.has_keyring and not any(find_key_sources(providers, at_hand, _PROPOSED)):
+        load_keyring()
 
 
 def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from sidecar.llmgateway import survey as surveying
 from sidecar.llmgateway.catalog import published_names
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar.llmgateway.survey import Proposal, Survey, survey_machine
+from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,20 @@ async def test_the_keyring_is_searched_when_no_key_is_at_hand(monkeypatch: pytes
     asked.clear()
     found = await survey_machine(PROVIDERS_BY_NAME, Credentials(keyring=search))
     assert (found.keys, asked) == ({"groq": "GROQ_API_KEY"}, [])
+
+
+def test_the_keyring_is_loaded_ahead_where_it_will_be_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is not searched before a session asks for it, because that may open a dialogue."""
+    loaded: list[str] = []
+    monkeypatch.setattr(surveying, "load_keyring", lambda: loaded.append("keyring"))
+    load_for_survey(PROVIDERS_BY_NAME, Credentials())
+    assert loaded == []
+    keys = Credentials(keyring=lambda name: pytest.fail("it was searched"))
+    load_for_survey(PROVIDERS_BY_NAME, keys)
+    assert loaded == ["keyring"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    load_for_survey(PROVIDERS_BY_NAME, keys)
+    assert loaded == ["keyring"]
 
 
 async def test_a_keyring_that_waits_for_its_user_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
