@@ -52,7 +52,6 @@ from sidecar.conductor.turns import PromptAnswerer, TurnRunner
 from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
 from sidecar.extensions.hooks import HookGuard
-from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
@@ -147,11 +146,8 @@ class WiredSession:
 
         meta = self._meta = SessionMeta(info, log, history, meter, on_store)
 
-        def own_card() -> ModelCard | None:
-            return deps.models.card(meta.info.model)
-
         def window() -> int:
-            return card.context_window if (card := own_card()) else 0
+            return card.context_window if (card := deps.models.card(meta.info.model)) else 0
 
         def own_view() -> View:
             return planner.view(engines.own_name, engines.automatic())
@@ -249,7 +245,7 @@ class WiredSession:
         prices = PriceTrigger(
             lambda: history.current,
             compactions,
-            own_card,
+            lambda: deps.models.card(meta.info.model),
             overhead_tokens=lambda: head.overhead().total,
             is_prefix_cached=deps.compaction.same_prefix,
         )
@@ -269,7 +265,7 @@ class WiredSession:
             knowledge,
             files,
             tools,
-            card=own_card,
+            card=lambda: deps.models.card(meta.info.model),
             participants=participants,
             rules=lambda: user_rules.texts,
         )
