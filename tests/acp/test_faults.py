@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fake_panel import FakePanel
+from garbled import scratched
 from sidecar.conductor.log import EventLog
 from sidecar.service.contract import Answer
 from sidecar.transport.peer import Limits
@@ -35,6 +36,8 @@ SEEDS: tuple[dict[str, Any], ...] = (
     {"result": {"outcome": {"outcome": "selected", "optionId": "allow_once"}}},
     {"error": {"code": -32601, "message": "no"}},
 )
+
+ODD_BYTES = (b"null", b"{}", b"[]", b'"', b"1e999", b"\\ud800", b"\xe2\x80\xa8")
 
 
 async def settled(log: EventLog) -> None:
@@ -178,32 +181,13 @@ async def test_a_client_that_reads_nothing_costs_bounded_memory(stage: Stage) ->
     assert received == text
 
 
-def mutated(rng: random.Random, line: bytes) -> bytes:
-    """Return *line* with some bytes changed, moved or lost."""
-    data = bytearray(line)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        match rng.randrange(5):
-            case 0 if data:
-                del data[at : at + rng.randint(1, 8)]
-            case 1:
-                data[at:at] = bytes([rng.randrange(256)])
-            case 2 if at < len(data):
-                data[at] = rng.randrange(256)
-            case 3:
-                data[at:at] = data[: rng.randint(0, 20)]
-            case _:
-                data[at:at] = rng.choice((b"null", b"{}", b"[]", b'"', b"1e999", b"\\ud800", b"\xe2\x80\xa8"))
-    return bytes(data)
-
-
 async def test_each_id_is_answered_once_for_any_input(stage: Stage) -> None:
     """A few thousand broken lines among whole ones; the whole ones are all answered, and nothing hangs."""
     rng = random.Random(20260820)
     panel = stage.panel
     for n in range(N_MUTATIONS):
         seed = {"jsonrpc": "2.0", "id": rng.choice((n, f"i{n}")), **rng.choice(SEEDS)}
-        panel.stream.send(mutated(rng, json.dumps(seed).encode()).replace(b"\n", b" ") + b"\n")
+        panel.stream.send(scratched(rng, json.dumps(seed).encode(), ODD_BYTES).replace(b"\n", b" ") + b"\n")
         if n % 100 == 0:
             panel.ask(f"whole-{n}", "session/list", {})
             await panel.answer(f"whole-{n}")

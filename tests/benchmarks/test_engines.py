@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -38,6 +36,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from stopwatch import fastest
 
 ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
 VIEWS = (SummarizingEngine, SlidingWindowEngine)
@@ -99,27 +98,11 @@ class Session:
         self.engine.view(self.engine_input, AUTO)
 
 
-def fastest(*works: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
-    """The shortest run of each, in seconds of processor time; they take turns, as caches grow warm."""
-    times: list[list[float]] = [[] for _ in works]
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(rounds):
-            for work, taken in zip(works, times, strict=True):
-                start = time.process_time()
-                work()
-                taken.append(time.process_time() - start)
-    finally:
-        gc.enable()
-    return [min(each) for each in times]
-
-
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
 def test_a_gate_costs_what_is_new(benchmark: BenchmarkFixture, engine: type[SessionEngine]) -> None:
     """The same for the prompt after a hundred turns and after ten thousand."""
     short, long = (Session(engine(), n_turns, 100_000_000) for n_turns in (SHORT, LONG))
-    short_s, long_s = fastest(short.prompt, long.prompt)
+    short_s, long_s = fastest(short.prompt, long.prompt, rounds=ROUNDS)
     measured(benchmark, long.prompt)
     tell(f"{engine.name} gate: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")
     assert long_s / short_s <= 2
@@ -131,7 +114,7 @@ def test_a_view_costs_what_it_shows(benchmark: BenchmarkFixture, engine: type[Se
     short, long = (Session(engine(), n_turns, 200_000) for n_turns in (SHORT, LONG))
     long.standing = StandingSummary(LONG - SHORT, "the notes", {})
     short.standing = StandingSummary(0, "the notes", {})
-    short_s, long_s = fastest(short.call, long.call)
+    short_s, long_s = fastest(short.call, long.call, rounds=ROUNDS)
     measured(benchmark, long.call)
     tell(f"{engine.name} view: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")
     assert long_s / short_s <= 2
@@ -140,7 +123,7 @@ def test_a_view_costs_what_it_shows(benchmark: BenchmarkFixture, engine: type[Se
 def test_a_full_window_is_sorted_out_in_milliseconds(benchmark: BenchmarkFixture) -> None:
     """Between the tiers old texts are truncated anew before each call: what that costs beside a gate."""
     full = Session(SummarizingEngine(), 2_000, 200_000)
-    gate_s, view_s = fastest(full.prompt, full.call)
+    gate_s, view_s = fastest(full.prompt, full.call, rounds=ROUNDS)
     measured(benchmark, full.call)
     n_tokens = full.engine.gate(full.engine_input, AUTO).tokens
     tell(f"summarizing, {n_tokens} tokens: gate {gate_s * 1e3:.1f} ms, view {view_s * 1e3:.1f} ms")
@@ -182,7 +165,7 @@ def test_a_plan_costs_the_same_at_any_length(benchmark: BenchmarkFixture) -> Non
     forced = CompactionRequest(force=True)
     short, long = (Session(WindowBudgetEngine(), n_turns, 200_000) for n_turns in (2_000, 20_000))
     works = [lambda each=each: each.engine.plan(each.engine_input, forced) for each in (short, long)]
-    short_s, long_s = fastest(*works)
+    short_s, long_s = fastest(*works, rounds=ROUNDS)
     measured(benchmark, works[1])
     tell(f"windowBudget plan: {short_s * 1e3:.1f} ms, {long_s * 1e3:.1f} ms: {long_s / short_s:.2f}x")
     assert long_s / short_s <= 2

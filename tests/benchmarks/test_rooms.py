@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import sqlite3
 import sys
@@ -24,6 +23,7 @@ from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, pla
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.rooms.memory.plan import plan_retrieve, view_with_summary
 from sidecar.rooms.memory.summaries import SummaryChain
+from stopwatch import fastest
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 N_FILES = 10_000
@@ -56,22 +56,6 @@ def event(number: int, n_chars: int) -> RoomEvent:
     return RoomEvent(id=f"e{number}", room_id="r", source=SOURCE, content=TextContent("x" * n_chars))
 
 
-def fastest(rounds: int, *works: Callable[[], object]) -> list[float]:
-    """The shortest run of each, in seconds; they take turns, so that what else runs weighs on all."""
-    times: list[list[float]] = [[] for _ in works]
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(rounds):
-            for work, measured_s in zip(works, times, strict=True):
-                start = time.perf_counter()
-                work()
-                measured_s.append(time.perf_counter() - start)
-    finally:
-        gc.enable()
-    return [min(each) for each in times]
-
-
 def test_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
     """Twice the events, about twice the time: counting, cutting and fitting."""
     events = [event(number, 400) for number in range(20_000)]
@@ -85,7 +69,7 @@ def test_the_budget_step_is_linear(benchmark: BenchmarkFixture) -> None:
         assert cut is not None
         fit_items([], window[cut:], limits.max_context_tokens)
 
-    half, whole = fastest(15, lambda: step(10_000), lambda: step(20_000))
+    half, whole = fastest(lambda: step(10_000), lambda: step(20_000), rounds=15)
     measured(benchmark, lambda: step(20_000))
     tell(f"budget step: 10,000 events {half * 1e3:.1f} ms, 20,000 {whole * 1e3:.1f} ms: {whole / half:.2f}x")
     assert whole / half <= 2.3
@@ -106,7 +90,7 @@ def test_a_retrieve_grows_with_the_room_it_is_shown(benchmark: BenchmarkFixture)
         assert reading.cut is not None
         view_with_summary(reading, "notes")
 
-    half, whole = fastest(7, lambda: retrieve(10_000), lambda: retrieve(20_000))
+    half, whole = fastest(lambda: retrieve(10_000), lambda: retrieve(20_000), rounds=7)
     measured(benchmark, lambda: retrieve(20_000))
     tell(f"retrieve: 10,000 events {half * 1e3:.0f} ms, 20,000 {whole * 1e3:.0f} ms: {whole / half:.2f}x")
     assert whole / half <= 3

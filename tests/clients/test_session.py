@@ -9,30 +9,8 @@ import pytest
 
 from sidecar_client import ClientEvent, EventsLost, Session, SidecarClient, SidecarClientError
 from sidecar_client.scripted import NO_ANSWER, ScriptedDaemon
+from wire_shapes import SNAPSHOT, USAGE
 
-USAGE = {
-    "used": 1,
-    "window": 100,
-    "limit": 80,
-    "pct": 1.0,
-    "source": "estimate",
-    "asOfNode": None,
-    "engineView": {},
-}
-SNAPSHOT: dict[str, object] = {
-    "sid": "s",
-    "cwd": "/w",
-    "roots": [],
-    "title": "",
-    "model": "m",
-    "engine": "windowBudget",
-    "phase": "idle",
-    "head": None,
-    "messages": 0,
-    "seq": 2,
-    "createdAt": 0,
-    "updatedAt": 0,
-}
 COMPACTION: dict[str, Any] = {
     "compactionId": "k",
     "engine": "windowBudget",

@@ -15,31 +15,9 @@ from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, allow
 from sidecar_client.scripted import ScriptedDaemon
 from sidecar_client.sync import SidecarClient, with_handlers_in_threads
+from wire_shapes import SNAPSHOT, USAGE
 
 COMMAND = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake_daemon.py")), "plain"]
-USAGE = {
-    "used": 1,
-    "window": 100,
-    "limit": 80,
-    "pct": 1.0,
-    "source": "estimate",
-    "asOfNode": None,
-    "engineView": {},
-}
-SNAPSHOT: dict[str, Any] = {
-    "sid": "s",
-    "cwd": "/w",
-    "roots": [],
-    "title": "",
-    "model": "m",
-    "engine": "windowBudget",
-    "phase": "idle",
-    "head": None,
-    "messages": 0,
-    "seq": 2,
-    "createdAt": 0,
-    "updatedAt": 0,
-}
 LOADED = {"snapshot": SNAPSHOT, "configOptions": [], "usage": USAGE, "integrity": {"ok": True}, "seq": 2}
 QUESTION: dict[str, Any] = {
     "sid": "s",

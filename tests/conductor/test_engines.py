@@ -16,15 +16,12 @@ from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, Would
 from sidecar.conductor.session import Session
 from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.llmgateway.contract import (
-    Conversation,
     StopEmission,
     TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
-from turns import text, user
+from turns import check_sound, text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 CHINESE = "解析器保留一个括号栈，并报告第一个没有关闭的括号。" * 80
@@ -55,17 +52,6 @@ def told(session: Session) -> list[Compaction]:
 def texts(turns: Any) -> str:
     blocks = (block for turn in turns for block in turn.blocks)
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
-
-
-def check_sound(sent: Conversation) -> None:
-    """A user speaks first, and every call has its one result right behind it."""
-    assert isinstance(sent.turns[0], UserTurn)
-    waiting: list[str] = []
-    for turn in sent.turns:
-        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
-        assert sorted(found) == sorted(waiting)
-        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
-    assert waiting == []
 
 
 @every_engine

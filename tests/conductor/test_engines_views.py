@@ -15,7 +15,6 @@ from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,
-    ToolCallBlock,
     ToolResultBlock,
     Usage,
     UsageEmission,
@@ -23,7 +22,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
-from turns import text
+from turns import check_sound, text
 
 NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
 FILE = "value = 1  # a line of a file\n" * 100
@@ -41,15 +40,6 @@ def last_sent(stage: Any) -> Conversation:
 
 def data(session: Session, kind: type) -> list[Any]:
     return [event.data for event in session.log.after(0, limit=10_000) if isinstance(event.data, kind)]
-
-
-def check_sound(sent: Conversation) -> None:
-    assert isinstance(sent.turns[0], UserTurn)
-    waiting: list[str] = []
-    for turn in sent.turns:
-        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
-        assert sorted(found) == sorted(waiting)
-        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
 
 
 async def talk(stage: Any, engine: str, n_prompts: int, **wanted: Any) -> Session:

@@ -39,7 +39,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -132,3 +132,18 @@ def keep(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str],
         (folder / f"{name}.txt").write_text(screen + "\n", encoding="utf-8")
 
     return write
+
+
+def output_of(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> str:
+    """Return both outputs of an editor that runs *command* in *folder* to its end, without failing."""
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout + ran.stderr

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, write_foreign_session
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, output_of, write_foreign_session
 from tests.editors.scenes import MODELS
 
 pytestmark = [
@@ -205,17 +204,7 @@ def test_a_day_in_emacs(
 
 def batch(emacs: str, settings: Path, folder: Path, environment: dict[str, str], *forms: str) -> str:
     arguments = [part for form in forms for part in ("--eval", form)]
-    ran = subprocess.run(
-        [emacs, "--batch", "-l", str(settings), *arguments],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout + ran.stderr
+    return output_of([emacs, "--batch", "-l", str(settings), *arguments], folder, environment)
 
 
 def test_the_package_compiles_without_a_warning_and_its_words_are_checked(

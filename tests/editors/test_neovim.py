@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, write_foreign_session
+from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, output_of, write_foreign_session
 from tests.editors.scenes import MODELS
 
 pytestmark = [
@@ -183,17 +183,9 @@ def test_a_day_in_neovim(
 
 def headless(neovim: str, settings: Path, folder: Path, environment: dict[str, str], *commands: str) -> str:
     arguments = [part for command in commands for part in ("-c", command)]
-    ran = subprocess.run(
-        [neovim, "--clean", "--headless", "-u", str(settings), *arguments, "-c", "qall!"],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    return output_of(
+        [neovim, "--clean", "--headless", "-u", str(settings), *arguments, "-c", "qall!"], folder, environment
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout + ran.stderr
 
 
 def test_checkhealth_names_what_is_missing(

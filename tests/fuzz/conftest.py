@@ -22,6 +22,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from garbled import scratched
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dev"
@@ -144,7 +145,7 @@ def bodies(corpus: Corpus, rng: random.Random, count: int) -> Iterator[bytes]:
             case 2 | 3 | 4:
                 yield msgspec.json.encode(replaced(corpus, rng, message))
             case 5 | 6 | 7:
-                yield scratched(rng, msgspec.json.encode(message))
+                yield scratched(rng, msgspec.json.encode(message), ODD_BYTES)
             case 8:
                 yield rng.choice(corpus.raw)
             case _:
@@ -163,25 +164,6 @@ def replaced(corpus: Corpus, rng: random.Random, value: Any) -> Any:
         at = rng.randrange(len(value))
         return [*value[:at], replaced(corpus, rng, value[at]), *value[at + 1 :]]
     return rng.choice(corpus.odd)
-
-
-def scratched(rng: random.Random, body: bytes) -> bytes:
-    """Return *body* with some bytes changed, moved or lost."""
-    data = bytearray(body)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        match rng.randrange(5):
-            case 0:
-                del data[at : at + rng.randint(1, 8)]
-            case 1:
-                data[at:at] = bytes([rng.randrange(256)])
-            case 2 if at < len(data):
-                data[at] = rng.randrange(256)
-            case 3:
-                data[at:at] = data[: rng.randint(0, 20)]
-            case _:
-                data[at:at] = rng.choice(ODD_BYTES)
-    return bytes(data)
 
 
 def answers_to(face: Protocol, body: bytes) -> list[int | str | None]:

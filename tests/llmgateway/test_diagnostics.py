@@ -9,26 +9,12 @@ import pytest
 
 from provider_fakes import fake_provider
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway import credentials, diagnostics
+from sidecar.llmgateway import diagnostics
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
 from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 
 SECRET = "sk-proj-0123456789abcdefghij"
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state directory, and an environment that says nothing."""
-    for provider in PROVIDERS_BY_NAME.values():
-        for name in (*provider.key_env, *provider.own_env, provider.base_url_env or ""):
-            monkeypatch.delenv(name, raising=False)
-    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
-        monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr(credentials, "search_keyring", lambda name: None)
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
 
 
 async def found(home: Path) -> dict[str, Diagnostic]:

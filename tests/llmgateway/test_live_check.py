@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from provider_fakes import Ended, Refused, Said, Spent, fake_provider
-from sidecar.llmgateway import credentials
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.live_check import ask_models
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME
 
 pytestmark = pytest.mark.processes
 
@@ -28,19 +26,6 @@ cost = {{ input = 1, output = 2, per_request = 0.5 }}
 provider = "broken"
 name = "bad-1"
 """
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for provider in PROVIDERS_BY_NAME.values():
-        for name in (*provider.key_env, *provider.own_env, provider.base_url_env or ""):
-            monkeypatch.delenv(name, raising=False)
-    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
-        monkeypatch.setenv(f"{name}_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.delenv("INDUSAGI_MODEL", raising=False)
-    monkeypatch.setattr(credentials, "search_keyring", lambda name: None)
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
 
 
 async def test_each_model_of_the_settings_is_asked_once(home: Path) -> None:

@@ -16,8 +16,10 @@ from typing import Any, Protocol
 
 import pytest
 
+from memory_stream import MemoryClient
 from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.boot import Daemon, build
+from sidecar.commands.launch import server_info
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Session
@@ -26,6 +28,8 @@ from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.codec import event_to_wire
+from sidecar.server import LspConnection, LspOptions
+from sidecar.service.contract import Backend
 
 KEYS = {
     "OPENAI_API_KEY": "sk-proj-0123456789abcdefghij",
@@ -177,3 +181,14 @@ def told() -> Any:
 def log_of() -> Any:
     """Return :func:`plain_log`."""
     return plain_log
+
+
+async def connected(stage: Any) -> MemoryClient:
+    """Return a client of ours that has shaken hands."""
+    client, daemon = MemoryClient(), stage.daemon
+    backend = Backend(daemon.service, daemon.workspace)
+    LspConnection(client.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)).start()
+    experimental = {"sidecar": {"protocol": [1]}}
+    said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
+    await client.request("hi", "initialize", said)
+    return client

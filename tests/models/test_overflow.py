@@ -10,9 +10,8 @@ from fake_panel import fake_agent
 from memory_stream import MemoryClient
 from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.acp import AcpConnection, AcpOptions
-from sidecar.commands.launch import server_info
-from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
+from tests.models.conftest import connected
 
 pytestmark = pytest.mark.processes
 
@@ -114,12 +113,7 @@ async def test_each_face_shows_the_compaction_that_made_room(on_stage: Any, face
 
 async def over_lsp(stage: Any) -> list[dict[str, Any]]:
     """Return the compactions that a client of ours is told of."""
-    client, daemon = MemoryClient(), stage.daemon
-    backend = Backend(daemon.service, daemon.workspace)
-    LspConnection(client.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)).start()
-    experimental = {"sidecar": {"protocol": [1]}}
-    said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
-    await client.request("hi", "initialize", said)
+    client = await connected(stage)
     made = await client.request("new", "sidecar/session/new", {"cwd": str(stage.folder), "model": "known"})
     for prompt in ("one", "two", "three", "four"):
         given = {"sid": made["result"]["sid"], "input": [{"type": "text", "text": prompt}]}

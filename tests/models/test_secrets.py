@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_stream import MemoryClient
 from provider_fakes import Called, Ended, Refused, Said
-from sidecar.commands.launch import server_info
-from sidecar.server import LspConnection, LspOptions
-from sidecar.service.contract import Backend
+from tests.models.conftest import connected
 
 pytestmark = pytest.mark.processes
 
@@ -73,14 +70,3 @@ async def test_a_secret_that_a_tool_reads_is_in_no_log_and_no_trace(
     assert SECRET in str(stage.fake.sent[1])
     assert "toolFinished" in traces
     assert SECRET not in caplog.text + str(log) + traces
-
-
-async def connected(stage: Any) -> MemoryClient:
-    """Return a client of ours that has shaken hands."""
-    client, daemon = MemoryClient(), stage.daemon
-    backend = Backend(daemon.service, daemon.workspace)
-    LspConnection(client.stream, LspOptions(info=server_info(), open_backend=lambda _: backend)).start()
-    experimental = {"sidecar": {"protocol": [1]}}
-    said = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
-    await client.request("hi", "initialize", said)
-    return client

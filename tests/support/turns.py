@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from sidecar.conductor.content import Content
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolCallBlock, UserTurn
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    Conversation,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    UserTurn,
+)
 
 
 def user(text: str) -> UserTurn:
@@ -24,3 +31,14 @@ def calling(*calls: ToolCallBlock) -> AssistantTurn:
 def text(prompt: str) -> Content:
     """Return *prompt* as the content of a prompt, as clients send it."""
     return ({"type": "text", "text": prompt},)
+
+
+def check_sound(sent: Conversation) -> None:
+    """A user speaks first, and every call has its one result right behind it."""
+    assert isinstance(sent.turns[0], UserTurn)
+    waiting: list[str] = []
+    for turn in sent.turns:
+        found = [block.call_id for block in turn.blocks if isinstance(block, ToolResultBlock)]
+        assert sorted(found) == sorted(waiting)
+        waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
+    assert waiting == []

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import pytest
 
+from model_cards import provider_card
 from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
-    CostSheet,
     Emission,
     GatewayError,
     ModelCard,
@@ -107,28 +107,13 @@ def on_stage(monkeypatch: pytest.MonkeyPatch) -> StageMaker:
 
             retrying = RetryDeps(RetryPolicy(max_attempts=3), sleep or noted, lambda: 1.0)
             serving = ProviderModels(Credentials(), retrying, idle_timeout_s)
-            made = replace(_card(api, model), **card)
+            made = replace(provider_card(api, model), **card)
             try:
                 yield Stage(fake, serving, served_by, made, pauses)
             finally:
                 await serving.aclose()
 
     return stage
-
-
-def _card(api: str, model: str) -> ModelCard:
-    return ModelCard(
-        f"fake:{model}",
-        "fake",
-        api,
-        "Fake",
-        context_window=100_000,
-        max_output_tokens=8_000,
-        modalities=("text", "image"),
-        reasoning=True,
-        cost=CostSheet(0, 0),
-        wire_id=model,
-    )
 
 
 @pytest.fixture

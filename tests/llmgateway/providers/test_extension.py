@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
+from model_cards import provider_card
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
     Conversation,
-    CostSheet,
     ImageBlock,
-    ModelCard,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
@@ -90,18 +89,7 @@ def requests(name: str, turns: Sequence[Turn]) -> list[dict[str, Any]]:
     provider_id, _, model = name.partition(":")
     provider = PROVIDERS_BY_NAME[provider_id]
     adapter = ADAPTERS[provider.api]()
-    card = ModelCard(
-        name,
-        provider_id,
-        provider.api,
-        model,
-        context_window=100_000,
-        max_output_tokens=8_000,
-        modalities=("text", "image"),
-        reasoning=True,
-        cost=CostSheet(0, 0),
-        wire_id=model,
-    )
+    card = provider_card(provider.api, model, provider_id)
     sanitizer = Sanitizer(adapter.rules)
     options, sent = StreamOptions(thinking="high"), []
     for end, turn in enumerate(turns, 1):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model_cards import provider_card
 from properties import cases
 from provider_fakes import STRICT, Asked, Ended, Said, objection, strictness
 from sanitizing import sanitize
@@ -20,9 +21,7 @@ from sidecar.llmgateway.contract import (
     Block,
     CommandBlock,
     Conversation,
-    CostSheet,
     ImageBlock,
-    ModelCard,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
@@ -93,25 +92,12 @@ def test_every_request_keeps_the_rules_of_its_provider(api: str, history: list[A
     adapter = ADAPTERS[api]
     conversation = sanitize(Conversation(tuple(history), system="Be brief."), adapter.rules).conversation
     place = Endpoint(Provider("fake", api, "http://127.0.0.1:9"), "http://127.0.0.1:9", Key("k", "here"))
-    ask = ModelCall(conversation, StreamOptions(thinking=thinking), card(api), place)
+    ask = ModelCall(
+        conversation, StreamOptions(thinking=thinking), provider_card(api, "claude-sonnet-4-5"), place
+    )
     request = adapter.request(ask)
     assert objection(api, request) is None
     json.dumps(request, default=len, ensure_ascii=False).encode()
-
-
-def card(api: str) -> ModelCard:
-    return ModelCard(
-        "fake:m",
-        "fake",
-        api,
-        "Fake",
-        context_window=100_000,
-        max_output_tokens=8_000,
-        modalities=("text", "image"),
-        reasoning=True,
-        cost=CostSheet(0, 0),
-        wire_id="claude-sonnet-4-5",
-    )
 
 
 USER: dict[str, Any] = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
