@@ -67,9 +67,12 @@ class FileLock:
 
     def write_holder(self) -> None:
         """Write the id of this process into the file, for messages about a lock that is held."""
-        os.ftruncate(self._fd, 0)
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        os.write(self._fd, b"%d" % os.getpid())
+        try:
+            os.ftruncate(self._fd, 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, b"%d" % os.getpid())
+        except OSError:
+            return  # a full disk has no room for the number; the lock holds all the same
 
     def read_holder(self) -> int | None:
         """Return the process id that the last holder wrote, None when there is none."""

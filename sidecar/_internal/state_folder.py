@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ STATE_FOLDERS: Final = ("sessions", "knowledge", "traces", "history", "output", 
 """The folders of the daemon's files. Not the one with the socket: its content could be the work of others, so
 it is refused and never repaired."""
 
+_OLD_S: Final = 600.0
 _OF_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -64,11 +66,15 @@ def read_state_file(path: Path, most_bytes: int) -> bytes:
 def replace_state_file(path: Path, data: bytes) -> None:
     """Write *data* to the file at *path* for its user alone; a crash leaves the old content or the new one.
 
+    It leaves a temporary file as well, which is removed by the next call after some time.
+
     Raises:
         OSError: it cannot be written.
     """
     make_private_folder(path.parent)
-    fd, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    prefix = f".{path.name}-"
+    remove_old_files(path.parent, prefix)
+    fd, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
     try:
         with open(fd, "wb") as file:
             file.write(data)
@@ -79,6 +85,14 @@ def replace_state_file(path: Path, data: bytes) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def remove_old_files(folder: Path, prefix: str) -> None:
+    """Remove the files in *folder* with names that begin with *prefix*, unless they are new."""
+    with suppress(OSError), os.scandir(folder) as files:
+        for file in files:
+            if file.name.startswith(prefix) and time.time() - file.stat().st_mtime > _OLD_S:
+                os.unlink(file)
 
 
 def close_state_folders(home: Path) -> None:

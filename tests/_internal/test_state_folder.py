@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sidecar._internal.state_folder import close_state, close_state_folders, make_private_folder
+from sidecar._internal.state_folder import (
+    close_state,
+    close_state_folders,
+    make_private_folder,
+    replace_state_file,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 
@@ -77,3 +82,14 @@ def test_the_home_folder_of_the_user_is_left_alone(open_home: Path, monkeypatch:
     monkeypatch.setattr(Path, "home", lambda: open_home)
     assert close_state(open_home) == (5, [])
     assert modes(open_home) == [0o755]
+
+
+def test_what_a_crash_left_of_a_replaced_file_is_removed_after_some_time(tmp_path: Path) -> None:
+    path = tmp_path / "index.json"
+    for name, time in (("old", 1_000), ("new", 2**32)):
+        (tmp_path / f".index.json-{name}").touch()
+        os.utime(tmp_path / f".index.json-{name}", (time, time))
+    (tmp_path / "index.json-other").touch()
+    replace_state_file(path, b"data")
+    assert path.read_bytes() == b"data"
+    assert {each.name for each in tmp_path.iterdir()} == {"index.json", ".index.json-new", "index.json-other"}

@@ -37,7 +37,7 @@ from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
-from sidecar.runtime.store.session_index import SessionIndex
+from sidecar.runtime.store.session_index import FileState, SessionIndex, state_of
 
 T = TypeVar("T", bound=ListedSession)
 
@@ -72,7 +72,7 @@ class SessionStore:
         self._recognise = recognise
         self._writers = SessionWriters(lambda session_id: append_to(self._path(session_id)), self.hold)
         self._indexes: list[SessionIndex[Any]] = []
-        self._opened: tuple[tuple[str, int, int] | None, StoredSession] | None = None
+        self._opened: tuple[tuple[str, FileState] | None, StoredSession] | None = None
         self._forgetting: asyncio.TimerHandle | None = None
         self.on_lost: LostHandler | None = None
 
@@ -107,13 +107,13 @@ class SessionStore:
         """
         known = self._opened
 
-        def read() -> tuple[tuple[str, int, int] | None, StoredSession]:
+        def read() -> tuple[tuple[str, FileState] | None, StoredSession]:
             state = None
             with suppress(OSError):
-                stat = self._path(session_id).stat()
+                found = state_of(self._path(session_id).stat())
                 # A file that was just written may change again without a new time.
-                if time.time_ns() - stat.st_mtime_ns > _SETTLED_NS:
-                    state = (session_id, stat.st_mtime_ns, stat.st_size)
+                if time.time_ns() - max(found[:2]) > _SETTLED_NS:
+                    state = session_id, found
             if known is not None and known[0] == state and state is not None:
                 return known
             return state, self._read(session_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -35,6 +36,17 @@ def test_a_lock_file_that_nobody_holds_means_nothing(store: SessionStore, tmp_pa
     (tmp_path / "store" / "s.lock").write_text("99999999")
     with store.lock("s"):
         assert (tmp_path / "store" / "s.lock").read_text() == str(os.getpid())
+
+
+def test_a_full_disk_lets_a_session_be_locked(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sidecar._internal.file_lock.os.write", write)
+        lock = store.lock("s")
+    with lock, pytest.raises(SessionLockedError, match="in use by another process"):
+        store.lock("s")
 
 
 async def test_readers_need_no_lock(store: SessionStore, say: Callable[[str], UserTurn]) -> None:

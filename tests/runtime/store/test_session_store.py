@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -311,18 +312,20 @@ async def test_lines_that_a_full_disk_refused_wait_while_their_session_is_closed
 
 
 async def test_a_session_that_is_read_again_is_the_same_while_its_file_is(
-    store: SessionStore, tmp_path: Path, say: Say, clock: Clock
+    store: SessionStore, tmp_path: Path, say: Say, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sidecar.runtime.store.session_store.time.time_ns", lambda: 2**63)
     path = file_of(tmp_path, *map(node_record, chain(say, clock, "ab")))
-    os.utime(path, (1_000, 1_000))
     first = await store.open("s")
     assert await store.open("s") is first
     with path.open("ab") as file:
         file.write(encode_line(head_record(None)))
-    os.utime(path, (1_000, 1_000))
     longer = await store.open("s")
     assert longer is not first
-    os.utime(path, (2_000, 2_000))
+    # Another file of the same size and the same time, as ``cp -p`` and ``mv`` leave it.
+    other = path.with_name("other")
+    shutil.copy2(path, other)
+    os.replace(other, path)
     again = await store.open("s")
     assert again is not longer
     await store.delete("s")

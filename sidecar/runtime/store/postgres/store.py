@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from psycopg.rows import TupleRow
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import kind_by_role
 from sidecar.runtime.contract import Migrator
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
@@ -102,7 +103,10 @@ class PostgresStore:
         return daemon if daemon not in ("", self.daemon) else None
 
     async def hold(self, session_id: str) -> Lease:
-        """Take the lease of *session_id*. Raises as ``Leases.take``."""
+        """Take the lease of *session_id*. Raises as ``Leases.take``, or InvalidInput for its id."""
+        if to_text(session_id) != session_id:
+            hint = "give the session another id"
+            raise InvalidInput(f"a database cannot hold the session id {session_id!r:.100}", hint=hint)
         return await self._leases.take(session_id)
 
     async def wait_free(self, session_id: str) -> None:
@@ -142,8 +146,8 @@ class PostgresStore:
 
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*. Raises StoreUnavailable."""
-        row = await asyncio.to_thread(self._query, session_id, STANDS)
-        return bool(row) and row[0][1] > 0
+        row = await asyncio.to_thread(self._query, session_id, STANDS, to_text(session_id))
+        return bool(row) and row[0][1] > 0 and to_text(session_id) == session_id
 
     async def delete(self, session_id: str) -> bool:
         """Remove *session_id* for good, with the nodes that no other session shares; as ``SessionStore``."""

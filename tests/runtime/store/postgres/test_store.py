@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sidecar._internal.errors import InvalidInput
 from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
@@ -173,3 +174,14 @@ async def test_sessions_of_an_earlier_version_are_listed(
     await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 3, "cwd": "/q"}])
     found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/q"))
     assert [(line.sid, line.updated_at) for line in found] == [("s", 3)]
+
+
+@pytest.mark.parametrize("sid", ["a\0b", "\ud800"])
+async def test_an_id_that_a_database_cannot_hold_is_that_of_no_session(
+    make_store: MakeStore, sid: str
+) -> None:
+    store = make_store()
+    assert not await store.exists(sid)
+    for ask in (store.hold, store.delete):
+        with pytest.raises(InvalidInput, match="cannot hold the session id"):
+            await ask(sid)
