@@ -195,7 +195,7 @@ class Workspace:
         self._trackers.pop(session_id, None)
 
     async def wait_for_checks(self, paths: Iterable[Path]) -> None:
-        """Wait until *paths* are compared where that is due; see ``WorkspacePort.wait_for_checks``."""
+        """Wait until every due comparison is done; see ``WorkspacePort.wait_for_checks``."""
         await self._checks.wait(paths, timeout_s=1.0)
 
     def on_change(self, listener: Callable[[Path], None]) -> Dispose:
