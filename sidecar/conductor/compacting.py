@@ -14,7 +14,7 @@ from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.checked_model import CheckedModel
-from sidecar.conductor.compaction_planner import CompactionPlanner, weigh_result
+from sidecar.conductor.compaction_planner import CompactionPlanner, compact_without_model, weigh_result
 from sidecar.conductor.compaction_records import (
     CompactionLog,
     Trigger,
@@ -27,6 +27,7 @@ from sidecar.conductor.compaction_records import (
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
+    WOULD_NOT_SHRINK,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
@@ -275,15 +276,18 @@ class Compactor:
         checked = None if invoke is None else CheckedModel.of(invoke, engine, given, deps.count)
         if checked is not None and isinstance(prepared, PreparedSummary):
             checked.dropped += prepared.mended
+        engine_deps = EngineDeps(checked, deps.fresh, self._cancel, deps.deadline_s)
         try:
             if isinstance(prepared, PreparedCompaction) and not request.force:
                 ready = bring_up_to_date(engine, given, request, prepared)
                 if ready is not None:
                     return ready
             async with asyncio.timeout(2 * deps.deadline_s):
-                outcome = await engine.compact(
-                    given, request, EngineDeps(checked, deps.fresh, self._cancel, deps.deadline_s)
-                )
+                outcome = await engine.compact(given, request, engine_deps)
+            if isinstance(outcome, CompactionResult):
+                outcome = await weigh_result(engine, given, outcome)
+            if outcome == WOULD_NOT_SHRINK and engine.commits_view and checked is not None:
+                outcome = await compact_without_model(engine, given, request, engine_deps)
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except TimeoutError:
@@ -293,8 +297,6 @@ class Compactor:
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
-        if isinstance(outcome, CompactionResult):
-            outcome = await weigh_result(engine, given, outcome)
         if isinstance(outcome, NoOp):
             return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome

@@ -18,6 +18,7 @@ from sidecar.conductor.context import entry_tokens, overhead_of
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan
 from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engines.contract import (
+    SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
     CommittingEngine,
     CompactionPlan,
@@ -34,7 +35,14 @@ from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.host_restoring import is_done_by_host, list_files, plan_files, without_restored
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    StreamOptions,
+    TextBlock,
+    UserTurn,
+    gateway_error,
+)
 from sidecar.window_budget.text import cut_middle
 
 _P = ParamSpec("_P")
@@ -260,17 +268,58 @@ async def weigh_result(
 ) -> CompactionResult | NoOp:
     """Return *done* with the tokens that its summary adds to each later request, or that it saves nothing.
 
-    The engine counts the tokens, as in its plan. A view that becomes the conversation is weighed as well.
+    The engine counts the tokens, as in its plan. A view that becomes the conversation is weighed as well,
+    by the engine and by the session's meter: a summary that one takes for short may be long for the other.
     """
     added = given.added_tokens if done.dropped_count else 0
     weight = done.post_tokens
     if engine.commits_view:
-        request = CompactionRequest(force=False)
-        after = await asyncio.to_thread(weigh_entries, engine, given, done.view.entries, request)
+        request, entries = CompactionRequest(force=False), done.view.entries
+        after = await asyncio.to_thread(weigh_entries, engine, given, entries, request)
         weight = max(weight, after)
+        if not await asyncio.to_thread(is_lighter, entries, given.history, added):
+            return WOULD_NOT_SHRINK
     if weight + added >= done.pre_tokens:
         return WOULD_NOT_SHRINK
     return replace(done, post_tokens=done.post_tokens + added)
+
+
+async def compact_without_model(
+    engine: SessionEngine, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+) -> CompactionResult | NoOp:
+    """Return the result of *engine* as after a failed call, in place of a summary that is too long.
+
+    Args:
+        engine: the engine that took the summary.
+        given: the conversation that it stood for.
+        request: the compaction, as it was requested.
+        deps: the engine's dependencies; the model in it is not called.
+    """
+
+    def fail_call(conversation: Conversation, options: StreamOptions) -> Channel:
+        raise gateway_error("unsupported", SUMMARY_TOO_LONG)
+
+    done = await engine.compact(given, request, replace(deps, invoke=fail_call))
+    if isinstance(done, CompactionResult):
+        done = await weigh_result(engine, given, replace(done, fallback_reason=SUMMARY_TOO_LONG))
+    return done
+
+
+def is_lighter(entries: Sequence[Entry], history: History, added_tokens: int) -> bool:
+    """Return whether *entries*, with *added_tokens*, take fewer tokens than *history* by the session's meter.
+
+    An entry may be in both, as it was or cut down. Costs the new entries, and the oldest of the gone ones
+    until they outweigh them.
+    """
+    shown = {entry.node_id: entry for entry in entries if entry.node_id}
+    balance = added_tokens + sum(entry_tokens(entry) for entry in entries if not entry.node_id)
+    for before in history:
+        if balance < 0:
+            break
+        now = shown.get(before.node_id)
+        if now is None or now.turn is not before.turn:
+            balance += (0 if now is None else entry_tokens(now)) - entry_tokens(before)
+    return balance < 0
 
 
 def fit_prompt(history: History, gate: Gate) -> View:

@@ -530,3 +530,14 @@ async def test_a_prompt_that_was_cut_for_the_model_stays_stored_whole(make_stage
     session = await stage.session(engine="runtime")
     await stage.ask(session, "abc def " * 10_000)
     assert session.history.turns[0] == user("abc def " * 10_000)
+
+
+@pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
+async def test_a_summary_as_long_as_what_it_stands_for_is_replaced_by_a_local_one(
+    make_stage: Any, engine: str
+) -> None:
+    _, session = await a_long_talk(make_stage, engine, *[[Say("blah " * 4_000)]] * 4)
+    before = session.gauge.usage(detail=False)
+    done = await compact(session)
+    assert (done.status, done.summary_source) == ("completed", "localFallback")
+    assert session.gauge.usage(detail=False).used < before.used

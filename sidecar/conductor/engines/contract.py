@@ -34,6 +34,8 @@ from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import CachedRequest
 
 WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
+SUMMARY_TOO_LONG = "the model's summary was too long to be worth it"
+"""Why a summary is the local one although a model wrote another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
+    SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
     CommittingEngine,
     CompactionPlan,
@@ -42,7 +43,6 @@ _NO_CARD = NoOp("the model's context window is unknown")
 _NOTHING = NoOp("there is nothing to condense")
 _UNDER = NoOp("the conversation is under the limit")
 _NO_SUMMARY = "the model gave no usable summary"
-_TOO_LONG = "the model's summary was too long to be worth it"
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
@@ -132,7 +132,7 @@ class RuntimeEngine(CommittingEngine):
             summary_source="model" if done.source == "model" else "localFallback",
             fallback_reason=None
             if done.source == "model"
-            else _TOO_LONG
+            else SUMMARY_TOO_LONG
             if done.was_too_long
             else _NO_SUMMARY,
         )
