@@ -226,7 +226,7 @@ async def test_the_rules_of_a_result_that_was_blanked_move_to_the_system_prompt(
     entries = [
         entry_with_turn(each, blank) if each.kind == "tool" else each for each in session.history.current
     ]
-    await session.history.replace(entries)
+    await session.history.replace(await session.history.prepare_branch(entries))
     await stage.ask(session, "2")
     assert "rule of sub" in systems(stage)[-1]
 
