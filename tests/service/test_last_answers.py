@@ -40,7 +40,7 @@ async def test_a_slow_request_is_answered_before_the_connection_ends(
     await face_client.open(desk.folder, "scripted-1")
     waits, hub = Waits(monkeypatch), desk.daemon.service.hub
 
-    async def list_slowly(content: str = "") -> tuple[Any, ...]:
+    async def list_slowly(*query: Any) -> tuple[Any, ...]:
         await waits.gate.wait()
         return ()
 

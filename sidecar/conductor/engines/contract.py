@@ -35,7 +35,6 @@ from sidecar.window_budget.contract import CachedRequest
 
 WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
 SUMMARY_TOO_LONG = "the model's summary was too long to be worth it"
-"""Why a summary is the local one although a model wrote another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
