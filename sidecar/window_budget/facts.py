@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from itertools import islice
+from itertools import groupby, islice
 
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.window_budget.text import cut_middle, one_line, tidy
@@ -27,6 +27,9 @@ SCAN_CHARS = 12_000
 
 REQUEST_CHARS = 2_000
 """How much of a prompt is kept word for word; of a longer one the middle goes."""
+
+PASTE_CHARS = 400
+"""Of a longer paste in a prompt the first and the last line are kept."""
 
 SENTENCE_CHARS = 400
 NAME_CHARS = 80
@@ -128,7 +131,7 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
     >>> [fact.text for fact in facts_of_prompt("Fix the parser. Never touch api.py.")]
     ['Fix the parser. Never touch api.py.', 'Never touch api.py.']
     """
-    typed = "\n".join(filter(None, tidy(text).splitlines()))
+    typed = "\n".join(filter(None, shorten_pastes(tidy(text)).splitlines()))
     if typed:
         request = cut_middle(typed, REQUEST_CHARS, "[... {} characters cut ...]")
         yield Fact(FactKind.REQUEST, request, index, is_minor=len(request) < MIN_TELLING_CHARS)
@@ -158,6 +161,25 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
     yield from _names(prose, index)
+
+
+def shorten_pastes(prompt: str) -> str:
+    """Return *prompt* with only the first and the last line of each long paste in it.
+
+    >>> shorten_pastes("Look:\\n" + "> a long line of a log\\n" * 30 + "Fix it.")
+    'Look:\\n> a long line of a log\\n[... 28 lines cut ...]\\n> a long line of a log\\nFix it.'
+    """
+    if len(prompt) < PASTE_CHARS or "\n" not in prompt:
+        return prompt
+    hidden = hide_pasted_text(prompt).split("\n")
+    shown: list[str] = []
+    pairs = zip(prompt.split("\n"), hidden, strict=True)
+    for is_pasted, group in groupby(pairs, key=lambda pair: not pair[1].strip("· \t")):
+        lines = [line for line, _ in group]
+        if is_pasted and sum(map(len, lines)) > PASTE_CHARS:
+            lines[1:-1] = [f"[... {len(lines) - 2} lines cut ...]"]
+        shown += lines
+    return "\n".join(shown)
 
 
 def find_question(answer: str) -> str:

@@ -84,10 +84,10 @@ _WEIGHTS = {
     FactKind.READ: 2.0,
     FactKind.OUTCOME: 0.8,
 }
-_SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.3}
+_SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.45}
 """How much of a digest belongs to rules and to the user's words before anything else."""
 
-WHOLE_PROMPTS_SHARE = 0.08
+WHOLE_PROMPTS_SHARE = 0.3
 """How much of a digest the newest prompts take, word for word, before other facts have their room."""
 
 LINE_CHARS = 3

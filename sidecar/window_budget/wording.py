@@ -268,19 +268,13 @@ def sets_rule(text: str) -> bool:
     (True, False)
     """
     lower = text.lower().replace("’", "'")
-    return demands(lower) and ("\n" in lower or not _finds(load_words().report, _ASIAN_REPORT, lower))
-
-
-def demands(lower: str) -> bool:
-    """Whether the words of *lower* demand or forbid something, be it in a report."""
     words = load_words()
-    if _finds(words.rule, _ASIAN_RULE, lower):
-        return True
-    for pattern, lead in ((words.order, _LEAD), (words.opening, _START), (words.bare, _BARE_VERB)):
-        for each in pattern.finditer(lower):
-            if lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()]):
-                return True
-    return False
+    demands = _finds(words.rule, _ASIAN_RULE, lower) or any(
+        lead.search(lower[max(0, each.start() - _LEAD_CHARS) : each.start()])
+        for pattern, lead in ((words.order, _LEAD), (words.opening, _START), (words.bare, _BARE_VERB))
+        for each in pattern.finditer(lower)
+    )
+    return demands and ("\n" in lower or not _finds(words.report, _ASIAN_REPORT, lower))
 
 
 def find_permission(sentence: str) -> tuple[int, int, bool] | None:
