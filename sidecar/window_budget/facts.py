@@ -41,6 +41,7 @@ MIN_TELLING_CHARS = 16
 
 MAX_RULES = 24
 MAX_DECISIONS = 6
+MAX_OUTCOMES = 4
 MAX_NAMES = 16
 """How many facts of one kind one message gives at most: a pasted document does not flood the digest."""
 
@@ -107,6 +108,9 @@ _ENVIRONMENT = re.compile(
 _PORT_OR_VERSION = re.compile(r"[:.]\d")
 """What stands in each of them, and in few lines else."""
 
+_NAMED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
+"""A number, a path or an identifier."""
+
 _QUESTION = re.compile(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
 _QUESTION_MARK = re.compile(r"[?？]\W{0,4}\Z")
 """A question at the end of an answer, and how it ends."""
@@ -146,17 +150,22 @@ def facts_of_prompt(text: str, index: int = -1) -> Iterator[Fact]:
 
 
 def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> Iterator[Fact]:
-    """Yield the facts of a model's text: decisions, names, and the outcome of a turn.
+    """Yield the facts of a model's text: decisions, names, and the outcomes of a turn.
 
     Args:
         text: prose of one message.
         index: its position in the transcript.
-        is_answer: whether it ends a turn; then its first sentence is the outcome.
+        is_answer: whether it ends a turn; then its first sentence is an outcome, and so are sentences that
+            name something. Elsewhere a sentence that names two things is one that is rarely missed.
     """
     prose = keep_ends(text)
-    telling = (sentence for sentence in _clean_sentences(prose) if len(sentence) >= MIN_TELLING_CHARS)
-    if is_answer and (outcome := next(telling, "")):
-        yield Fact(FactKind.OUTCOME, outcome, index)
+    left = MAX_OUTCOMES
+    for number, sentence in enumerate(_clean_sentences(prose)):
+        n_named = len({*_NAMED.findall(sentence)})
+        is_first = is_answer and number == 0 and len(sentence) >= MIN_TELLING_CHARS
+        if left and (is_first or n_named >= (1 if is_answer else 2)):
+            left -= 1
+            yield Fact(FactKind.OUTCOME, sentence, index, is_minor=not (is_answer and n_named))
     yield from _environment(prose, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)

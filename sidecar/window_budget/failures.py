@@ -74,18 +74,60 @@ _TELLS = (
         "ln: ",
         "stat: ",
     ),
+    *(
+        "denied",
+        "gefunden",
+        "Could not ",
+        "Cannot ",
+        "Unable to ",
+        "Failed to ",
+        "ermission",
+        "irectory",
+        "irectorio",
+        "irectório",
+        "ichtigung",
+        "introuvable",
+        "encontrad",
+        "trovat",
+    ),
+    *(
+        "negad",
+        "negat",
+        "katalogu",
+        "polecenia",
+        "dostępu",
+        "каталога",
+        "найдена",
+        "доступе",
+        "目录",
+        "命令",
+        "权限",
+    ),
+    *(
+        "ありません",
+        "見つかりません",
+        "없습니다",
+        "없음",
+        "거부",
+        "erweigert",
+        "attempt to",
+        "syntax",
+        "undefined",
+        "unexpected",
+    ),
     *("head: ", "tail: ", "ssh: ", "scp: ", "docker: ", "grep: ", "sed: ", "curl: (", "Caused by: "),
 )
 """Every line that names a failure holds one of these or a place, and most output holds none."""
 
-_PLACE = re.compile(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\bE[A-Z]{4,14}: ")
+_PLACE = re.compile(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\b[A-Z]{2,8}-?\d{4,6}: |\bE[A-Z]{4,14}: ")
 """The place in a file where a compiler found a fault, or the number of a system's error."""
 
 _NAMED = re.compile(
     r"(?:Error|Exception|Panic)\b(?![\w(]| at )|\b(?:[Ff]atal|FATAL|panic(?:ked)?) ?[:!(]"
     r"|\b(?:error|ERROR)(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6}| \d{1,5})?(?: \([^()]{1,40}\))?: "
     r"|\bError from server \(|\bFAIL(?:ED|URE)?\b\s{0,3}[:\[(!]|\bFAILED \S{1,200}::|\bERR_[A-Z_]{3,60}\b"
-    r"|\bE[A-Z]{4,14}\b: |CONFLICT |Segmentation fault|Aborted \(core|^Killed\b|OutOfMemory|OOMKilled"
+    r"|^[A-Z]{2,8}-?\d{4,6}: |\bE[A-Z]{4,14}\b: |CONFLICT |Segmentation fault|Aborted \(core|^Killed\b"
+    r"|OutOfMemory|OOMKilled"
     r"|\b(?:CrashLoop|ImagePull)BackOff\b|ErrImagePull|An error occurred \(|SQLSTATE\["
     r"|\bHTTP(?:/[\d.]{1,3})? [45]\d\d\b|\b(?:status|response)(?: code)?[ :=]{1,3}[45]\d\d\b"
     r"|\bmake(?:\[\d\])?: \*\*\* |^\s{0,8}[●✕✗✘] |^\s{0,8}\d{1,6}:\d{1,4}\s{1,4}error\s|^\*\* \(\w"
@@ -94,6 +136,22 @@ _NAMED = re.compile(
 )
 """What a tool calls an error by name; enough by itself, where a failure is known, to tell the line."""
 
+_OF_SYSTEMS = (
+    r"(?:command not found|no such file or directory|permission denied|access denied|not a directory"
+    r"|datei oder verzeichnis nicht gefunden|(?:kommando|befehl) nicht gefunden|keine berechtigung"
+    r"|zugriff verweigert"
+    r"|aucun fichier ou dossier de ce (?:type|nom)|commande introuvable|permission non accordée"
+    r"|no existe el (?:fichero|archivo) o el directorio|orden no encontrada|permiso denegado"
+    r"|(?:arquivo|ficheiro) ou diret[óo]rio inexistente|comando não encontrado|permissão negada"
+    r"|file o directory non esistente|comando non trovato|permesso negato"
+    r"|nie ma takiego pliku ani katalogu|nie znaleziono polecenia|brak dostępu"
+    r"|нет такого файла или каталога|команда не найдена|отказано в доступе"
+    r"|没有那个文件或目录|未找到命令|权限不够|沒有此一檔案或目錄|そのようなファイルやディレクトリはありません|コマンドが見つかりません"
+    r"|許可がありません|그런 파일이나 디렉터리가 없습니다|명령어를 찾을 수 없음|허가 거부)\.?\s{0,4}\Z"
+)
+"""The commonest messages of systems and shells, as they are at the end of a line."""
+
+_SYSTEM = re.compile(rf".{{1,200}}?[:：] ?{_OF_SYSTEMS}", re.IGNORECASE)
 _UNASKED = re.compile(
     r"\s{0,12}(?:E {1,8})?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: | in |$)"
     r"|(?:.{0,120}: )?(?:[Ff]atal )?(?:error|Error|ERROR)"
@@ -106,7 +164,10 @@ _UNASKED = re.compile(
     r"|ImagePull)BackOff\b"
     r"|\bOOMKilled\b)|(?:< )?HTTP/[\d.]{1,3} [45]\d\d|CONFLICT |\* What went wrong:|CMake Error|SQLSTATE\["
     r"|\s{0,8}[●✕✗✘] |\s{0,8}\d{1,6}:\d{1,4}\s{1,4}error\s|\*\* \(\w|PHP Fatal|curl: \(\d"
-    r"|An error occurred \("
+    r"|(?:Could not|Cannot|Unable to|Failed to) \w|An error occurred \("
+    r"|\S{1,200}\.\w{1,8}:\d{1,6}: (?:attempt to|syntax|parse|undefined|undeclared|cannot|unexpected"
+    r"|unknown|invalid)"
+    r"|docker: Error response"
     r"|\[\w{1,20}\]: .{0,80}\bfailed\b|[^\s:]{1,200}\.\w{1,8}:\d{1,6}:\d{1,5}: (?!warning|note|info)\S"
     r"|(?:ba|z|da|k|fi)?sh: |(?:cat|ls|cp|mv|rm|cd|mkdir|touch|chmod|chown|find|tar|ln|stat|head|tail|ssh"
     r"|scp|docker|grep|sed): .{1,200}[:：] ?\S"
@@ -120,7 +181,9 @@ _SOURCE = re.compile(
     r"|[\w.]{1,40}\.(?:info|debug|warn|error)\("
     r"|[\w.\[\]]{1,60} \+?= )"
 )
-_NO_ERRORS = re.compile(r"\b(?:0|no) (?:error|failure|exception)")
+_NO_ERRORS = re.compile(
+    r"\b(?:0|no) (?:error|failure|exception)|\berrors?: ?(?:\W?(?:none|null|empty|0)\b|\[\])", re.IGNORECASE
+)
 
 _BOX = re.compile(r"^[│║┃▕|]\s?", re.MULTILINE)
 _PREFIX = re.compile(r"\s{0,12}(?:E {1,8}|< )?")
@@ -174,13 +237,19 @@ def error_line(body: str) -> str:
     if best is None:
         return one_line(lines[-1] if lines else body, ERROR_CHARS)
     following = next((after for line, after in pairwise(lines) if line is best), "")
-    is_deeper = _depth(following) > _depth(best) and len(best) <= TELLS_LITTLE and not is_trace
+    is_deeper = _depth(following) > _depth(best) or "│" in body
+    is_deeper = is_deeper and len(best) <= TELLS_LITTLE and not is_trace
     is_part = is_deeper and not _STACK.match(following) and not is_source(following)
     if is_part or _CALLS_AFTER.match(best):
         best = f"{best.strip()} {following.strip()}"
     best = _PREFIX.sub("", best, count=1)
     found = _NAMED.search(best, MAX_LEAD)
     return one_line(best[best.rfind(" ", 0, found.start()) + 1 :] if found else best, ERROR_CHARS)
+
+
+def reports_itself(line: str) -> bool:
+    """Whether *line* is a failure even where nothing else says so."""
+    return any(pattern.match(line) for pattern in (_UNASKED, _SYSTEM))
 
 
 def lines_of(output: str) -> list[str]:
@@ -219,8 +288,8 @@ def reported_failure(output: str) -> str | None:
     """
     lines = lines_of(output)
     likely = likely_lines(lines)
-    first = next((line for line in likely if not is_source(line) and _UNASKED.match(line)), None)
+    first = next((line for line in likely if not is_source(line) and reports_itself(line)), None)
     if first is None:
         return None
     is_trace = "Traceback" in output
-    return error_line("\n".join(lines if is_trace else lines[lines.index(first) :]))
+    return error_line("\n".join(output.splitlines()[0 if is_trace else lines.index(first) :]))

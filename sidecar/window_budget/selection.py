@@ -13,7 +13,7 @@ session neither carries its first hour for ever nor forgets each later one at on
 request come before all else (price -1).
 
 For example, with 160 characters to spend, a rule of 60 characters (weight 8, rank 0: price 60) is taken
-before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 0.8: 600).
+before a command of 60 (weight 5: 96) and before an outcome of 60 (weight 4: 120).
 
 Nothing stands in a digest twice. A name goes where another fact has it, and a failed command where its error
 has it. Of outcomes that differ in a number alone, two are looked at; of older edits, the path without the
@@ -82,7 +82,7 @@ _WEIGHTS = {
     FactKind.ENVIRONMENT: 3.0,
     FactKind.NAME: 2.0,
     FactKind.READ: 2.0,
-    FactKind.OUTCOME: 0.8,
+    FactKind.OUTCOME: 4.0,
 }
 _SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.45}
 """How much of a digest belongs to rules and to the user's words before anything else."""

@@ -134,19 +134,32 @@ def unwrap_command(value: Any) -> str:
 
 
 def unwrap_output(body: str) -> str:
-    """Return the output of a command: *body*, or the texts in it where it is one JSON object.
+    """Return the output of a command: *body*, or the texts in it where it is one JSON value.
 
     >>> unwrap_output('{"output": "a\\\\nb", "metadata": {"exit_code": 0}}')
     'a\\nb'
     """
-    if not body.startswith("{") or len(body) > _LONG_OUTPUT:
+    if not body.startswith(("{", "[")) or len(body) > _LONG_OUTPUT:
         return body
     try:
-        value = json.loads(body)
+        return "\n".join(texts_in(json.loads(body), 3)) or body
     except (ValueError, RecursionError):
         return body
-    texts = [each for each in value.values() if isinstance(each, str)] if isinstance(value, dict) else []
-    return "\n".join(texts) or body
+
+
+def texts_in(value: Any, depth: int) -> Iterator[str]:
+    """Yield the texts in a JSON value, at most *depth* levels deep.
+
+    >>> list(texts_in([{"type": "text", "text": "a"}, {"text": "b"}], 2))
+    ['a', 'b']
+    """
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, part in parts:
+            if name != "type":
+                yield from texts_in(part, depth - 1)
 
 
 def touches_of_command(command: str) -> Iterator[tuple[FactKind, str]]:

@@ -10,7 +10,7 @@ from sidecar.window_budget import (
     FactIndex,
     UserMessage,
 )
-from sidecar.window_budget.facts import FactKind, fact_key, shape_of
+from sidecar.window_budget.facts import FactKind, fact_key, facts_of_prompt, facts_of_reply, shape_of
 
 
 def test_like_facts_share_a_shape_and_one_fact_has_one_key() -> None:
@@ -28,3 +28,25 @@ def test_pasted_junk_costs_no_more_than_its_length(unit: str) -> None:
     """Nothing in the search for facts runs away on a megabyte of it."""
     index = FactIndex().extend([UserMessage(unit * 300_000), AssistantMessage((TextBlock(unit * 300_000),))])
     assert len(index) == 2
+
+
+def test_the_sentences_of_an_answer_that_name_something_are_outcomes() -> None:
+    """Not the first alone; between two calls only a sentence with two names is one, and rarely missed."""
+    text = "I looked at all of it. All 214 tests of row_store pass. Nothing else changed. ticket AB-12"
+    found = [fact for fact in facts_of_reply(text, is_answer=True) if fact.kind is FactKind.OUTCOME]
+    assert [(fact.text, fact.is_minor) for fact in found] == [
+        ("I looked at all of it.", True),
+        ("All 214 tests of row_store pass.", False),
+        ("ticket AB-12", False),
+    ]
+    text = "Let me look at row_store. It hands row_store to log_writer."
+    found = [fact for fact in facts_of_reply(text) if fact.kind is FactKind.OUTCOME]
+    assert [(fact.text, fact.is_minor) for fact in found] == [("It hands row_store to log_writer.", True)]
+
+
+def test_a_long_paste_in_a_prompt_leaves_the_typed_words_whole() -> None:
+    typed = "Why does it stop here?\n" + "Look at the queue as well. " * 20
+    log = "".join(f"2026-03-01 12:00:{second:02} INFO served\n" for second in range(60))
+    (request,) = (fact for fact in facts_of_prompt(f"{typed}\n{log}") if fact.kind is FactKind.REQUEST)
+    assert request.text.startswith(typed.strip())
+    assert request.text.endswith("[... 58 lines cut ...]\n2026-03-01 12:00:59 INFO served")

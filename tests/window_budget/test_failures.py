@@ -92,6 +92,9 @@ def test_output_that_reports_nothing_is_no_failure(output: str) -> None:
         ("bash: foo: command not found", "bash: foo: command not found"),
         ("make: *** [all] Error 2", "make: *** [all] Error 2"),
         ("cat: a: 没有那个文件或目录", "cat: a: 没有那个文件或目录"),
+        ("start: Kommando nicht gefunden.", "start: Kommando nicht gefunden."),
+        ("a.lua:3: attempt to index a nil value", "a.lua:3: attempt to index a nil value"),
+        ("Could not find gem 'rack'", "Could not find gem 'rack'"),
         ("bash: ab : commande introuvable", "bash: ab : commande introuvable"),
         ("api/a.go:4:7: undefined: total", "api/a.go:4:7: undefined: total"),
         (

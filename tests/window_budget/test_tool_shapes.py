@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.window_budget.facts import FactKind
 from sidecar.window_budget.tool_shapes import touches_of_command
 from sidecar.window_budget.tool_use import facts_of_call, open_todos
 
@@ -63,6 +64,21 @@ def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -
 )
 def test_a_command_line_touches_what_its_words_name(command: str, touches: list[str]) -> None:
     assert [text for _, text in touches_of_command(command)] == touches
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '[{"type": "text", "text": "ok\\nfatal: no remote"}]',
+        '{"output": "ok\\nfatal: no remote", "metadata": {"exit_code": 1}}',
+        '{"content": [{"type": "text", "text": "fatal: no remote"}], "isError": false}',
+        "Output:\n```\nfatal: no remote\n```",
+    ],
+)
+def test_a_failure_is_found_in_the_wrapping_of_a_result(body: str) -> None:
+    call = ToolCallBlock("1", "run", {"command": "git push"})
+    errors = [fact for fact in facts_of_call(call, body, 0, is_error=False) if fact.kind is FactKind.ERROR]
+    assert [fact.text.endswith(": fatal: no remote") for fact in errors] == [True]
 
 
 @pytest.mark.parametrize(
