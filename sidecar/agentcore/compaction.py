@@ -107,11 +107,6 @@ class CompactionPreview:
     window: int
     plan: CutPlan | None
 
-    @property
-    def is_over_limit(self) -> bool:
-        """Whether the next call would find the view too large."""
-        return self.tokens > self.limit
-
 
 def new_compaction(
     config: CompactionConfig, *, clock: Callable[[], datetime] | None = None, breaker: Breaker | None = None

@@ -69,20 +69,13 @@ class ToolEffects:
 
     def paths_in(self, arguments: object) -> tuple[str, ...]:
         """Return all paths among the *arguments* of a call: a patch may name several."""
-        text = None if self.kind == "runs" else self._first_text(arguments)
+        if self.kind == "runs" or not isinstance(arguments, Mapping):
+            return ()
+        found: list[Any] = [arguments.get(name) for name in self.arguments]
+        text = next((value for value in found if isinstance(value, str) and value.strip()), None)
         if text is None:
             return ()
         return paths_of_patch(text) if self.kind == "patches" else (text,)
-
-    def command_in(self, arguments: object) -> str | None:
-        """Return the command line among the *arguments* of a call, or None when there is none."""
-        return self._first_text(arguments) if self.kind == "runs" else None
-
-    def _first_text(self, arguments: object) -> str | None:
-        if not isinstance(arguments, Mapping):
-            return None
-        found: list[Any] = [arguments.get(name) for name in self.arguments]
-        return next((value for value in found if isinstance(value, str) and value.strip()), None)
 
 
 NO_EFFECTS: Final = ToolEffects()

@@ -98,11 +98,6 @@ class SessionEvents:
         """The phase that was emitted last."""
         return self._phase
 
-    @property
-    def seq(self) -> int:
-        """The number of the newest event."""
-        return self._log.seq
-
     def begin_turn(self, turn_id: str) -> None:
         """Let all events from now on belong to *turn_id*."""
         self.turn_id = turn_id

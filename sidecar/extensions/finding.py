@@ -16,6 +16,7 @@ after all links are followed, and is bounded in size; so are their numbers.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ from typing import Final
 import msgspec
 
 from sidecar._internal.env import copy_environment
+from sidecar._internal.errors import log_fault
+from sidecar._internal.state_folder import read_state_file, replace_state_file
 from sidecar.extensions.contract import (
     ConfiguredServer,
     CustomCommand,
@@ -37,7 +40,6 @@ from sidecar.extensions.contract import (
 )
 from sidecar.extensions.front_matter import parse_front_matter
 from sidecar.extensions.settings import make_hook, make_server, parse_mcp_json
-from sidecar.extensions.trust import TrustedContents
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     SETTINGS_LIMIT_BYTES,
@@ -64,6 +66,9 @@ _MOST_NAMES: Final = 2_000
 _MOST_PARENTS: Final = 30
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _DESCRIPTION_CHARS: Final = 1_000
+_TRUSTED_FILE: Final = "trusted.json"
+_TRUSTED_BYTES: Final = 1_000_000
+_MOST_TRUSTED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,3 +287,30 @@ def _line(text: str) -> str:
     first = next((line for line in text.splitlines() if line.strip()), "")
     printable = "".join(char if char.isprintable() else " " for char in first[:_DESCRIPTION_CHARS])
     return " ".join(printable.split())
+
+
+class TrustedContents:
+    """The files of strangers that the user of the state directory *home* has allowed. Works on the disk.
+
+    They are kept by the hash of their content, so that a changed file asks again.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / _TRUSTED_FILE
+
+    def read(self) -> Mapping[str, str]:
+        """Return the allowed hashes, each with the path that it was allowed at; a broken file has none."""
+        try:
+            found = json.loads(read_state_file(self._path, _TRUSTED_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return {str(key): str(path) for key, path in found.items()} if isinstance(found, dict) else {}
+
+    def add(self, digest: str, path: Path) -> None:
+        """Remember *digest*; the oldest ones go. If it cannot be written, it is asked about again."""
+        kept = {**self.read(), digest: str(path)}
+        newest = dict(list(kept.items())[-_MOST_TRUSTED:])
+        try:
+            replace_state_file(self._path, json.dumps(newest, indent=1).encode("utf-8", "replace"))
+        except OSError as error:
+            log_fault("the list of trusted files", error)

@@ -8,20 +8,23 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from cattrs import Converter, transform_error
+from cattrs.cols import is_sequence
+from cattrs.errors import IterableValidationError, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
-from sidecar.protocol.items import json_type, limit_wrong_items
 
 T = TypeVar("T")
+
+MAX_WRONG_ITEMS: Final = 20
 
 
 def to_camel(name: str) -> str:
@@ -182,3 +185,51 @@ def _describe(arm: Any) -> list[str]:
     if get_origin(arm) is Literal:
         return [f'"{value}"' for value in get_args(arm)]
     return ["an object" if get_origin(arm) is not None else _SCALARS.get(arm, "null")]
+
+
+def limit_wrong_items(converter: Converter) -> None:
+    """Let *converter* read arrays and typed objects item by item, and raise at the twentieth wrong item.
+
+    cattrs collects an exception for each wrong item, about four kilobytes with its frames. An array of a
+    million zeros where objects are expected would take gigabytes.
+    """
+
+    def make_reader(kind: Any) -> Callable[[Any, Any], Any]:
+        is_object, is_tuple = get_origin(kind) in (dict, Mapping), get_origin(kind) is tuple
+        item_kind = get_args(kind)[is_object]
+        read = converter.get_structure_hook(item_kind)
+
+        def read_items(value: Any, _: Any) -> Any:
+            if not isinstance(value, dict if is_object else list):
+                wanted = "an object" if is_object else "an array"
+                raise TypeError(f"expected {wanted}, found {json_type(value)}")
+            items, wrong = [], []
+            places: Iterable[tuple[int | str, Any]] = (
+                value.items() if isinstance(value, dict) else enumerate(value)
+            )
+            for place, item in places:
+                try:
+                    items.append(read(item, item_kind))
+                except Exception as error:
+                    error.add_note(IterableValidationNote(f"structuring {kind} @ {place}", place, item_kind))
+                    wrong.append(error)
+                    if len(wrong) == MAX_WRONG_ITEMS:
+                        break
+            if wrong:
+                raise IterableValidationError(f"structuring {kind}", wrong, kind)
+            if is_object:
+                return dict(zip(value, items, strict=True))
+            return tuple(items) if is_tuple else items
+
+        return read_items
+
+    def has_items(kind: Any) -> bool:
+        return bool(get_args(kind)) and (get_origin(kind) in (dict, Mapping) or is_sequence(kind))
+
+    converter.register_structure_hook_factory(has_items, make_reader)
+
+
+def json_type(value: Any) -> str:
+    """Return the JSON type of *value*, in words for an error message."""
+    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)

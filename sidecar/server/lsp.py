@@ -19,9 +19,9 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, default_converter
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.protocol.codec import limit_wrong_items
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
-from sidecar.protocol.items import limit_wrong_items
 from sidecar.server.commands import COMMANDS
 from sidecar.server.documents import BUFFER_MESSAGES
 from sidecar.server.handshake import InitializeParams

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.codec import from_wire
-from sidecar.protocol.items import MAX_WRONG_ITEMS
+from sidecar.protocol.codec import MAX_WRONG_ITEMS, from_wire
 from sidecar.protocol.messages import CompactStartParams, TurnParams
 
 

@@ -1,8 +1,14 @@
 """The agent, the one stateful layer of the runtime: it carries out the effects of the state machine."""
 
-from sidecar.runtime.conductor.agent import Agent, AgentEventHandler, create_agent
+from sidecar.runtime.conductor.agent import (
+    Agent,
+    AgentBusyError,
+    AgentEventHandler,
+    AgentIdleError,
+    NothingStoredError,
+    create_agent,
+)
 from sidecar.runtime.conductor.deps import AgentDeps
-from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
 from sidecar.runtime.conductor.journal import Journal, JournalStore
 
 __all__ = [

@@ -8,18 +8,48 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
+from sidecar._internal.errors import SidecarError
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
 from sidecar.runtime.conductor.deps import AgentDeps
-from sidecar.runtime.conductor.errors import AgentBusyError, AgentIdleError, NothingStoredError
 from sidecar.runtime.conductor.journal import Journal, JournalStore, JournalWriter, NodeJournal
 from sidecar.runtime.conductor.run_loop import RunLoop
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
 from sidecar.runtime.wire import is_blank
+
+
+class AgentIdleError(SidecarError):
+    """The call needs a run, and there is none."""
+
+    kind: ClassVar[str] = "notSteerable"
+
+    def __init__(self) -> None:
+        super().__init__("cannot steer: the agent is at rest", hint="submit the prompt instead")
+
+
+class AgentBusyError(SidecarError):
+    """The call needs the agent at rest, and a run is under way."""
+
+    kind: ClassVar[str] = "busy"
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"cannot {action} during a run", hint="await its end, or abort it, then retry")
+
+
+class NothingStoredError(SidecarError):
+    """The agent was given neither a store nor a journal."""
+
+    kind: ClassVar[str] = "invalidState"
+
+    def __init__(self, session_id: str) -> None:
+        message = f"cannot resume session {session_id!r}: the agent has no store"
+        super().__init__(message, hint="pass AgentDeps(store=...) to create_agent")
+
 
 AgentEventHandler: TypeAlias = RunEventHandler
 """What :meth:`Agent.subscribe` takes."""
