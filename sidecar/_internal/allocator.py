@@ -9,15 +9,15 @@ One heap returns its free end, and mapped blocks are returned as they are freed.
 Python holds its lock while it allocates, so that threads hardly wait for each other. Only for glibc; other C
 libraries return memory by themselves.
 
-A closed session is the largest thing that is freed. Its parts refer to each other, so that Python collects
-them some time later, and leaves scattered free blocks that glibc keeps until it is told to trim.
-:class:`FreedMemory` does both after a moment, and while no turn runs: Python looks at all other objects as
-well, which takes a third of a second for each million of them.
+A closed session is the largest thing that is freed. It lets go of its conversation by itself, which leaves
+scattered free blocks that glibc keeps until it is told to trim. Its other parts refer to each other, so that
+Python collects them some time later. :class:`FreedMemory` does both after a moment, and while no turn runs.
 
 A long conversation is a million objects that stay, and each full collection would walk through them again
-while everything waits. So after a collection that took long, :class:`BriefCollections` excludes its survivors
-from the later ones. Such an object is freed as ever when nothing refers to it any more; only parts that refer
-to each other stay, until the memory of closed sessions is returned.
+while everything waits, other threads too: a third of a second. So after a collection that took long,
+:class:`BriefCollections` excludes its survivors from the later ones. Such an object is freed as ever when
+nothing refers to it any more; only parts that refer to each other stay. For those all are looked at again
+when memory is returned: at once where they are few, else in a quiet minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Final
 
 _SETTINGS: Final = (
@@ -38,6 +38,13 @@ _SETTINGS: Final = (
 
 _DELAY_S: Final = 1.0
 """How long sessions that are closed one after another are waited for."""
+
+_MOST_EXCLUDED: Final = 100_000
+"""So many excluded objects are looked at again at once, which takes a twentieth of a second."""
+
+_QUIET_S: Final = 60.0
+_QUIET_WORK_S: Final = 1.0
+"""The length of a quiet time, and the most processor time of this process in it."""
 
 
 def limit_kept_memory() -> None:
@@ -66,13 +73,17 @@ def keep_collections_brief() -> None:
     gc.callbacks.append(BriefCollections())
 
 
-def return_freed_memory() -> None:
-    """Collect all that nothing refers to any more, and return its memory to the system."""
-    has_excluded = gc.get_freeze_count() > 0
-    gc.unfreeze()
-    gc.collect()
-    if has_excluded:
+def return_freed_memory(most_excluded: int = sys.maxsize) -> None:
+    """Collect all that nothing refers to any more, and return its memory to the system.
+
+    Excluded objects are looked at as well where there are at most *most_excluded*.
+    """
+    if 0 < gc.get_freeze_count() <= most_excluded:
+        gc.unfreeze()
+        gc.collect()
         gc.freeze()
+    else:
+        gc.collect()
     _call_library("malloc_trim", 0)
 
 
@@ -86,6 +97,7 @@ class FreedMemory:
     def __init__(self) -> None:
         self.is_at_rest: Callable[[], bool] = lambda: True
         self._timer: asyncio.TimerHandle | None = None
+        self._quiet_timer: asyncio.TimerHandle | None = None
 
     def return_soon(self) -> None:
         """Return all that is free in a while; called again meanwhile, it does nothing more."""
@@ -95,10 +107,26 @@ class FreedMemory:
     def return_at_rest(self) -> None:
         """Return all that is free now, or in a while if something is at work."""
         self._timer = None
-        if self.is_at_rest():
-            asyncio.get_running_loop().run_in_executor(None, return_freed_memory)
-        else:
+        if not self.is_at_rest():
             self.return_soon()
+            return
+        asyncio.get_running_loop().run_in_executor(None, return_freed_memory, _MOST_EXCLUDED)
+        if gc.get_freeze_count() > _MOST_EXCLUDED:
+            self.return_in_quiet()
+
+    def return_in_quiet(self) -> None:
+        """Return all that is free, at the cost of a look at every object, after a minute without work."""
+        loop, worked_s = asyncio.get_running_loop(), process_time()
+
+        def return_if_quiet() -> None:
+            self._quiet_timer = None
+            if self.is_at_rest() and process_time() - worked_s < _QUIET_WORK_S:
+                loop.run_in_executor(None, return_freed_memory)
+            else:
+                self.return_in_quiet()
+
+        if self._quiet_timer is None:
+            self._quiet_timer = loop.call_later(_QUIET_S, return_if_quiet)
 
 
 def _call_library(name: str, *arguments: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.engines.contract import EngineMarks
 from sidecar.conductor.errors import NodeNotFound
-from sidecar.conductor.history import GraphPort
+from sidecar.conductor.ports import GraphPort
 from sidecar.conversation import Entry, EntryKind, History, kind_by_role
 from sidecar.llmgateway.contract import (
     TextBlock,

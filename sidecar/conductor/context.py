@@ -115,7 +115,7 @@ class ContextMeter:
             Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)), copy=lambda weights: weights
         )
         # Weighs a history; only its new entries are weighed. A move to a long one is prepared.
-        self.weigh, self.prepare = self._index.of, self._index.prepare
+        self.weigh, self.prepare, self.forget = self._index.of, self._index.prepare, self._index.forget
         self._view: dict[int, tuple[Turn, Weights]] = {}
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or TokenCounts(0, 0)

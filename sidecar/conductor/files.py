@@ -21,6 +21,7 @@ from sidecar.conversation import (
     Entry,
     FileRead,
     FilesSeen,
+    History,
     files_seen_index,
     merge_ranges,
     merge_reads,
@@ -60,7 +61,7 @@ class SessionFiles:
         self._history = history
         self._resolve = resolve
         self._index = files_seen_index(_tokens_of_read)
-        history.follow(self._index.prepare)
+        history.follow(self)
         self._synced: FilesSeen | None = None
         self.pending: dict[str, None] = {}
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
@@ -78,6 +79,15 @@ class SessionFiles:
         self._history.note_read(read)
         self.pending[read.path] = None
         self._track(read.path)
+
+    def prepare(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move."""
+        self._index.prepare(history)
+
+    def forget(self) -> None:
+        """Let go of the conversation."""
+        self._index.forget()
+        self._synced = None
 
     def get(self, path: Path) -> FileRead | None:
         """Return the newest content of the resolved *path* that the model has seen, None for none."""

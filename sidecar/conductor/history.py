@@ -12,113 +12,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Final
 
 from sidecar._internal.errors import SidecarError
+from sidecar.conductor.ports import GraphPort, JournalPort
 from sidecar.conductor.records import reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
     Entry,
     EntryKind,
     FileRead,
+    Follower,
     History,
     UsageAnchor,
     count_shared,
     kind_by_role,
 )
 from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
-from sidecar.runtime.contract import SessionBranch, SessionNode
+from sidecar.runtime.contract import SessionBranch
 
-
-class GraphPort(Protocol):
-    """Every branch of a stored session, for reading (``runtime.store.SessionGraph``)."""
-
-    @property
-    def leaf(self) -> str | None:
-        """The head: the newest node of the active path."""
-        ...
-
-    @property
-    def nodes(self) -> Sequence[SessionNode]:
-        """Every node of every branch, in the order they were stored."""
-        ...
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """The entry of every node, by its id."""
-        ...
-
-    def node(self, node_id: str) -> SessionNode:
-        """Return the node *node_id*. Raises KeyError for an unknown one."""
-        ...
-
-    def node_path(self, node_id: str) -> Sequence[SessionNode]:
-        """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
-        ...
-
-
-class JournalPort(Protocol):
-    """The writer of one session's file (``runtime.store.SessionJournal``, or one in memory)."""
-
-    @property
-    def history(self) -> History:
-        """The active path."""
-        ...
-
-    @property
-    def graph(self) -> GraphPort:
-        """Every branch, for reading."""
-        ...
-
-    def history_at(self, node_id: str | None) -> History:
-        """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
-        ...
-
-    async def load(self) -> Sequence[Turn]:
-        """Read the active path."""
-        ...
-
-    async def append(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        """Append *entries* after the head and return them as stored, on disk when this returns."""
-        ...
-
-    def make_branch(self, entries: Sequence[Entry]) -> SessionBranch:
-        """Return a branch that holds exactly *entries*, made in any thread; nothing changes yet."""
-        ...
-
-    async def begin(self, branch: SessionBranch) -> None:
-        """Add the nodes of *branch*, and move the head to its end."""
-        ...
-
-    async def adopt(
-        self,
-        records: Sequence[Mapping[str, Any]],
-        nodes: Sequence[SessionNode],
-        entries: Mapping[str, Entry],
-        leaf: str | None,
-    ) -> None:
-        """Store records and the nodes of another session in one piece or not at all, and stand at *leaf*."""
-        ...
-
-    def heal(self, history: History) -> Sequence[Turn]:
-        """Return the turns of *history* as :meth:`load` would heal them, in any thread."""
-        ...
-
-    async def move_to(self, history: History) -> None:
-        """Stand at the end of *history*, a stored path."""
-        ...
-
-    async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append records that are not nodes."""
-        ...
-
-    def hold(self) -> None:
-        """Keep all writes from now on for :meth:`release`."""
-        ...
-
-    async def release(self) -> None:
-        """Write the held lines in one piece: a crash leaves all of them or none."""
-        ...
+_PIECE: Final = 256
+"""So many entries are freed at once; other threads go on in between."""
 
 
 class HistoryWriter:
@@ -161,7 +75,7 @@ class HistoryWriter:
         self._records_with = records_with
         self._in_trouble = False
         self._in_transaction = False
-        self._followers: list[Callable[[History], object]] = []
+        self._followers: list[Follower] = []
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
@@ -195,9 +109,21 @@ class HistoryWriter:
         """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
         return self._journal.history_at(node_id)
 
-    def follow(self, prepare: Callable[[History], object]) -> None:
-        """Call *prepare*, in a thread, with each history that the conversation is about to move to."""
-        self._followers.append(prepare)
+    def follow(self, follower: Follower) -> None:
+        """Let *follower* prepare for each move of the conversation."""
+        self._followers.append(follower)
+
+    def forget(self) -> None:
+        """Let go of the stored conversation, in a thread, and let all that follows it do so.
+
+        Its parts refer to each other, and Python would look at all other objects, while everything waits, to
+        find that they can be freed. Here they are freed at once, a few at a time.
+        """
+        held = self._journal.forget()
+        for follower in self._followers:
+            follower.forget()
+        while held:
+            del held[-_PIECE:]
 
     async def prepare_move(self, node_id: str | None) -> History:
         """Return the history as it stood at *node_id*, and prepare the move to it in a thread.
@@ -234,8 +160,8 @@ class HistoryWriter:
 
     def _lead(self, history: History) -> None:
         """Let all that follows the conversation prepare for the move to *history*."""
-        for follow in self._followers:
-            follow(history)
+        for follower in self._followers:
+            follower.prepare(history)
 
     def kinds_of(self, turns: Sequence[Turn]) -> Sequence[EntryKind | None]:
         """Return the kind of each of *turns*, None for a turn that is not part of the history."""

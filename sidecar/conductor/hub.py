@@ -22,11 +22,10 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
 from sidecar.conductor.files import existing_folder, existing_folders
-from sidecar.conductor.history import GraphPort
 from sidecar.conductor.imports import describe_import
 from sidecar.conductor.knowledge import check_sources
 from sidecar.conductor.left_branch import digest_left
-from sidecar.conductor.ports import ClientPort, Models, OpenedSession, StorePort, StoreReport
+from sidecar.conductor.ports import ClientPort, GraphPort, Models, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.queue import check_loaded
 from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session

@@ -146,6 +146,15 @@ class Knowledge:
                 progress=self._on_progress,
             )
 
+    def prepare(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move."""
+        self._ids.prepare(history)
+
+    def forget(self) -> None:
+        """Let go of the conversation."""
+        self._ids.forget()
+        self._recalled, self._ingested = None, History()
+
     async def aclose(self) -> None:
         """Close the sources."""
         self.sources = ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from sidecar.conductor.bridge import entries_to_messages
-from sidecar.conductor.history import GraphPort
+from sidecar.conductor.ports import GraphPort
 from sidecar.conversation import Entry, History, count_shared
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.window_budget import BRANCH_HEADER, local_fallback_digest

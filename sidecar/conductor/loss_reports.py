@@ -75,6 +75,7 @@ class LossReports:
     def close(self) -> None:
         """End a report that is being made: the session is closed, and its end must not wait for it."""
         self._cancel.cancel("the session is closed")
+        self._ledger, self._last = FactLedger(self._cancel), None
 
     async def with_counts(self, given: EngineInput, result: CompactionResult) -> CompactionResult:
         """Return *result* with its facts counted, or as it is where that takes too long. Never fails."""

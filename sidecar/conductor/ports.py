@@ -16,9 +16,9 @@ from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
 from sidecar.conductor.editor_context import Editors
-from sidecar.conductor.history import GraphPort, JournalPort
-from sidecar.llmgateway.contract import ModelCard
-from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import ModelCard, Turn
+from sidecar.runtime.contract import ModelInvoker, SessionBranch, SessionNode, ToolBox, ToolCall
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 
 
@@ -162,6 +162,101 @@ class SessionTools(ToolBox, Protocol):
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return the activity that clients are shown when *call* begins."""
+        ...
+
+
+class GraphPort(Protocol):
+    """Every branch of a stored session, for reading (``runtime.store.SessionGraph``)."""
+
+    @property
+    def leaf(self) -> str | None:
+        """The head: the newest node of the active path."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[SessionNode]:
+        """Every node of every branch, in the order they were stored."""
+        ...
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The entry of every node, by its id."""
+        ...
+
+    def node(self, node_id: str) -> SessionNode:
+        """Return the node *node_id*. Raises KeyError for an unknown one."""
+        ...
+
+    def node_path(self, node_id: str) -> Sequence[SessionNode]:
+        """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
+        ...
+
+
+class JournalPort(Protocol):
+    """The writer of one session's file (``runtime.store.SessionJournal``, or one in memory)."""
+
+    @property
+    def history(self) -> History:
+        """The active path."""
+        ...
+
+    @property
+    def graph(self) -> GraphPort:
+        """Every branch, for reading."""
+        ...
+
+    def history_at(self, node_id: str | None) -> History:
+        """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
+        ...
+
+    async def load(self) -> Sequence[Turn]:
+        """Read the active path."""
+        ...
+
+    async def append(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        """Append *entries* after the head and return them as stored, on disk when this returns."""
+        ...
+
+    def make_branch(self, entries: Sequence[Entry]) -> SessionBranch:
+        """Return a branch that holds exactly *entries*, made in any thread; nothing changes yet."""
+        ...
+
+    async def begin(self, branch: SessionBranch) -> None:
+        """Add the nodes of *branch*, and move the head to its end."""
+        ...
+
+    async def adopt(
+        self,
+        records: Sequence[Mapping[str, Any]],
+        nodes: Sequence[SessionNode],
+        entries: Mapping[str, Entry],
+        leaf: str | None,
+    ) -> None:
+        """Store records and the nodes of another session in one piece or not at all, and stand at *leaf*."""
+        ...
+
+    def heal(self, history: History) -> Sequence[Turn]:
+        """Return the turns of *history* as :meth:`load` would heal them, in any thread."""
+        ...
+
+    async def move_to(self, history: History) -> None:
+        """Stand at the end of *history*, a stored path."""
+        ...
+
+    async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records that are not nodes."""
+        ...
+
+    def forget(self) -> list[Entry | SessionNode]:
+        """Let go of the session, and return the entries and nodes that were in memory."""
+        ...
+
+    def hold(self) -> None:
+        """Keep all writes from now on for :meth:`release`."""
+        ...
+
+    async def release(self) -> None:
+        """Write the held lines in one piece: a crash leaves all of them or none."""
         ...
 
 

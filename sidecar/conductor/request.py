@@ -244,8 +244,8 @@ class ContextGauge:
         self._planner = planner
         self._engines = engines
         self._head = head
-        history.follow(meter.prepare)
-        history.follow(engines.prepare_move)
+        history.follow(meter)
+        history.follow(engines)
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return the size of the next request; *detail* adds where its tokens come from."""

@@ -184,7 +184,7 @@ class RuleFiles:
         self._history = history
         self._window = window
         self.reached = folders_reached_index(effects, roots[0])
-        history.follow(self.reached.prepare)
+        history.follow(self.reached)
         self._project = self._roots
         # The marks of repositories, then the places of rule files; most sessions have no file there.
         folders = (roots[0], *roots[0].parents)

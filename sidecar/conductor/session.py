@@ -23,8 +23,7 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
 from sidecar.conductor.expanding import ExpandRequest
-from sidecar.conductor.history import JournalPort
-from sidecar.conductor.ports import SessionHost, StoreReport
+from sidecar.conductor.ports import JournalPort, SessionHost, StoreReport
 from sidecar.conductor.prompts import SubmitOptions
 from sidecar.conductor.queue import (
     ChangeJob,
@@ -105,6 +104,7 @@ class Session(WiredSession):
         for dispose in self._watches:
             dispose()
         await self._meta.store(seq_is_last=True)
+        await asyncio.to_thread(self.history.forget)
 
     @property
     def sid(self) -> str:

@@ -24,6 +24,7 @@ from sidecar.conductor.request import ContextGauge, RequestHead
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_rules import SessionRules
+from sidecar.conversation import History
 from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -112,7 +113,7 @@ class SessionAgent:
         )
         self._agent = create_agent(self._config, agent_deps)
         self._agent.subscribe(events.on_run_event)
-        history.follow(lambda moved: self._agent.prepare(moved.turns))
+        history.follow(self)
 
     @property
     def is_running(self) -> bool:
@@ -153,6 +154,14 @@ class SessionAgent:
     def abort(self) -> None:
         """Stop the prompt that is answered now."""
         self._agent.abort()
+
+    def prepare(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move."""
+        self._agent.prepare(history.turns)
+
+    def forget(self) -> None:
+        """Let go of the conversation."""
+        self._agent.forget()
 
     def close(self) -> None:
         """Let the models forget the session's conversation."""

@@ -87,7 +87,7 @@ class PriceTrigger:
             lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant"),
             copy=int,
         )
-        self.prepare = self._n_calls.prepare
+        self.prepare, self.forget = self._n_calls.prepare, self._n_calls.forget
 
     def ratio(self) -> float | None:
         """Return the share of the window at which a compaction pays, None where the window decides."""
@@ -154,13 +154,19 @@ class SessionEngines:
         """Return a new instance of the engine *name*, for one use."""
         return self._factories.get(name, self._factories[self.own_name])()
 
-    def prepare_move(self, history: History) -> None:
+    def prepare(self, history: History) -> None:
         """Let the session's own engine, and the prices, prepare for a move of the conversation."""
         engine = self.get()
         if self._prices is not None:
             self._prices.prepare(history)
         if isinstance(engine, CommittingEngine):
             engine.prepare_move(history)
+
+    def forget(self) -> None:
+        """Let go of the conversation, with every engine that was made for it."""
+        if self._prices is not None:
+            self._prices.forget()
+        self._made.clear()
 
     def find_name(self, name: str | None) -> str:
         """Return *name*, or the session's own for None. Raises InvalidInput for an unknown one."""

@@ -105,7 +105,7 @@ class SessionRules:
             return path
 
         self._prompts = Index(dict[str, None], add, copy=dict, keep_every=TABLE_KEPT_EVERY)
-        history.follow(self._prompts.prepare)
+        history.follow(self)
         self._changes: tuple[RuleChange, ...] = ()
         self._notes: dict[str, RuleNote] = {}
         self._mark: _Mark = None
@@ -113,6 +113,15 @@ class SessionRules:
         self.all: tuple[SessionRule, ...] = ()
         self.standing: tuple[SessionRule, ...] = ()
         self.texts: tuple[str, ...] = ()
+
+    def prepare(self, history: History) -> None:
+        """Find the prompts of *history*, to which the conversation is about to move."""
+        self._prompts.prepare(history)
+
+    def forget(self) -> None:
+        """Let go of the conversation; the rules stay as they are."""
+        self._prompts.forget()
+        self._seen = None
 
     async def load(self) -> None:
         """Find the rules in every stored prompt, in a thread, and read the changes by hand."""

@@ -25,7 +25,7 @@ from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
 from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.history import HistoryWriter, JournalPort
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.log import EventLog
 from sidecar.conductor.loss_reports import LossReports
@@ -33,7 +33,7 @@ from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.options import Options
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.pins import Pins
-from sidecar.conductor.ports import SessionHost
+from sidecar.conductor.ports import JournalPort, SessionHost
 from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
@@ -139,6 +139,8 @@ class WiredSession:
             is_kept=not info.ephemeral,
             timeout_s=deps.knowledge_timeout_s,
         )
+
+        history.follow(knowledge)
 
         def on_store() -> None:
             if roots[0] in deps.library.in_use:

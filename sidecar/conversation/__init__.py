@@ -7,7 +7,14 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
-from sidecar.conversation.history import TABLE_KEPT_EVERY, AppendOnlySeq, History, Index, count_shared
+from sidecar.conversation.history import (
+    TABLE_KEPT_EVERY,
+    AppendOnlySeq,
+    Follower,
+    History,
+    Index,
+    count_shared,
+)
 
 __all__ = [
     "TABLE_KEPT_EVERY",
@@ -16,6 +23,7 @@ __all__ = [
     "EntryKind",
     "FileRead",
     "FilesSeen",
+    "Follower",
     "History",
     "Index",
     "LineRange",

@@ -27,8 +27,8 @@ from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
-from sidecar.conductor.history import GraphPort
 from sidecar.conductor.hub import Hub
+from sidecar.conductor.ports import GraphPort
 from sidecar.conductor.session_events import tool_finished, tool_started
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn

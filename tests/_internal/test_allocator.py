@@ -53,7 +53,7 @@ async def main():
     loop, freed, rests = asyncio.get_running_loop(), allocator.FreedMemory(), iter([False, True])
     allocator._DELAY_S = 0
     done, work = asyncio.Event(), allocator.return_freed_memory
-    allocator.return_freed_memory = lambda: (work(), loop.call_soon_threadsafe(done.set))
+    allocator.return_freed_memory = lambda most: (work(most), loop.call_soon_threadsafe(done.set))
     freed.is_at_rest = lambda: next(rests)
     before = psutil.Process().memory_info().rss
     whole = Part()
@@ -78,6 +78,45 @@ def test_parts_that_refer_to_each_other_are_collected_once_nothing_is_at_work() 
     grown, left = map(int, printed.split())
     assert grown > 25_000_000
     assert left < 10_000_000
+
+
+MANY = """
+import asyncio, gc, weakref
+from sidecar._internal import allocator
+
+class Part:
+    pass
+
+def make():
+    whole = Part()
+    whole.itself = whole
+    return weakref.ref(whole)
+
+async def main():
+    loop, freed, done, work = (
+        asyncio.get_running_loop(), allocator.FreedMemory(), asyncio.Queue(), allocator.return_freed_memory
+    )
+    def return_freed_memory(*most):
+        work(*most)
+        loop.call_soon_threadsafe(done.put_nowait, (excluded() is None, later() is None))
+
+    allocator.return_freed_memory = return_freed_memory
+    allocator._DELAY_S, allocator._QUIET_S, allocator._MOST_EXCLUDED = 0, 0.2, 1
+    gc.disable()
+    excluded = make()
+    gc.freeze()
+    later, rests = make(), iter([True, False, True])
+    freed.is_at_rest = lambda: next(rests)
+    freed.return_soon()
+    print(await done.get(), await done.get(), [*rests])
+
+asyncio.run(main())
+"""
+
+
+def test_many_excluded_objects_are_looked_at_only_in_a_quiet_time() -> None:
+    printed = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True).stdout
+    assert printed == "(False, True) (True, True) []\n"
 
 
 EXCLUDED = """

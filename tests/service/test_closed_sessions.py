@@ -25,7 +25,13 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(allocator, "_DELAY_S", 0)
 
-    def collect() -> None:
+    def find_left() -> list[TextBlock]:
+        return [each for each in gc.get_objects() if isinstance(each, TextBlock) and each.text in said]
+
+    before: list[TextBlock] = []
+
+    def collect(most_excluded: int) -> None:
+        before.extend(find_left())
         gc.collect()
         loop.call_soon_threadsafe(returned.set)
 
@@ -42,10 +48,12 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     (session,) = daemon.service.hub.sessions
     kept = [weakref.ref(each) for each in (session, session.history.graph, session.log)]
     del session
+    gc.disable()
     await client.call("sidecar/session/close", {"sid": sid})
     async with asyncio.timeout(30):
         await returned.wait()
+    gc.enable()
+    assert before == [], "it need not be searched for among all other objects"
     assert [each() for each in kept] == [None, None, None]
-    left = [each for each in gc.get_objects() if isinstance(each, TextBlock) and each.text in said]
-    assert left == []
+    assert find_left() == []
     await daemon.service.aclose()

@@ -152,6 +152,11 @@ class Agent:
         """
         self._loop.prepare(turns)
 
+    def forget(self) -> None:
+        """Let go of the conversation, which goes on nowhere."""
+        self.prepare(AppendOnlySeq())
+        self.set_history(())
+
     def configure(self, config: AgentConfig) -> None:
         """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""
         self._must_rest("configure the agent")

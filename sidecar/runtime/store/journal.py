@@ -316,6 +316,14 @@ class SessionJournal:
 
         return encode
 
+    def forget(self) -> list[Entry | SessionNode]:
+        """Let go of the session, and return the entries and nodes that were in memory."""
+        held: list[Entry | SessionNode] = [*self.graph.entries.values(), *self.graph.nodes]
+        self._writer.whole = None
+        self._stored, self.history, self._sound = None, History(), History()
+        self._unwritten = []
+        return held
+
     async def close(self) -> None:
         """Wait for the running writes, and write the waiting lines. Raises as :meth:`append`."""
         await self._writer.settle()
