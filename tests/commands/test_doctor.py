@@ -64,7 +64,7 @@ def test_the_extensions_are_listed_and_why_others_are_not(
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", str(home / "user"))
     monkeypatch.setenv("USERPROFILE", str(home / "user"))
-    check(capsys, "extensions\tnone; README's")
+    check(capsys, "extensions\tnone; the guide's")
     (home / "commands").mkdir()
     (home / "commands" / "fix.md").write_text("Fix it.")
     (home / "config.toml").write_text('[[hooks]]\non = "stop"\ncommand = "x"\n')

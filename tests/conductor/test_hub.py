@@ -193,7 +193,7 @@ async def test_every_client_is_notified_when_the_list_changes(make_stage: Any) -
 
 def n_in_memory(*kinds: type[Any]) -> int:
     gc.collect()
-    return sum(isinstance(each, kinds) for each in gc.get_objects())
+    return sum(type(each) in kinds for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("how", ["close", "delete"])
