@@ -64,6 +64,7 @@ _WITH_VALUE: Final[Mapping[str, str]] = {
 
 _ABSOLUTE: Final = re.compile(r"[\\/]|[A-Za-z]:[\\/]")
 _SED_LINES: Final = re.compile(r"(\d{1,9})(?:,(\d{1,9}|\$))?p")
+_SED_SCRIPT: Final = re.compile(r"s(\W).*\1|[/\d$][dp]$", re.DOTALL)
 _COUNT: Final = re.compile(r"-(?:n|-lines=)?(\+?\d{1,9})")
 
 
@@ -126,8 +127,11 @@ def touches_of_program(program: str, arguments: Sequence[str]) -> Iterator[Touch
     """Yield the files among the *arguments* of *program*."""
     files = operands_of(program, arguments)
     if program == "sed" and any(re.match(r"-[nEr]*i|--in-place", each) for each in arguments):
-        files = files if _has_script_option(arguments) else files[1:]
-        yield from (Touch(path=path, kind="edit") for path in files)
+        if not _has_script_option(arguments):
+            # The sed of macOS wants the ending of a copy before the script, mostly an empty one.
+            has_ending = len(files) > 2 and not files[0] and _SED_SCRIPT.search(files[1])
+            files = files[2:] if has_ending else files[1:]
+        yield from (Touch(path=path, kind="edit") for path in files if path)
     elif program in _READERS:
         files = files if program != "sed" or _has_script_option(arguments) else files[1:]
         ranges = _ranges_of(program, arguments)

@@ -1,9 +1,11 @@
 """Chooses the lines of the most used files that fit a budget of tokens.
 
 Each file gets a small piece first, in the order of use, so that many files come back at all. The rest of the
-budget goes to the most used ones, up to a share for each. Within a file the lines of its newest touches come
-first: the place of an edit with its surroundings, the hits of a search, the lines of a read. A line that the
-model still sees is not shown again. A file that does not fit has an outline.
+budget goes to the most used ones, up to a share for each. Within a file each touch is about some lines: the
+place of an edit with its surroundings, the hits of a search, the lines of a read. Of the blocks of
+:data:`BLOCK_LINES` lines the most touched ones come first, where a touch counts half as much for every
+:data:`HALF_LIFE_TOUCHES` newer ones. A line that the model still sees is not shown again. A file that does
+not fit has an outline.
 
 Invariant: the pieces together take at most the budget, by the estimate of the engine. Cost: linear in the
 files' lines, and a few estimates a file. Pure.
@@ -31,11 +33,16 @@ MAX_FILE_CHARS: Final = 400_000
 MAX_LINES: Final = 1_500
 """A larger file is not chosen from, and of one file so many lines at most."""
 
+NEWEST_TOUCH: Final = 1 << 20
+"""The weight of the newest touch, a whole number so that sums of weights are exact."""
+
 EDIT_CONTEXT: Final = 60
 HIT_CONTEXT: Final = 30
 MAX_HITS: Final = 3
+BLOCK_LINES: Final = 40
+HALF_LIFE_TOUCHES: Final = 2
 MOST_CHARS_PER_TOKEN: Final = 8
-OUTLINE_CHARS: Final = 400
+OUTLINE_CHARS: Final = 200
 OUTLINE_FROM_TOKENS: Final = 600
 """A smaller piece has no room for an outline."""
 
@@ -146,17 +153,27 @@ def lines_of(text: str) -> Sequence[str]:
 
 
 def lines_worth_showing(use: FileUse, lines: Sequence[str]) -> Iterator[int]:
-    """Yield the numbers of the lines of *use* that are worth showing, the best first, each once."""
+    """Return the numbers of the lines of *use* that are worth showing, the best first, each once."""
     has_edits = any(touch.kind == "edit" for touch in (*use.touches, *(touch for touch, _ in use.shown)))
     place_of = {line: number for number, line in reversed([*enumerate(lines, 1)])} if has_edits else {}
     seen = lines_in_view(use, lines, place_of)
-    is_in_view, spans = bool(seen), [lines_about(touch, len(lines), place_of) for touch in use.touches]
-    if not any(spans) and not is_in_view:
+    spans = [lines_about(touch, len(lines), place_of) for touch in use.touches]
+    if not any(spans) and not seen:
         spans = [[range(1, len(lines) + 1)]]
-    for number in chain.from_iterable(chain.from_iterable(spans)):
-        if number not in seen:
-            seen.add(number)
-            yield number
+    steps = [0] * (len(lines) + 2)
+    for age, found in enumerate(spans):
+        weight = int(NEWEST_TOUCH * 0.5 ** (age / HALF_LIFE_TOUCHES))
+        for span in filter(None, found):
+            steps[span.start] += weight
+            steps[span.stop] -= weight
+    weights = [*accumulate(steps)]
+    blocks: list[tuple[float, list[int]]] = []
+    for start in range(1, len(lines) + 1, BLOCK_LINES):
+        block = range(start, min(start + BLOCK_LINES, len(lines) + 1))
+        if wanted := [number for number in block if weights[number] and number not in seen]:
+            blocks.append((sum(weights[number] for number in wanted) / len(wanted), wanted))
+    blocks.sort(key=lambda block: -block[0])
+    return chain.from_iterable(numbers for _, numbers in blocks)
 
 
 def lines_about(touch: Touch, n_lines: int, place_of: Mapping[str, int]) -> list[range]:

@@ -5,8 +5,8 @@ read, an edit, a write, a search that found it) counts 1, a search less, and hal
 :data:`HALF_LIFE_CALLS` calls that followed. A name in one of the last prompts or answers counts as one fresh
 touch. A file that was only found by searches was never read, so it does not come back.
 
-For example, a file that was edited two calls ago comes before one that was read five times 60 calls ago
-(0.93 against 5 / 8). The figures were fixed on one half of the recorded sessions' own second reads.
+For example, a file that was edited two calls ago comes before one that was read five times 20 calls ago
+(0.76 against 5 / 16). The figures were fixed on the recorded sessions' own second reads.
 
 A ranking looks at the newest :data:`LOOK_BACK_CALLS` calls of the path as it is, those behind summaries
 included, so after an undo or a rewind it is right by construction. From one ranking to the next only the
@@ -15,7 +15,8 @@ touches of the same calls are kept, which are most of the work and cannot change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
@@ -28,13 +29,15 @@ from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBloc
 from sidecar.window_budget.text import compact_json
 
 LOOK_BACK_CALLS: Final = 250
-HALF_LIFE_CALLS: Final = 20
-SEARCH_WEIGHT: Final = 0.3
+HALF_LIFE_CALLS: Final = 5
+SEARCH_WEIGHT: Final = 0.5
 MENTION_TEXTS: Final = 4
 MENTION_CHARS: Final = 4_000
 MOST_MENTIONS: Final = 3
 TOUCHES_KEPT: Final = 24
 """How many touches of one file are kept to choose its lines from."""
+
+_WORDS: Final = re.compile(r"[\w.-]+")
 
 
 @dataclass(slots=True)
@@ -61,7 +64,7 @@ class _Uses:
 
     def __init__(self, key_of: Callable[[str], str]) -> None:
         self.files: dict[str, FileUse] = {}
-        self.texts: list[str] = []
+        self.said: list[Set[str]] = []
         self.n_calls = 0
         self._key_of = key_of
         self._moved: dict[str, tuple[str, str]] = {}
@@ -93,8 +96,8 @@ class _Uses:
     def rank(self) -> list[FileUse]:
         """Return the files that were more than found, the most used first."""
         for use in self.files.values():
-            name = use.path.replace("\\", "/").rpartition("/")[2]
-            mentions = [text for text in self.texts if name in text] if name else ()
+            name = words_of(use.path.replace("\\", "/").rpartition("/")[2])
+            mentions = [said for said in self.said if name <= said] if name else ()
             use.score += min(len(mentions), MOST_MENTIONS)
         used = [use for use in self.files.values() if any(touch.kind != "search" for touch in use.touches)]
         return sorted(used, key=lambda use: -use.score)
@@ -156,10 +159,10 @@ def rank_by_use(
             uses.add(touch, _text_of(entry) if is_kept else None, is_known=True)
         if (
             entry.kind in ("user", "assistant")
-            and len(uses.texts) < MENTION_TEXTS
+            and len(uses.said) < MENTION_TEXTS
             and (text := _text_of(entry))
         ):
-            uses.texts.append(text[-MENTION_CHARS:])
+            uses.said.append(words_of(text[-MENTION_CHARS:]))
         for block in reversed(entry.turn.blocks):
             if isinstance(block, ToolResultBlock):
                 results[block.call_id] = block, entry
@@ -178,6 +181,15 @@ def rank_by_use(
                     uses.add(touch, shown.get(block.id) if is_kept else None, is_known=is_known)
     known.forget_others()
     return uses.rank()
+
+
+def words_of(text: str) -> Set[str]:
+    """Return the words of *text*; the name of a file without blanks is one.
+
+    >>> sorted(words_of("See src/a.py, and [id].tsx."))
+    ['See', 'a.py', 'and', 'id', 'src', 'tsx']
+    """
+    return {word for each in _WORDS.findall(text) if (word := each.strip(".-"))}
 
 
 def touches_of_block(

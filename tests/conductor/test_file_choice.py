@@ -55,6 +55,15 @@ def test_the_lines_of_the_newest_touches_come_first() -> None:
     assert "\nline 5 of a file that is long enough\n[from line 440]\nline 440" in piece.text
 
 
+def test_the_most_touched_block_comes_first() -> None:
+    """A touch counts half as much for every two newer ones."""
+    for n_touches, first in ((1, 401), (3, 801)):
+        touches = [read("a.py", (401, 200)), *[read("a.py", (801, 200))] * n_touches]
+        piece = choose(touches, budget=2_000)
+        assert piece is not None
+        assert piece.file.ranges[0][0] == first, n_touches
+
+
 def test_a_line_in_view_is_not_shown_again() -> None:
     in_view = read("a.py", *((number, 1) for number in range(1, 11)))
     piece = choose([read("a.py", (1, 20))], shown=[in_view])

@@ -64,6 +64,8 @@ def test_a_name_in_the_last_words_counts() -> None:
     turns = [*use("read", path="src/a.py"), *use("read", path="src/b.py")]
     assert names(turns) == ["src/b.py", "src/a.py"]
     assert names([*turns, *prompt("now look at a.py again")]) == ["src/a.py", "src/b.py"]
+    assert names([*turns, *prompt("read src/a.py.")]) == ["src/a.py", "src/b.py"]
+    assert names([*turns, *prompt("data.py is another one")]) == ["src/b.py", "src/a.py"], "a part of a name"
 
 
 def test_a_file_that_was_only_found_was_never_read() -> None:

@@ -38,10 +38,10 @@ async def test_rules_survive_many_compactions(summariser: str) -> None:
 )
 def test_the_files_that_agents_read_again_come_back() -> None:
     """Nearly all of them, and a part of their lines: 8,000 tokens hold about half of the lines at most."""
-    fixed, reported = second_reads.measure()
-    assert min(fixed.file_share, reported.file_share) >= 0.85
-    assert fixed.line_share >= 0.3
-    assert reported.line_share >= 0.16
+    first, second = second_reads.measure()
+    assert min(first.file_share, second.file_share) >= 0.85
+    assert first.line_share >= 0.35
+    assert second.line_share >= 0.24
 
 
 async def test_the_trigger_by_price_spares_the_cache_and_loses_no_fact() -> None:
