@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -164,17 +165,32 @@ _NOT_BEHIND = re.compile(r"\(\?<!([^()]*)\)")
 """What must not stand before an alternative; it is looked for once the first letter is there."""
 
 
-def _by_letter(*alternatives: str) -> str:
-    """Return a pattern that finds any of *alternatives*, tried by their first letters."""
+_HEAD = re.compile(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
+"""An alternative up to its first gap between words."""
+
+_LONG_REST = 120
+"""A search for beginnings leaves out the rest of an alternative behind its first gap when it is longer."""
+
+
+def _by_letter(alternatives: Iterable[str]) -> str:
+    """Return a pattern that finds any of *alternatives*, tried by their first letters.
+
+    The words of a choice with one first letter stay together, so that the rest stands there once for them.
+    """
     by_letter: dict[str, list[str]] = defaultdict(list)
-    waiting = [("", words) for words in _ALTERNATIVE.findall("|".join(alternatives))[::-1]]
+    waiting = [("", words) for words in [*alternatives][::-1]]
     while waiting:
         banned, words = waiting.pop()
         if (ban := _NOT_BEHIND.match(words)) is not None:
             waiting.append((ban[1], words[ban.end() :]))
         elif (choice := _CHOICE.match(words)) is not None:
             rest = words[choice.end() :]
-            waiting += [(banned, each + rest) for each in _ALTERNATIVE.findall(choice[1])]
+            like: dict[str, list[str]] = defaultdict(list)
+            for each in _ALTERNATIVE.findall(choice[1])[::-1]:
+                like[each[0] if each[0].isalpha() else each].append(each)
+            for letter, (first, *more) in like.items():
+                ends = "|".join(each[1:] for each in (first, *more))
+                waiting.append((banned, f"{letter}(?:{ends}){rest}" if more else first + rest))
             waiting += [(banned, rest)] * bool(choice[2])
         else:
             letter = words[0] if words[0].isalpha() else ""
@@ -185,7 +201,7 @@ def _by_letter(*alternatives: str) -> str:
 
 def _search_words(*alternatives: str) -> str:
     """Return a pattern that finds any of *alternatives* where a word begins."""
-    return rf"(?<!\w)(?:{_by_letter(*alternatives)})"
+    return rf"(?<!\w)(?:{_by_letter(_ALTERNATIVE.findall('|'.join(alternatives)))})"
 
 
 _LONG_PROMPT = 12_000
@@ -218,7 +234,7 @@ class Words(NamedTuple):
     report: the sentence is a report and sets no rule.
         permission: allows something.
         withdrawal: takes a rule back.
-        beginning: where any of these may begin: one search that finds few places, instead of five.
+        beginning: where any of these may begin: one search that finds few places, instead of five searches.
         decision: decides something, or names a cause.
     """
 
@@ -237,7 +253,12 @@ class Words(NamedTuple):
 def load_words() -> Words:
     """Return the patterns. The first call compiles them, which takes longer than to load this package."""
     orders = ENGLISH_ORDERS, NEGATED_ORDERS
-    beginning = _by_letter(*_RULES, *orders, OPENINGS, BARE_NEGATIONS, _PERMISSIONS, _WITHDRAWALS)
+    every = "|".join((*_RULES, *orders, OPENINGS, BARE_NEGATIONS, _PERMISSIONS, _WITHDRAWALS))
+    heads = ((words, _HEAD.match(words)) for words in _ALTERNATIVE.findall(every))
+    beginning = _by_letter(
+        head[0] if head is not None and len(words) - head.end() > _LONG_REST else words
+        for words, head in heads
+    )
     return Words(
         rule=re.compile(_search_words(*_RULES) + r"\b"),
         order=re.compile(_search_words(*orders)),
