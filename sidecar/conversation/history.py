@@ -106,13 +106,14 @@ class History(AppendOnlySeq[Entry]):
         turns: the turn of each entry, as one growing sequence.
     """
 
-    __slots__ = ("_archive", "_node_ids", "turns")
+    __slots__ = ("_archive", "_node_ids", "_originals", "turns")
 
     def __init__(self, entries: Iterable[Entry] = (), archive: Mapping[str, Entry] | None = None) -> None:
         super().__init__(entries)
         self._archive: Mapping[str, Entry] = {} if archive is None else archive
         self.turns: AppendOnlySeq[Turn] = AppendOnlySeq(map(attrgetter("turn"), self))
         self._node_ids: AppendOnlySeq[str] = AppendOnlySeq(map(attrgetter("node_id"), self))
+        self._originals: AppendOnlySeq[Entry] | None = None
 
     @property
     def head(self) -> str | None:
@@ -138,11 +139,35 @@ class History(AppendOnlySeq[Entry]):
         longer._archive = self._archive
         longer.turns = self.turns.extended(map(attrgetter("turn"), added))
         longer._node_ids = self._node_ids.extended(map(attrgetter("node_id"), added))
+        longer._originals = None
+        if self._originals and all(
+            each.node_id and not each.origin and each.kind != "summary" for each in added
+        ):
+            longer._originals = self._originals.extended(added)
         return longer
 
     def with_entries(self, entries: Iterable[Entry]) -> History:
         """Return a history of *entries*, some of this one."""
-        return History(entries, self._archive)
+        return History(entries, self._archive).share_originals(self)
+
+    def share_originals(self, before: History) -> Self:
+        """Return this history, with the originals of *before* where it is a compaction of that.
+
+        Costs the entries of both paths, but not those behind their summaries.
+        """
+        shown: set[str] = set()
+        for entry in self:
+            is_summary = entry.kind == "summary" and entry.origin
+            shown.update(entry.origin if is_summary else entry.origin[:1] or (entry.node_id,))
+        known: set[str] = set()
+        is_whole = before._originals is not None and "" not in shown
+        for entry in before if is_whole else ():
+            first = entry.origin[0] if entry.origin and entry.kind != "summary" else entry.node_id
+            known |= {entry.node_id, first}
+            is_whole &= entry.node_id in shown or first in shown or before.is_restored(entry)
+        if is_whole and shown <= known:
+            self._originals = before._originals
+        return self
 
     def node_at(self, index: int) -> str | None:
         """Return the node of the entry at *index*, None behind the end."""
@@ -186,11 +211,17 @@ class History(AppendOnlySeq[Entry]):
             elif index is not None:
                 pending.pop()
 
-    def originals(self) -> tuple[Entry, ...]:
+    def originals(self) -> AppendOnlySeq[Entry]:
         """Return the entries of this path as they were first stored, folded ones included.
 
-        Summaries are left out, and files that came back with them, unless their nodes are gone.
+        Summaries are left out, and files that came back with them, unless their nodes are gone. A path that
+        grows, and one that is compacted, has them from the path before.
         """
+        if self._originals is None:
+            self._originals = AppendOnlySeq(self._find_originals())
+        return self._originals
+
+    def _find_originals(self) -> tuple[Entry, ...]:
         if not any(entry.origin or entry.kind == "summary" for entry in self):
             return tuple(self)
         found: dict[str, Entry] = {}
@@ -200,6 +231,8 @@ class History(AppendOnlySeq[Entry]):
                 first = each
                 while first.origin and first.kind != "summary" and first.origin[0] in self._archive:
                     first = self._archive[first.origin[0]]
+                if first is not each and first.kind == "summary":
+                    continue  # a file that nothing but a summary was known to show
                 found[first.node_id or f"unstored {id(first)}"] = first
         # A thread may ask while the archive grows, so its ids are copied in one step.
         stored = {node_id: at for at, node_id in enumerate(tuple(self._archive))}

@@ -156,3 +156,39 @@ def test_a_prepared_move_folds_nothing_more() -> None:
     assert steps[0] == 1
     index.of(path)
     assert steps[0] == 1
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["grow", "grow", "compact", "restore", "undo"]), st.integers(0, 5)))
+)
+def test_the_originals_of_a_path_that_grew_and_was_compacted_are_found_as_anew(
+    steps: list[tuple[str, int]],
+) -> None:
+    """A compaction pins a prompt now and then, and brings back a file that an entry had shown."""
+    archive: dict[str, Entry] = {}
+
+    def store(*entries: Entry) -> tuple[Entry, ...]:
+        stored = tuple(replace(each, node_id=f"node-{len(archive) + at}") for at, each in enumerate(entries))
+        archive.update((each.node_id, each) for each in stored)
+        return stored
+
+    def store_again(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        return store(*(replace(each, origin=each.origin or (each.node_id,)) for each in entries))
+
+    history, before = History((), archive), History((), archive)
+    for step, number in steps:
+        cut = min(len(history), number)
+        if step == "grow":
+            history = history.extended(store(*[Entry(A.turn, "user")] * (number + 1)))
+        elif step == "undo":
+            history = before
+        elif cut:
+            pinned = history[:1] if number % 2 and history[0].kind == "user" else ()
+            origin = tuple(each.node_id for each in history[len(pinned) : cut])
+            file = store(Entry(C.turn, "file", origin=origin[-1:])) if step == "restore" and origin else ()
+            summary = store(Entry(B.turn, "summary", origin=origin))
+            before, kept = history, store_again((*pinned, *history[cut:]))
+            history = History((), archive).extended((*summary, *file, *kept)).share_originals(before)
+        view = history.with_entries(history[: number * 2])
+        assert tuple(view.originals()) == tuple(History(view, archive).originals())
+        assert tuple(history.originals()) == tuple(History(history, archive).originals())

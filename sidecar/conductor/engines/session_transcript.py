@@ -28,7 +28,7 @@ from sidecar.conductor.bridge import (
     kept_length,
     shared_length,
 )
-from sidecar.conversation import Entry, History, count_shared
+from sidecar.conversation import AppendOnlySeq, Entry, History, count_shared
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget import Message, Transcript
 from sidecar.window_budget.contract import CallEffects
@@ -53,6 +53,7 @@ class SessionTranscript:
     def __init__(self, tools: CallEffects) -> None:
         self.history = History()
         self._originals: list[Entry] = []
+        self._known: AppendOnlySeq[Entry] = AppendOnlySeq()
         self._starts = array("q", [0])
         self._transcript = Transcript(tools)
         self._called: set[str] = set()
@@ -63,7 +64,7 @@ class SessionTranscript:
         """Return the same transcript, which goes on by itself. Only one of them should go on."""
         copy = SessionTranscript(self._transcript.tools)
         copy.history, copy._transcript, copy._is_behind = self.history, self._transcript, self._is_behind
-        copy._originals, copy._starts = [*self._originals], self._starts[:]
+        copy._originals, copy._starts, copy._known = [*self._originals], self._starts[:], self._known
         copy._called = {*self._called}
         return copy
 
@@ -100,9 +101,9 @@ class SessionTranscript:
         if added is None and self.leads_to(history):
             added = history[len(self.history) :]
         self.history = history
-        originals = history.originals() if added is None else ()
         if added is None:
-            n_shared = shared_length(self._originals, originals)
+            originals = history.originals()
+            n_shared = self._count_shared(originals)
             if self._transcript.position(0) or any(entry.origin for entry in history):
                 self.follow_branch(originals, n_shared)
                 self._is_behind = self._transcript.n_unread > READ_AT_ONCE
@@ -132,6 +133,14 @@ class SessionTranscript:
         for block in entry.turn.blocks:
             if isinstance(block, ToolCallBlock):
                 self._called.add(block.name)
+
+    def _count_shared(self, originals: AppendOnlySeq[Entry]) -> int:
+        """Return how many entries *originals* and those so far begin with; costs those since the last path."""
+        later, n_known = originals.since(self._known), len(self._known)
+        self._known = originals
+        if later is None:
+            return shared_length(self._originals, originals)
+        return n_known + shared_length(self._originals[n_known:], later)
 
     def _facts_of(self, originals: Sequence[Entry], n_shared: int) -> tuple[int, FactIndex]:
         """Return how many of the first *n_shared* of *originals* were read, and their facts."""

@@ -15,7 +15,7 @@ from uuid import uuid4
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import SessionNode
-from sidecar.runtime.store.codec import hash_record, settled_turn, turn_to_record
+from sidecar.runtime.store.codec import hash_record, settled_turn
 from sidecar.runtime.store.errors import UnknownNodeError
 
 Clock: TypeAlias = Callable[[], int]
@@ -198,10 +198,11 @@ class SessionGraph:
         ends: list[str | None] = [behind]
         n_shared = 0
         for turn in turns:
-            children = (child for end in ends for child in self.children_of(end))
-            alike: list[str | None] = [
-                child for child in children if is_stored_as(self._nodes[child].turn, turn)
-            ]
+            children = [child for end in ends for child in self.children_of(end)]
+            is_same = all(self._nodes[child].turn is turn for child in children)
+            # There are as many beginnings as branches, so what is stored is compared as it is.
+            stored = turn if is_same else settled_turn(turn)[0]
+            alike: list[str | None] = [child for child in children if self._nodes[child].turn == stored]
             if not alike:
                 break
             ends, n_shared = alike, n_shared + 1
@@ -247,10 +248,3 @@ class SessionGraph:
         candidates = reversed(leaves or tuple(self._nodes.values()))
         newest = max(candidates, key=lambda node: node.created_at, default=None)
         return newest.id if newest is not None else None
-
-
-def is_stored_as(stored: Turn, turn: Turn) -> bool:
-    """Whether *turn* would be stored as *stored*."""
-    if stored is turn:
-        return True
-    return stored.role == turn.role and turn_to_record(stored) == turn_to_record(turn)

@@ -177,7 +177,7 @@ class SessionJournal:
             path.append(stored)
         encoded = [_encode_node(node, stored) for node, stored in zip(nodes, path, strict=True)]
         history = base.extended((*(graph.entries[node.id] for node in shared), *path))
-        return SessionBranch(history, nodes, encoded)
+        return SessionBranch(history.share_originals(self.history), nodes, encoded)
 
     async def begin(self, branch: SessionBranch) -> None:
         """Stand at the end of *branch*; raises as :meth:`replace`."""
