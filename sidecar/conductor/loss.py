@@ -13,9 +13,9 @@ For example, a digest with the line ``pytest -q [exit 1]`` keeps that command, a
 says ``pytest -q`` shortens it.
 
 A text is looked up at the places that its rarest word has in the view, and not at all where its most telling
-word has none. So the cost is one pass over the
-view and one over the facts, however often either repeats itself. The facts of an entry are found once, and
-remembered by its node. Nothing here reads a file, awaits or calls a model; it is meant for a thread.
+word has none. So the cost is one pass over the view and one over the facts, however often either repeats
+itself. The facts of an entry are found once, and remembered by its node; the facts of a growing part are
+put together once as well. Nothing here reads a file, awaits or calls a model; it is meant for a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Final, get_args
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
-from sidecar.conversation import Entry
+from sidecar.conversation import Entry, count_shared
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.fact_index import FactIndex
@@ -80,14 +80,10 @@ class HeldFact:
         object.__setattr__(self, "anchors", tuple(dict.fromkeys(anchors)))
 
     @property
-    def name(self) -> str:
-        """The same for two facts that are the same. A session holds many facts, so none holds its name."""
-        return f"{self.kind._name_}\n{self.key}"
-
-    @property
     def fact_id(self) -> str:
         """The name of the fact, the same in every report."""
-        return blake2b(self.name.encode(errors="replace"), digest_size=5).hexdigest()
+        name = f"{self.kind._name_}\n{self.key}"
+        return blake2b(name.encode(errors="replace"), digest_size=5).hexdigest()
 
 
 def rank_word(word: str) -> tuple[bool, int]:
@@ -109,13 +105,13 @@ class TextLookup:
 
     def __init__(self, text: str) -> None:
         self._text = even_out(text)
-        self._places: dict[str, list[int]] = {}
+        self._places: dict[str, list[int]] = {"": []}
         for word in _WORD.finditer(self._text):
             self._places.setdefault(word.group(), []).append(word.start())
 
-    def has_word(self, word: str) -> bool:
-        """Return whether *word* stands in the text; True for an empty one."""
-        return not word or word in self._places
+    def has_word_of(self, words: Iterable[str]) -> bool:
+        """Return whether any of *words* stands in the text, as the empty one does."""
+        return not self._places.keys().isdisjoint(words)
 
     def holds(self, text: str) -> bool:
         """Return whether *text*, its blanks evened out, stands there as whole words."""
@@ -138,6 +134,9 @@ class FactLedger:
     def __init__(self, cancel: CancelToken | None = None) -> None:
         self.cancel = cancel or CancelToken()
         self._facts: dict[str, tuple[HeldFact, ...]] = {}
+        self._folded: Sequence[Entry] = ()
+        self._newest: dict[tuple[FactKind, str], HeldFact] = {}
+        self._todos: dict[tuple[FactKind, str], HeldFact] = {}
         self._calls: dict[str, tuple[ToolCallBlock, str]] = {}
 
     def facts_of(self, folded: Sequence[Entry], shown: Sequence[Entry], tools: CallEffects) -> list[HeldFact]:
@@ -153,17 +152,21 @@ class FactLedger:
         """
         for entry in shown:
             self._note_calls(entry)
-        new = [entry for entry in folded if entry.node_id not in self._facts]
+        n_same = count_shared(self._folded, folded)
+        if n_same < len(self._folded):
+            n_same, self._newest, self._todos = 0, {}, {}
+        new = [entry for entry in folded[n_same:] if entry.node_id not in self._facts]
         for first in range(0, len(new), _BATCH):
             self.cancel.raise_if_cancelled()
             self.add(new[first : first + _BATCH], tools)
-        found: dict[str, HeldFact] = {}
-        for entry in folded:
-            for fact in self._facts[entry.node_id]:
-                found[fact.name] = fact
-        if not any(todos_of(entry) is not None for entry in shown):
-            found |= {fact.name: fact for fact in newest_todos(folded)}
-        return list(found.values())
+        self._folded = folded
+        for entry in folded[n_same:]:
+            self._newest.update(((fact.kind, fact.key), fact) for fact in self._facts[entry.node_id])
+            if (todos := todos_of(entry)) is not None:
+                items = (HeldFact(FactKind.TODO, item, item, entry.node_id) for item in todos)
+                self._todos = {(fact.kind, fact.key): fact for fact in items}
+        is_replaced = any(todos_of(entry) is not None for entry in shown)
+        return list((self._newest if is_replaced else self._newest | self._todos).values())
 
     def add(self, entries: Sequence[Entry], tools: CallEffects) -> None:
         """Find the facts of *entries*, of which none is known."""
@@ -241,7 +244,7 @@ def state_of(fact: HeldFact, shown: TextLookup) -> FactState:
     >>> [state_of(fact, TextLookup(text)) for text in ("pytest -q [exit 1]", "ran pytest -q", "pytest -x")]
     ['kept', 'shortened', 'letGo']
     """
-    if not any(map(shown.has_word, fact.anchors)):
+    if not shown.has_word_of(fact.anchors):
         return "letGo"
     if shown.holds(whole_words(fact.text)):
         return "kept"
@@ -283,14 +286,6 @@ def todos_of(entry: Entry) -> tuple[str, ...] | None:
     """Return the open items of a todo list that *entry* writes, None for no list."""
     lists = (open_todos(block) for block in entry.turn.blocks if isinstance(block, ToolCallBlock))
     return next((todos for todos in lists if todos is not None), None)
-
-
-def newest_todos(entries: Sequence[Entry]) -> Iterator[HeldFact]:
-    """Yield the open items of the newest todo list in *entries*."""
-    for entry in reversed(entries):
-        if (todos := todos_of(entry)) is not None:
-            yield from (HeldFact(FactKind.TODO, item, item, entry.node_id) for item in todos)
-            return
 
 
 def text_shown(entries: Iterable[Entry]) -> str:

@@ -20,7 +20,7 @@ a thread, beside the present state (:meth:`Index.prepare`); the move then takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter, indexOf, is_
 from typing import Final, Generic, Protocol, Self, TypeVar, overload
@@ -139,11 +139,8 @@ class History(AppendOnlySeq[Entry]):
         longer._archive = self._archive
         longer.turns = self.turns.extended(map(attrgetter("turn"), added))
         longer._node_ids = self._node_ids.extended(map(attrgetter("node_id"), added))
-        longer._originals = None
-        if self._originals and all(
-            each.node_id and not each.origin and each.kind != "summary" for each in added
-        ):
-            longer._originals = self._originals.extended(added)
+        is_new = all(each.node_id and not each.origin and each.kind != "summary" for each in added)
+        longer._originals = self._originals.extended(added) if self._originals and is_new else None
         return longer
 
     def with_entries(self, entries: Iterable[Entry]) -> History:
@@ -151,17 +148,16 @@ class History(AppendOnlySeq[Entry]):
         return History(entries, self._archive).share_originals(self)
 
     def share_originals(self, before: History) -> Self:
-        """Return this history, with the originals of *before* where it is a compaction of that.
-
-        Costs the entries of both paths, but not those behind their summaries.
-        """
+        """Return this history, with the originals of *before*, if they are known, where it compacts that."""
+        if before._originals is None:
+            return self
         shown: set[str] = set()
         for entry in self:
             is_summary = entry.kind == "summary" and entry.origin
             shown.update(entry.origin if is_summary else entry.origin[:1] or (entry.node_id,))
         known: set[str] = set()
-        is_whole = before._originals is not None and "" not in shown
-        for entry in before if is_whole else ():
+        is_whole = "" not in shown
+        for entry in before:
             first = entry.origin[0] if entry.origin and entry.kind != "summary" else entry.node_id
             known |= {entry.node_id, first}
             is_whole &= entry.node_id in shown or first in shown or before.is_restored(entry)
@@ -218,12 +214,12 @@ class History(AppendOnlySeq[Entry]):
         grows, and one that is compacted, has them from the path before.
         """
         if self._originals is None:
-            self._originals = AppendOnlySeq(self._find_originals())
+            is_plain = not any(entry.origin or entry.kind == "summary" for entry in self)
+            self._originals = AppendOnlySeq(self if is_plain else self.find_originals())
         return self._originals
 
-    def _find_originals(self) -> tuple[Entry, ...]:
-        if not any(entry.origin or entry.kind == "summary" for entry in self):
-            return tuple(self)
+    def find_originals(self) -> Sequence[Entry]:
+        """Return :meth:`originals`, looked for among all stored entries."""
         found: dict[str, Entry] = {}
         for entry in self:
             folded = list(self.unfold(entry)) if entry.kind == "summary" else []
@@ -236,7 +232,7 @@ class History(AppendOnlySeq[Entry]):
                 found[first.node_id or f"unstored {id(first)}"] = first
         # A thread may ask while the archive grows, so its ids are copied in one step.
         stored = {node_id: at for at, node_id in enumerate(tuple(self._archive))}
-        return tuple(sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored))))
+        return sorted(found.values(), key=lambda entry: stored.get(entry.node_id, len(stored)))
 
     def list_folded(self, view: Sequence[Entry] | None = None) -> tuple[Entry, ...]:
         """Return the :meth:`originals` that no entry of *view*, this path for None, shows unchanged."""
@@ -314,6 +310,7 @@ class Index(Generic[S]):
         # The present path first, then the one before it or the one to come.
         self._paths = [self._begin()]
         self._is_used = False
+        self._behind: tuple[str, S] | None = None
 
     def of(self, history: History) -> S:
         """Return the state of *history*."""
@@ -338,7 +335,7 @@ class Index(Generic[S]):
 
     def forget(self) -> None:
         """Go back to before everything."""
-        self._paths = [self._begin()]
+        self._paths, self._behind = [self._begin()], None
 
     def _begin(self) -> _Folded[S]:
         return _Folded(History(), self._start())
@@ -373,12 +370,24 @@ class Index(Generic[S]):
         """Let *path* go on with the entries *added*, to *history*."""
         for number, entry in enumerate(added, len(history) - len(added) + 1):
             if entry.kind == "summary" and self._reaches_folded:
-                for folded in history.unfold(entry):
-                    path.state = self._step(path.state, folded, False)
+                self.fold_behind(path, history, entry, is_first=number == 1)
             path.state = self._step(path.state, entry, True)
             if self._copy is not None and number % self._keep_every == 0:
                 path.kept.append(self._copy(path.state))
         path.history = history
+
+    def fold_behind(self, path: _Folded[S], history: History, summary: Entry, *, is_first: bool) -> None:
+        """Fold the entries behind *summary*; of one that begins a path, an earlier one's are known."""
+        origin = summary.origin
+        if is_first and self._copy is not None and self._behind is not None:
+            node_id, state = self._behind
+            if node_id in (summary.node_id, *origin[:1]):
+                path.state = self._copy(state)
+                origin = () if node_id == summary.node_id else origin[1:]
+        for folded in history.unfold(replace(summary, origin=origin)):
+            path.state = self._step(path.state, folded, False)
+        if is_first and self._copy is not None and summary.node_id and summary.origin:
+            self._behind = summary.node_id, self._copy(path.state)
 
 
 def count_shared(one: Sequence[object], other: Sequence[object]) -> int:

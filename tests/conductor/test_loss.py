@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from histories import history_of
 from model_cards import card
@@ -209,3 +210,14 @@ def test_a_report_of_a_closed_session_ends_early() -> None:
     cancel.cancel("closed")
     with pytest.raises(CancelledByToken):
         FactLedger(cancel).facts_of(history_of(a_round(1)), (), TOOL_EFFECTS)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=6))
+def test_a_ledger_that_follows_a_session_finds_what_a_new_one_finds(parts: list[tuple[int, bool]]) -> None:
+    """The folded part grows, and shrinks after an undo."""
+    whole, ledger = history_of(turn for number in range(2) for turn in a_round(number)), FactLedger()
+    for count, shows_todos in parts:
+        folded, view = whole[:count], whole[-4:] if shows_todos else ()
+        assert ledger.facts_of(folded, view, TOOL_EFFECTS) == FactLedger().facts_of(
+            folded, view, TOOL_EFFECTS
+        )

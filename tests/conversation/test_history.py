@@ -161,11 +161,22 @@ def test_a_prepared_move_folds_nothing_more() -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(["grow", "grow", "compact", "restore", "undo"]), st.integers(0, 5)))
 )
-def test_the_originals_of_a_path_that_grew_and_was_compacted_are_found_as_anew(
+def test_a_path_that_grew_and_was_compacted_is_known_as_one_that_is_read_anew(
     steps: list[tuple[str, int]],
 ) -> None:
     """A compaction pins a prompt now and then, and brings back a file that an entry had shown."""
     archive: dict[str, Entry] = {}
+
+    def make_index() -> Index[list[tuple[str, bool]]]:
+        return Index(
+            list,
+            lambda state, entry, in_view: [*state, (entry.node_id, in_view)],
+            reaches_folded=True,
+            copy=list,
+            keep_every=3,
+        )
+
+    index = make_index()
 
     def store(*entries: Entry) -> tuple[Entry, ...]:
         stored = tuple(replace(each, node_id=f"node-{len(archive) + at}") for at, each in enumerate(entries))
@@ -192,3 +203,4 @@ def test_the_originals_of_a_path_that_grew_and_was_compacted_are_found_as_anew(
         view = history.with_entries(history[: number * 2])
         assert tuple(view.originals()) == tuple(History(view, archive).originals())
         assert tuple(history.originals()) == tuple(History(history, archive).originals())
+        assert index.of(history) == make_index().of(History(history, archive))

@@ -103,7 +103,7 @@ class SessionTranscript:
         self.history = history
         if added is None:
             originals = history.originals()
-            n_shared = self._count_shared(originals)
+            n_shared = self.count_shared_originals(originals)
             if self._transcript.position(0) or any(entry.origin for entry in history):
                 self.follow_branch(originals, n_shared)
                 self._is_behind = self._transcript.n_unread > READ_AT_ONCE
@@ -134,8 +134,8 @@ class SessionTranscript:
             if isinstance(block, ToolCallBlock):
                 self._called.add(block.name)
 
-    def _count_shared(self, originals: AppendOnlySeq[Entry]) -> int:
-        """Return how many entries *originals* and those so far begin with; costs those since the last path."""
+    def count_shared_originals(self, originals: AppendOnlySeq[Entry]) -> int:
+        """Return how many entries the path before and *originals* begin with; costs the new ones."""
         later, n_known = originals.since(self._known), len(self._known)
         self._known = originals
         if later is None:
