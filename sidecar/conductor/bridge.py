@@ -152,7 +152,13 @@ def messages_to_turns(messages: Iterable[Message]) -> tuple[Turn, ...]:
     >>> messages_to_turns([CompactionSummaryMessage("# Plan", 900)])[0].blocks[0].text
     '[session digest — older turns condensed]\\n\\n# Plan'
     """
-    return tuple(_turns(messages))
+    turns: list[Turn] = []
+    for is_results, group in groupby(messages, lambda message: isinstance(message, ToolResultMessage)):
+        if is_results:
+            turns.append(_tool_turn([item for item in group if isinstance(item, ToolResultMessage)]))
+        else:
+            turns += map(_turn, group)
+    return tuple(turns)
 
 
 def content_to_blocks(content: Content) -> tuple[Block, ...]:
@@ -232,14 +238,6 @@ def _comes_apart(blocks: Sequence[Block], *, follows_tools: bool) -> bool:
 def count_results(blocks: Sequence[Block]) -> int:
     """Return how many results *blocks* begin with."""
     return sum(1 for _ in takewhile(lambda block: isinstance(block, ToolResultBlock), blocks))
-
-
-def _turns(messages: Iterable[Message]) -> Iterator[Turn]:
-    for is_results, group in groupby(messages, lambda message: isinstance(message, ToolResultMessage)):
-        if is_results:
-            yield _tool_turn([item for item in group if isinstance(item, ToolResultMessage)])
-        else:
-            yield from map(_turn, group)
 
 
 def _turn(message: Message) -> Turn:

@@ -195,15 +195,11 @@ def seal_call(block: Block) -> Block:
     arguments: Any = {}
     if block.input.strip():
         try:
-            arguments = json.loads(block.input, parse_constant=_refuse_constant)
+            # NaN and Infinity, which are not valid JSON, are no integers either.
+            arguments = json.loads(block.input, parse_constant=int)
         except (ValueError, RecursionError):
             arguments = {UNPARSED: block.input}
     return replace(block, input=arguments)
-
-
-def _refuse_constant(constant: str) -> None:
-    """Refuse ``NaN`` and ``Infinity``, which Python's parser would accept."""
-    raise ValueError(f"{constant} is not valid JSON")
 
 
 def tool_calls_of(turn: AssistantTurn) -> tuple[ToolCall, ...]:
