@@ -26,8 +26,8 @@ from sidecar.commands.with_daemon import run_to_end
 from sidecar.conductor.content import COMMANDS
 from sidecar.extensions.contract import Extensions
 from sidecar.extensions.finding import ExtensionFinder
-from sidecar.llmgateway.config import CONFIG_FILE, ModelSettings, read_settings
-from sidecar.llmgateway.diagnostics import diagnose_models
+from sidecar.llmgateway.config import CONFIG_FILE, read_settings
+from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
 from sidecar.llmgateway.live_check import ask_models
 from sidecar.protocol.messages import StatusResult
 from sidecar.workspace.files import real_path
@@ -44,85 +44,92 @@ _NONE = "none is running; start one with: sidecar serve --shared"
 def run(options: argparse.Namespace) -> int:
     """Report about the machine, start a daemon once, and return 0 when all is well."""
     report = _Report(Screen())
-    report.add("sidecar", __version__)
-    report.add("python", f"{platform.python_version()}, {sys.executable}")
-    report.add("parts", ", ".join(map(describe_part, _PARTS)))
+    report.add(Diagnostic("sidecar", __version__))
+    report.add(Diagnostic("python", f"{platform.python_version()}, {sys.executable}"))
+    report.add(Diagnostic("parts", ", ".join(map(describe_part, _PARTS))))
     try:
         home = indusagi_home()
     except RuntimeError as error:
-        report.add("state", f"{error}; set {env_name('home')} to a folder", is_well=False)
+        report.add(Diagnostic("state", f"{error}; set {env_name('home')} to a folder", is_well=False))
         return 1
-    # Not Path.exists, which raises for a folder inside one that cannot be entered.
-    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        hint = f"set {env_name('home')} to a folder that can"
-        report.add("state", f"{home} cannot be written; {hint}", is_well=False)
-    else:
-        can_be_written = "can be written" if home == existing else "will be created when needed"
-        report.add("state", f"{home}, {can_be_written}")
-        n_closed, still_open = close_state(home)
-        if n_closed:
-            report.add(
-                "privacy", f"others could read or enter {n_closed} files and folders there; now they cannot"
-            )
-        if still_open:
-            text = (
-                f"others can read or enter {still_open[0]}, and {len(still_open) - 1} more; make them yours"
-            )
-            report.add("privacy", text, is_well=False)
-    for finding in asyncio.run(diagnose_models(home, Path.cwd())):
-        report.add(finding.subject, finding.text, is_well=finding.is_well)
+    report.add(*check_state(home))
+    report.add(*asyncio.run(diagnose_models(home, Path.cwd())))
     if options.live:
 
         async def ask() -> None:
-            async for finding in ask_models(home, Path.cwd()):
-                report.add(finding.subject, finding.text, is_well=finding.is_well)
+            async for answered in ask_models(home, Path.cwd()):
+                report.add(answered)
 
         asyncio.run(ask())
-    settings = read_settings(home)
-    if settings.compaction.names_off:
-        names = ", ".join(settings.compaction.names_off)
-        report.add("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
-    if settings.store is not None:
-        try:
-            where = "are stored there as well" if settings.store_checkpoints else "stay on this machine"
-            report.add("sessions", f"{check_database(settings.store)}; copies of changed files {where}")
-        except SidecarError as error:
-            report.add("sessions", f"{error.message}; {error.hint}", is_well=False)
-    if not settings.sandbox:
-        report.add("sandbox", f"off; write sandbox = true in {home / CONFIG_FILE} for it")
-    elif (problem := find_problem()) is None:
-        report.add("sandbox", "on; commands have no network and write only in the folders of their session")
-    else:
-        text = f"asked for and not available, so that no command runs: {problem}"
-        report.add("sandbox", text, is_well=False)
-    for line in describe_found(find_extensions(home, settings, Path.cwd())):
-        report.add("extensions", line)
-    paths = DaemonPaths(home)
-    try:
-        report.add("shared", _describe_shared(paths))
-    except AttachError as error:
-        report.add("shared", str(error), is_well=False)
-    except SidecarClientError:
-        report.add("shared", f"none answers at {paths.socket}; sidecar serve --shared replaces it")
+    report.add(*check_settings(home))
+    report.add(check_shared(DaemonPaths(home)))
 
     async def check_daemon() -> int:
         try:
             async with SidecarClient.spawn(cwd=".") as client:
                 status = await client.status()
         except SidecarClientError as error:
-            report.add("daemon", f"does not start: {error}", is_well=False)
+            report.add(Diagnostic("daemon", f"does not start: {error}", is_well=False))
         else:
-            report.add("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB")
+            report.add(Diagnostic("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB"))
         return 0 if report.is_well else 1
 
     return run_to_end(check_daemon)
 
 
-def find_extensions(home: Path, settings: ModelSettings, folder: Path) -> Extensions:
-    """Return the extensions of a session in *folder*."""
+def check_state(home: Path) -> Iterator[Diagnostic]:
+    """Yield whether the state directory *home* can be written, and whether others can read in it."""
+    # Not Path.exists, which raises for a folder inside one that cannot be entered.
+    existing = next(folder for folder in (home, *home.parents) if os.path.exists(folder))
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        hint = f"set {env_name('home')} to a folder that can"
+        yield Diagnostic("state", f"{home} cannot be written; {hint}", is_well=False)
+        return
+    can_be_written = "can be written" if home == existing else "will be created when needed"
+    yield Diagnostic("state", f"{home}, {can_be_written}")
+    n_closed, still_open = close_state(home)
+    if n_closed:
+        text = f"others could read or enter {n_closed} files and folders there; now they cannot"
+        yield Diagnostic("privacy", text)
+    if still_open:
+        text = f"others can read or enter {still_open[0]}, and {len(still_open) - 1} more; make them yours"
+        yield Diagnostic("privacy", text, is_well=False)
+
+
+def check_settings(home: Path) -> Iterator[Diagnostic]:
+    """Yield the effects of the settings in *home*: on compactions, the store, the sandbox, extensions."""
+    settings = read_settings(home)
+    if settings.compaction.names_off:
+        names = ", ".join(settings.compaction.names_off)
+        yield Diagnostic("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
+    if settings.store is not None:
+        try:
+            where = "are stored there as well" if settings.store_checkpoints else "stay on this machine"
+            yield Diagnostic("sessions", f"{check_database(settings.store)}; copies of changed files {where}")
+        except SidecarError as error:
+            yield Diagnostic("sessions", f"{error.message}; {error.hint}", is_well=False)
+    if not settings.sandbox:
+        yield Diagnostic("sandbox", f"off; write sandbox = true in {home / CONFIG_FILE} for it")
+    elif (problem := find_problem()) is None:
+        text = "on; commands have no network and write only in the folders of their session"
+        yield Diagnostic("sandbox", text)
+    else:
+        text = f"asked for and not available, so that no command runs: {problem}"
+        yield Diagnostic("sandbox", text, is_well=False)
     reserved = frozenset(command.name for command in COMMANDS)
-    return ExtensionFinder(home, settings, user_home_folder(), reserved).find((real_path(folder),))
+    finder = ExtensionFinder(home, settings, user_home_folder(), reserved)
+    for line in describe_found(finder.find((real_path(Path.cwd()),))):
+        yield Diagnostic("extensions", line)
+
+
+def check_shared(paths: DaemonPaths) -> Diagnostic:
+    """Return whether a shared daemon of *paths* is running."""
+    try:
+        return Diagnostic("shared", _describe_shared(paths))
+    except AttachError as error:
+        return Diagnostic("shared", str(error), is_well=False)
+    except SidecarClientError:
+        return Diagnostic("shared", f"none answers at {paths.socket}; sidecar serve --shared replaces it")
 
 
 def describe_found(found: Extensions) -> Iterator[str]:
@@ -157,13 +164,15 @@ class _Report:
         self.screen = screen
         self.is_well = True
 
-    def add(self, subject: str, finding: str, *, is_well: bool = True) -> None:
-        """Print one finding; in red, if something must be done about it."""
-        self.is_well = self.is_well and is_well
-        if self.screen.is_terminal:
-            self.screen.line(f"{subject:{_LABEL_CHARS}} {finding}", "" if is_well else "red")
-        else:
-            self.screen.table(("", ""), [(subject, finding)])
+    def add(self, *findings: Diagnostic) -> None:
+        """Print *findings*; in red, if something must be done about one."""
+        for found in findings:
+            self.is_well = self.is_well and found.is_well
+            if self.screen.is_terminal:
+                line = f"{found.subject:{_LABEL_CHARS}} {found.text}"
+                self.screen.line(line, "" if found.is_well else "red")
+            else:
+                self.screen.table(("", ""), [(found.subject, found.text)])
 
 
 if sys.platform == "win32":
