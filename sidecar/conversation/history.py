@@ -139,8 +139,10 @@ class History(AppendOnlySeq[Entry]):
         longer._archive = self._archive
         longer.turns = self.turns.extended(map(attrgetter("turn"), added))
         longer._node_ids = self._node_ids.extended(map(attrgetter("node_id"), added))
-        is_new = all(each.node_id and not each.origin and each.kind != "summary" for each in added)
-        longer._originals = self._originals.extended(added) if self._originals and is_new else None
+        longer._originals = None
+        if known := self._originals:
+            is_new = all(each.node_id and not each.origin and each.kind != "summary" for each in added)
+            longer._originals = known.extended(added) if is_new else None
         return longer
 
     def with_entries(self, entries: Iterable[Entry]) -> History:
