@@ -5,12 +5,12 @@ Values and one abstract class; no request is made here.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from sidecar.rooms.content import to_json
 from sidecar.rooms.events import RoomContext
 
 
@@ -55,7 +55,7 @@ class AIToolResultPart:
         """The result as the model reads it: text as it is, anything else as JSON."""
         if isinstance(self.result, str):
             return self.result
-        return json.dumps(self.result, ensure_ascii=False, default=str)
+        return to_json(self.result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,15 +226,15 @@ def plain_text(content: EventContent) -> str:
         case CompositeContent():
             return "\n".join(plain_text(part) for part in content.parts)
         case TemplateContent():
-            return content.body or _label(f"template {content.template_id}", _json(content.parameters))
+            return content.body or _label(f"template {content.template_id}", to_json(content.parameters))
         case EditContent():
             return f"[edit of {content.target_event_id}] {plain_text(content.new_content)}"
         case DeleteContent():
             return _label(f"deleted {content.target_event_id}", content.reason)
         case ToolCallContent():
             outcome = content.error if content.error is not None else content.result
-            shown = "" if outcome is None else f" {outcome if isinstance(outcome, str) else _json(outcome)}"
-            return f"[tool {content.tool_name}({_json(content.arguments)}) {content.status}]{shown}"
+            shown = "" if outcome is None else f" {outcome if isinstance(outcome, str) else to_json(outcome)}"
+            return f"[tool {content.tool_name}({to_json(content.arguments)}) {content.status}]{shown}"
         case _:
             assert_never(content)
 
@@ -250,8 +250,12 @@ def _url(url: str) -> str:
     return f"{url.partition(',')[0]} ({len(url)} characters)"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+def to_json(value: Any, *, is_ascii: bool = False) -> str:
+    """Return *value* as JSON, escaped where *is_ascii*; parts that JSON has no form for are text."""
+    try:
+        return json.dumps(value, ensure_ascii=is_ascii, default=str)
+    except RecursionError:
+        return f"<{type(value).__name__} nested too deeply to print>"
 
 
 def _depth(content: EventContent) -> int:

@@ -30,6 +30,8 @@ from sidecar.protocol.jsonrpc import (
 
 SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
 
+NESTED = b"[" * 100_000 + b"]" * 100_000
+
 
 def check(body: bytes, expected: Message) -> None:
     assert decode(body) == expected
@@ -106,6 +108,12 @@ def test_decode(body: bytes, expected: Message) -> None:
         pytest.param(b"[" * 100_000, "parse", None, id="a hundred thousand open arrays"),
         pytest.param(b"[" * 100_000 + b"]" * 100_000, "parse", None, id="a hundred thousand nested arrays"),
         pytest.param(b'{"a":' * 100_000, "parse", None, id="a hundred thousand open objects"),
+        pytest.param(
+            b'{"jsonrpc":"2.0","id":1,"method":"m","params":' + NESTED + b"}", "parse", 1, id="nested params"
+        ),
+        pytest.param(
+            b'{"jsonrpc":"2.0","method":"m","params":' + NESTED + b',"id":"q"}', "parse", "q", id="id behind"
+        ),
         pytest.param(b"[]", "invalidRequest", None, id="an empty batch"),
         pytest.param(b'[{"jsonrpc":"2.0","id":1,"method":"m"}]', "invalidRequest", None, id="a batch"),
         pytest.param(b"1", "invalidRequest", None, id="a number"),
@@ -230,3 +238,7 @@ def test_decoded_integers_keep_their_size() -> None:
     assert decode(msgspec.json.encode({"jsonrpc": "2.0", "id": big, "method": "m"})) == Request(
         big, "m", None
     )
+
+
+def test_an_answer_that_is_nested_too_deeply_ends_its_request() -> None:
+    assert decode(b'{"jsonrpc":"2.0","id":"s1","result":' + NESTED + b"}") == Response("s1", None, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sidecar.conductor.content import Content
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -42,3 +44,11 @@ def check_sound(sent: Conversation) -> None:
         assert sorted(found) == sorted(waiting)
         waiting = [block.id for block in turn.blocks if isinstance(block, ToolCallBlock)]
     assert waiting == []
+
+
+def nest_lists(depth: int = 100_000) -> list[Any]:
+    """Return a list in a list and so on, *depth* deep: by default deeper than Python can print."""
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    return nested

@@ -6,7 +6,6 @@ here; the owner of ``max_context_tokens`` takes it off first.
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from typing import Final, assert_never, get_args
 
@@ -19,7 +18,7 @@ from sidecar.rooms.ai import (
     AIToolCallPart,
     AIToolResultPart,
 )
-from sidecar.rooms.content import EventContent, TextContent
+from sidecar.rooms.content import EventContent, TextContent, to_json
 from sidecar.rooms.events import RoomEvent
 
 CHARS_PER_TOKEN = 4
@@ -77,8 +76,7 @@ def part_tokens(part: AIPart) -> int:
         case AIImagePart():
             return IMAGE_TOKENS
         case AIToolCallPart():
-            arguments = json.dumps(dict(part.arguments), default=str)
-            return text_tokens(part.name) + text_tokens(arguments)
+            return text_tokens(part.name) + text_tokens(to_json(dict(part.arguments), is_ascii=True))
         case AIToolResultPart():
             return text_tokens(part.as_text)
         case _:
@@ -101,4 +99,7 @@ def write_out(content: EventContent) -> str:
     "type='text' body='hi' language=None"
     """
     names = _FIELDS[content.type]
-    return " ".join([f"{name}={getattr(content, name)!r}" for name in names])
+    try:
+        return " ".join([f"{name}={getattr(content, name)!r}" for name in names])
+    except RecursionError:
+        return f"type={content.type!r} nested too deeply to print"

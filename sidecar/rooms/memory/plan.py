@@ -18,7 +18,7 @@ from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.content import DeleteContent, EditContent
 from sidecar.rooms.events import RoomContext, RoomEvent
 from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut, truncate_older
-from sidecar.rooms.memory.estimate import event_tokens, message_tokens
+from sidecar.rooms.memory.estimate import event_tokens, message_tokens, write_out
 from sidecar.rooms.memory.prompt import PromptLine, event_line, speaker_names
 from sidecar.rooms.memory.provider import MemoryResult
 from sidecar.rooms.memory.summaries import (
@@ -185,12 +185,12 @@ def gather_events(
     """Gather every event, edits applied; where one was given twice, the room's own copy is the whole one."""
     gathered = (*chain.uncovered, *inner.events, *context.recent_events, current)
     events = {event.id: event for event in gathered}
-    fingerprints = {event.id: _fingerprint(repr(event.content)) for event in events.values()}
+    fingerprints = {event.id: _fingerprint(write_out(event.content)) for event in events.values()}
     for edit in (event.content for event in gathered if isinstance(event.content, EditContent)):
         if edit.target_event_id in events:
             target = events[edit.target_event_id]
             events[target.id] = replace(target, content=edit.new_content)
-            fingerprints[target.id] = _fingerprint(repr(edit.new_content))
+            fingerprints[target.id] = _fingerprint(write_out(edit.new_content))
     deletions = [event.content for event in gathered if isinstance(event.content, DeleteContent)]
     fingerprints |= {content.target_event_id: DELETED for content in deletions}
     return KnownEvents(events, fingerprints, speaker_names(events.values(), context.participants))

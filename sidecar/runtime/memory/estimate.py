@@ -113,8 +113,10 @@ def serialize(value: Any) -> str:
         return value
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
+    except (TypeError, ValueError):
         return str(value)
+    except RecursionError:
+        return f"<{type(value).__name__} nested too deeply to print>"
 
 
 def render_turns(messages: Iterable[Turn]) -> str:

@@ -16,8 +16,10 @@ from sidecar.rooms import (
     MediaContent,
     RichContent,
     TextContent,
+    ToolCallContent,
 )
 from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_tokens, text_tokens
+from turns import nest_lists
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,13 @@ def test_a_message_costs_its_parts(message: AIMessage, tokens: int) -> None:
 def test_an_event_costs_its_content(content: EventContent, tokens: int) -> None:
     """An event has no overhead of its own."""
     assert event_tokens(make_event("e", content)) == tokens
+
+
+def test_a_value_that_is_too_deep_to_be_printed_has_a_cost() -> None:
+    deep = nest_lists()
+    parts = (AIToolCallPart("1", "f", {"a": deep}), AIToolResultPart("1", "f", deep))
+    assert message_tokens(AIMessage("user", parts)) > 0
+    assert event_tokens(make_event("e", ToolCallContent("f", "1", {"a": deep}, deep))) > 0
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 10, 1000])

@@ -22,6 +22,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.memory import IMAGE_CHARS, estimate_context_tokens, live_tokens, tokens_of, turn_chars
+from turns import nest_lists
 
 
 def test_no_turns_cost_nothing() -> None:
@@ -53,6 +54,9 @@ def test_the_estimates_of_the_seed_document(turn: Turn, tokens: int) -> None:
         pytest.param(None, 0, id="None is nothing"),
         pytest.param({"a": [1, "é"]}, len('{"a":[1,"é"]}'), id="compact JSON, non-ASCII raw"),
         pytest.param({1, 2}, len("{1, 2}"), id="what is no JSON by its text"),
+        pytest.param(
+            nest_lists(), len("<list nested too deeply to print>"), id="what is too deep to be printed"
+        ),
     ],
 )
 def test_values_are_serialized_compactly(value: Any, n_chars: int) -> None:
