@@ -32,6 +32,7 @@ _DEFAULTS: Final[dict[str, dict[str, object]]] = {
         "client_process_id": None,
         "shared": False,
         "daemon": False,
+        "join": None,
         "idle_exit": 600.0,
         "listen": None,
         "log": "warning",

@@ -45,6 +45,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.command == "serve":
         if options.daemon and not options.shared:
             parser.error("--daemon needs --shared")
+        if options.join is not None and (options.daemon or not options.shared):
+            parser.error("--join needs --shared, without --daemon")
         if options.listen and not options.daemon:
             parser.error("--listen needs --shared --daemon: a daemon that is running cannot be changed")
     if options.command == "run" and options.json and options.stream_json:
@@ -344,6 +346,12 @@ _COMMANDS = (
                 help="share one daemon with other editors; it is started when it is not running",
             ),
             _arg("--daemon", action="store_true", help="with --shared: be that daemon, in the foreground"),
+            _arg(
+                "--join",
+                type=int,
+                metavar="PID",
+                help="with --shared: the daemon of this process, which has a session open, instead",
+            ),
             _arg(
                 "--idle-exit",
                 type=parse_seconds,

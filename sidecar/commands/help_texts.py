@@ -93,10 +93,10 @@ examples:
   sidecar panel last         the newest conversation of this folder
   sidecar panel --no-open    print the address, for a browser of your choice
 
-It joins the shared daemon, and starts it when it is not running. An editor with
-"serve --shared" has the same conversations at the same time. It listens on
-127.0.0.1 alone. The address holds a token, without which nothing is answered;
-give it to no one. It ends a minute after its last page is closed.
+It joins the shared daemon, and starts it when it is not running; a conversation
+that another process has open is joined there. It listens on 127.0.0.1 alone.
+The address holds a token, without which nothing is answered; give it to no one.
+It ends a minute after its last page is closed.
 
 exit codes: 0 the page was closed, 1 it could not listen, 2 wrong arguments or
 no such folder, 130 ended with Ctrl-C."""

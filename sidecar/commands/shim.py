@@ -15,6 +15,7 @@ from sidecar.transport.processes import STARTED_BY, wait_for_parent, wait_for_pr
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
     from argparse import Namespace
+    from socket import socket
 
 _STDIN, _STDOUT = 0, 1
 
@@ -34,7 +35,7 @@ def run(options: Namespace) -> int:
     settings = ("--log", options.log, "--idle-exit", f"{options.idle_exit:g}")
     command = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon", *settings)
     try:
-        daemon = connect_or_start(paths, command)
+        daemon = connect_or_start(paths, command) if options.join is None else join(paths, options.join)
         # Not before: starting a daemon forks, which needs a process without threads.
         if STARTED_BY != 0:
             leave_after(wait_for_parent)
@@ -44,5 +45,19 @@ def run(options: Namespace) -> int:
     except AttachError as error:
         sys.stderr.write(f"sidecar: {error}\n")
     except DaemonLost:
-        sys.stderr.write(f"sidecar: the shared daemon is gone; {paths.log} may say why\n")
+        shared = f"the shared daemon is gone; {paths.log} may say why"
+        gone = shared if options.join is None else f"process {options.join}, whose daemon this was, has ended"
+        sys.stderr.write(f"sidecar: {gone}\n")
     return 1
+
+
+def join(paths: DaemonPaths, pid: int) -> socket:
+    """Return a connection to the daemon that process *pid* has for itself. Raises AttachError."""
+    if sys.platform != "win32":
+        from sidecar.attach.connecting import connect
+        from sidecar.attach.guests import guest_socket
+
+        paths.socket_name = str(guest_socket(paths.home, pid))
+        if (found := connect(paths)) is not None:
+            return found
+    raise AttachError(f"no daemon of process {pid} can be joined here; end that program, or go on there")

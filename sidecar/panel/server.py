@@ -121,7 +121,7 @@ class PanelServer:
             request = await asyncio.wait_for(read_request(reader), _HEAD_S)
             self.check(request)
             if request.path == "/events":
-                await self.stream(reader, writer)
+                await self.stream(reader, writer, request.body)
             else:
                 writer.write(await self.answer(request))
         except RequestError as error:
@@ -163,13 +163,19 @@ class PanelServer:
             await link.send(line)
         return _plain_response(b"", "text/plain")
 
-    async def stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send the messages of the daemon until it or the page is gone."""
+    async def stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: bytes) -> None:
+        """Send the messages of the daemon until it or the page is gone.
+
+        *pid* names a process, to join its own daemon; it is empty for the shared one.
+        """
+        join = ("--join", pid.decode()) if pid.isdigit() else ()
         headers = {**_SAFE_HEADERS, "Content-Type": "application/x-ndjson"}
         writer.write(response(HTTPStatus.OK, headers))
         channel = secrets.token_urlsafe(8)
         try:
-            link = self._links[channel] = await DaemonLink.open(self._command, self._greeting["folder"])
+            link = self._links[channel] = await DaemonLink.open(
+                (*self._command, *join), self._greeting["folder"]
+            )
         except OSError as error:
             writer.write(_line({"over": f"the daemon cannot be started: {error.strerror}"}))
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.attach.guests import guest_socket, remove_stale_sockets
+from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="guests come by a unix socket")
 
@@ -35,3 +36,20 @@ async def test_a_folder_that_others_can_enter_gets_no_socket(tmp_path: Path) -> 
         folder.chmod(0o777)
         assert admit_guests(tmp_path, lambda stream: pytest.fail("nobody comes")) is None
         assert list(folder.iterdir()) == []
+
+
+@pytest.mark.e2e
+async def test_a_client_joins_the_daemon_of_the_process_that_has_a_session(tmp_path: Path) -> None:
+    env = {"INDUSAGI_HOME": str(tmp_path / "home")}
+    join = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--join")
+    async with SidecarClient.spawn(cwd=tmp_path, env=env) as owner:
+        session = await owner.start_session(model="offline-1")
+        await session.run("hello")
+        async with SidecarClient.spawn(cwd=tmp_path, env=env) as other:
+            with pytest.raises(SidecarRequestError) as refused:
+                await other.load_session(session.sid)
+        pid = refused.value.data["details"]["pid"]
+        async with SidecarClient.spawn((*join, str(pid)), cwd=tmp_path, env=env) as guest:
+            assert (await guest.load_session(session.sid)).sid == session.sid
+    with pytest.raises(ConnectionLost, match=f"no daemon of process {pid} can be joined here"):
+        await SidecarClient.spawn((*join, str(pid)), cwd=tmp_path, env=env).start()

@@ -150,6 +150,15 @@ async def test_the_end_of_the_daemon_reaches_the_page_with_its_reason() -> None:
         await stream.close()
 
 
+async def test_a_page_may_join_the_daemon_of_another_process() -> None:
+    async with serving(sys.executable, "-c", "import sys; sys.exit(' '.join(sys.argv[1:]))") as server:
+        for body, given in (("42", "--join 42"), ("", ""), ("42 --daemon", "")):
+            stream = await Connection.open(server, "POST /events", body=body)
+            assert "channel" in (await stream.line())["panel"]
+            assert (await stream.line())["panel"]["over"] == (given or "the daemon has ended")
+            await stream.close()
+
+
 async def test_a_daemon_that_cannot_be_started_is_reported() -> None:
     async with serving("no-such-program-anywhere") as server:
         stream = await Connection.open(server, "POST /events")

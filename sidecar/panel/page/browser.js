@@ -18,6 +18,9 @@ class Browser {
   /** @type {string[]} */
   #outgoing = [];
   #isPosting = false;
+  /** The process whose daemon is joined next, empty for the shared daemon. */
+  #pid = "";
+  #leaving = new AbortController();
   #attempt = 0;
   /** @type {Map<string, number | string>} */
   #questions = new Map();
@@ -33,6 +36,7 @@ class Browser {
       kind: "browser",
       request: (method, params) => this.#rpc.request(method, params),
       answer: (permissionId, answer) => this.#answer(permissionId, answer),
+      join: (pid) => this.#join(pid),
       recall: () => JSON.parse(sessionStorage.getItem("state") ?? "{}"),
       keep: (state) => sessionStorage.setItem("state", JSON.stringify(state)),
       follow: () => {},
@@ -49,10 +53,12 @@ class Browser {
   async stay() {
     for (;;) {
       const reason = await this.#connect().catch((/** @type {Error} */ error) => error.message);
+      const joins = this.#leaving.signal.aborted;
       this.#channel = "";
       this.#questions.clear();
       this.#rpc.close(reason);
       this.#rpc = this.#newRpc();
+      if (joins) continue;
       this.panel.disconnected(reason);
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(this.#attempt++, RETRY_MS.length - 1)]));
     }
@@ -76,9 +82,19 @@ class Browser {
     if (id !== undefined) this.#rpc.respond(id, answer);
   }
 
+  /** Leave the daemon for the one of another process. @param {number} pid */
+  #join(pid) {
+    this.#pid = String(pid);
+    this.#leaving.abort();
+  }
+
   /** Read one stream to its end, and return why it ended. @returns {Promise<string>} */
   async #connect() {
-    const response = await fetch("events", { method: "POST", headers: this.#headers() }).catch(() => {
+    const body = this.#pid;
+    this.#pid = "";
+    this.#leaving = new AbortController();
+    const { signal } = this.#leaving;
+    const response = await fetch("events", { method: "POST", headers: this.#headers(), body, signal }).catch(() => {
       throw new Error("the panel's server has ended; run sidecar panel again");
     });
     if (!response.ok || response.body === null) throw new Error(await response.text());

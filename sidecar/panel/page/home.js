@@ -19,6 +19,7 @@
  * @property {"browser" | "editor"} kind
  * @property {<M extends keyof Methods>(method: M, params: Methods[M]["params"]) => Promise<Methods[M]["result"]>} request
  * @property {(permissionId: string, answer: PermissionAnswer) => void} answer
+ * @property {((pid: number) => void) | undefined} join connects with the daemon of that process instead
  * @property {() => object} recall what this page kept over a reload
  * @property {(state: object) => void} keep
  * @property {(sid: string) => void} follow says which conversation is shown

@@ -101,14 +101,14 @@ export class Panel {
 
   /** @param {import("./home.js").Connected} connected */
   async connected({ folder, session, methods, model }) {
-    const wasConnected = this.folder !== "";
+    const wasConnected = this.folder !== "", wasLost = !this.#isConnected;
     this.folder = this.painter.actions.folder = folder;
     this.#methods = new Set(methods);
     this.#model = model ?? "";
     this.#isConnected = true;
     if (wasConnected && this.sid !== "") {
-      await this.open(this.sid);
-      this.#say(`${this.banner.textContent ?? ""} It is back, and the conversation goes on.`, 8000);
+      const back = wasLost ? `${this.banner.textContent ?? ""} It is back, and the conversation goes on.` : `The conversation is open in process ${this.#joined}, too; this is the same one.`;
+      await this.open(this.sid).then(() => this.#say(back, 8000), async (error) => (this.fail(error), await this.begin()));
       return;
     }
     this.banner.hidden = true;
@@ -116,6 +116,7 @@ export class Panel {
     const sid = await this.#find(session || kept).catch((error) => (this.fail(error), ""));
     if (sid !== "") await this.open(sid).catch(async (error) => (this.fail(error), await this.begin()));
     else await this.begin();
+    if (this.home.kind === "browser") this.composer.input.focus();
   }
 
   /** @param {string} reason */
@@ -188,6 +189,8 @@ export class Panel {
 
   /** @type {Promise<void>} */
   #opening = Promise.resolve();
+  /** The process whose daemon was joined for a conversation that it has open. @type {number | undefined} */
+  #joined;
 
   /** @param {string} sid */
   async #open(sid) {
@@ -210,6 +213,12 @@ export class Panel {
       if (!loaded.integrity.ok) transcript.notice("warning", "Parts of the stored conversation are lost", [...loaded.integrity.repaired, ...loaded.integrity.missing].join("\n"), 0);
     } catch (error) {
       this.transcript = early;
+      const pid = error instanceof RequestError ? error.pid : undefined;
+      if (number === this.#loading && pid !== undefined && pid !== this.#joined && this.home.join !== undefined) {
+        this.#joined = pid;
+        this.home.join(pid); // it is opened when that daemon is there
+        return;
+      }
       if (number === this.#loading) this.sid = "";
       throw error;
     }

@@ -2,11 +2,13 @@
 
 /** An error that the daemon answered with. */
 export class RequestError extends Error {
-  /** @param {{ code?: number, message?: string, data?: { kind?: string, hint?: string } }} error */
+  /** @param {{ code?: number, message?: string, data?: { kind?: string, hint?: string, details?: { pid?: number } } }} error */
   constructor(error) {
     super(error.message ?? "the request failed");
     this.kind = error.data?.kind ?? "internal";
     this.hint = error.data?.hint ?? "";
+    /** Of a session that another process has open: that process. */
+    this.pid = this.kind === "busy" ? error.data?.details?.pid : undefined;
   }
 
   /** The message with the next step. */

@@ -37,6 +37,7 @@ const panel = new Panel(root, {
   recall: () => api.getState() ?? {},
   keep: (state) => api.setState(state),
   follow: (sid) => rpc.notify("panel/follow", { sid }),
+  join: undefined, // an editor has the daemon that it has
   openFile: (path, line) => rpc.notify("panel/openFile", { path, line }),
   openLink: (url) => rpc.notify("panel/openLink", { url }),
   openComparison: (sid, compactionId) => rpc.notify("panel/openComparison", { sid, compactionId }),

@@ -1,5 +1,6 @@
 import { beforeEach, expect, test, vi } from "vitest";
 import { Panel } from "../../../../sidecar/panel/page/panel.js";
+import { RequestError } from "../../../../sidecar/panel/page/rpc.js";
 
 const USAGE = { used: 100, window: 1000, limit: 700, pct: 10, source: "estimate", asOfNode: null, engineView: {} };
 const SNAPSHOT = { sid: "s1", cwd: "/p", roots: [], title: "A talk", model: "m", engine: "e", phase: "idle", head: null, messages: 2, seq: 5, createdAt: 0, updatedAt: 0, queue: [], archived: false, ephemeral: false, plan: [] };
@@ -50,6 +51,27 @@ test("the first prompt begins a conversation in the folder", async () => {
   await vi.waitFor(() => expect(asked("sidecar/turn/start")).toEqual([{ sid: "s2", input: [{ type: "text", text: "hello" }] }]));
   expect(asked("sidecar/session/new")).toEqual([{ cwd: "/p" }]);
   expect(stage.panel.composer.text).toBe("");
+});
+
+test("a conversation that another process has open is joined there, once", async () => {
+  const { home, panel } = stage;
+  const request = home.request;
+  const busy = new RequestError({ message: "in use", data: { kind: "busy", details: { pid: 42 } } });
+  home.join = vi.fn();
+  home.request = (/** @type {string} */ method, /** @type {any} */ params) => (method === "sidecar/session/load" ? Promise.reject(busy) : request(method, params));
+  await connect("s1");
+  expect(home.join.mock.calls).toEqual([[42]]);
+  expect(asked("sidecar/session/new")).toEqual([]);
+  home.request = request;
+  await connect("s1");
+  expect(panel.sid).toBe("s1");
+  expect(panel.banner.textContent).toContain("open in process 42");
+
+  home.request = (/** @type {string} */ method, /** @type {any} */ params) => (method === "sidecar/session/load" ? Promise.reject(busy) : request(method, params));
+  panel.disconnected("that program has ended");
+  await connect("s1");
+  expect(home.join).toHaveBeenCalledTimes(1);
+  expect(panel.banner.textContent).toContain("in use");
 });
 
 test("a conversation that is left without a prompt is not kept", async () => {
