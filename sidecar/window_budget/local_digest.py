@@ -56,8 +56,8 @@ MAX_BRANCHES = 4
 BRANCH_CHARS = 300
 """How many digests of abandoned branches are kept, and how much of each."""
 
-_NO_EVIDENCE = frozenset({FactKind.RULE, FactKind.OUTCOME})
-"""Kinds that are not added to a model's digest: rules have a place of their own there."""
+_NO_EVIDENCE = frozenset({FactKind.RULE})
+"""Rules are not added to a model's digest as evidence: they have a place of their own there."""
 
 _HEADING = re.compile(r"^#\s*guardrails\b.*$", re.IGNORECASE | re.MULTILINE)
 _NEXT_HEADING = re.compile(r"^#\s", re.MULTILINE)
@@ -183,7 +183,7 @@ def add_missing_rules(digest: str, rules: tuple[str, ...]) -> str:
 
 
 def add_missing_facts(digest: str, known: Known, max_tokens: int = EVIDENCE_TOKENS) -> str:
-    """Return *digest* with the files, commands, errors and names that it does not mention at its end.
+    """Return *digest* with the facts that it does not mention at its end: the newest prompts word for word.
 
     Args:
         digest: a model's digest.
@@ -193,16 +193,22 @@ def add_missing_facts(digest: str, known: Known, max_tokens: int = EVIDENCE_TOKE
     words = _words_of(digest)
     listed = {fact_key(fact.kind, fact.text) for fact in parse_digest(digest).facts}
 
-    def is_missing(fact: Fact) -> bool:
-        key = fact_key(fact.kind, fact.text)
+    def is_missing(fact: Fact, whole: str) -> bool:
+        key = (whole or fact.text) if fact.kind is FactKind.REQUEST else fact_key(fact.kind, fact.text)
         if fact.kind is FactKind.ERROR:
             key = split_error(fact.text)[1][:KEY_CHARS] or key
         return key not in listed if fact.kind is FactKind.MODIFIED else _words_of(key) not in words
 
     kinds = [kind for kind in FactKind if kind not in _NO_EVIDENCE]
-    candidates = list_candidates(known, chars_in(max_tokens), kinds)
-    wanted = [each for each in candidates if not each.fact.is_minor and is_missing(each.fact)]
-    missing = select_facts(wanted, chars_in(max_tokens))
+    max_chars = chars_in(max_tokens)
+    candidates = list_candidates(known, max_chars, kinds)
+    wanted = [
+        each
+        for each in candidates
+        if (not each.fact.is_minor or each.fact.kind is FactKind.OUTCOME)
+        and is_missing(each.fact, each.full_text)
+    ]
+    missing = select_facts(put_first(wanted, max_chars), max_chars)
     if not missing:
         return digest
     heading = "" if CARRYOVER in digest else f"\n{CARRYOVER}"

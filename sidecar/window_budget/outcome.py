@@ -31,7 +31,7 @@ from sidecar.window_budget.local_digest import (
     collect_rules,
     write_local_digest,
 )
-from sidecar.window_budget.message import Message, UserMessage
+from sidecar.window_budget.message import DIGEST_HEADER, Message, UserMessage
 from sidecar.window_budget.model_digest import (
     FRAME_TOKENS,
     OUTPUT_SHARE,
@@ -263,7 +263,7 @@ def apply_plan(
     text = ""
     if failure is None:
         text = add_missing_rules(digest.text, collect_rules(known, plan.digest_tokens))
-        evidence = evidence_tokens(plan, kept_tokens, text)
+        evidence = evidence_tokens(plan, kept_tokens, DIGEST_HEADER + text + note)
         text = add_missing_facts(text, known, evidence) + note
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
         if after > plan.most_tokens_after or (plan.meter.room is not None and after > plan.meter.room):

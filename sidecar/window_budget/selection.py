@@ -56,6 +56,10 @@ MINOR_RANK = 24
 CARRIED_RANK = 4
 """How much later a fact of an earlier digest comes than one as new within its kind."""
 
+KEPT_FROM_THE_FIRST = frozenset({FactKind.REQUEST, FactKind.DECISION})
+N_FIRST, FIRST_RANK = 16, 12
+"""Of these kinds the first facts of a long session compete as if so few were newer."""
+
 GOAL_CHARS = 400
 GOAL_PRICE, TODO_PRICE = -1.0, -0.5
 """The first and the latest request come before all else and at length, then the open todos."""
@@ -284,6 +288,12 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
         latest = next((each.fact for each in ranked if not each.fact.is_minor), None)
         for fact in filter(None, (first, latest)):
             yield _candidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
+    if kind in KEPT_FROM_THE_FIRST and len(ranked) > N_FIRST:
+        n_later = len(ranked) - N_FIRST
+        ranked = [
+            each if at < n_later else each._replace(rank=min(each.rank, FIRST_RANK))
+            for at, each in enumerate(ranked)
+        ]
     for rank, key, fact in ranked:
         is_aged = kind is FactKind.MODIFIED and rank >= NEWEST_EDITS
         is_old = kind is FactKind.REQUEST and rank >= AGED_FROM_RANK

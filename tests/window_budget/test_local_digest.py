@@ -393,6 +393,26 @@ def test_evidence_a_model_leaves_out_is_listed() -> None:
     assert add_missing_facts(digest, Known(index, 3, parse_digest(digest))) == digest
 
 
+def test_numbers_and_outcomes_that_a_model_left_out_are_added() -> None:
+    """Also those behind the beginning of a prompt that the model did mention."""
+    prompt = f"Speed up the importer{' and tell me how' * 8}; the limit is 5878 per tenant"
+    messages = [*ask(prompt), *say("I looked at all of it. row_store now answers within 310 ms.")]
+    digest = add_missing_facts(f"# Plan\n{prompt[:90]}", Known(FactIndex().extend(messages), 2), 2_000)
+    assert "the limit is 5878 per tenant" in digest
+    assert "row_store now answers within 310 ms." in digest
+
+
+def test_the_first_requests_and_decisions_of_a_long_session_stay() -> None:
+    names = ["".join(chr(97 + int(digit)) for digit in str(number)) for number in range(1_000, 1_300)]
+    messages = [
+        message
+        for name in names
+        for message in (*ask(f"Speed up the part {name}."), *say(f"I chose {name} instead of the queue."))
+    ]
+    digest = local_fallback_digest(messages, max_tokens=3_000)
+    assert all(f"part {name}." in digest and f"chose {name} " in digest for name in names[:16])
+
+
 def test_the_digest_before_stays_whole_beside_1500_tokens() -> None:
     """Where a size is given it holds, and half of it belongs to the digest before."""
     prior = "# Status\n" + "\n".join(f"- the service {n} answers at {7919 * n}" for n in range(200))
