@@ -380,6 +380,7 @@ def least_tokens(conversation: Conversation, memo: TurnMemo[int] | None = None) 
 
     *memo* has the characters of its turns from earlier calls.
 
+    >>> from sidecar.llmgateway.contract import UserTurn
     >>> least_tokens(Conversation((UserTurn((TextBlock("x" * 80),)),)))
     10
     """

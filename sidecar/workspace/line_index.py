@@ -74,6 +74,7 @@ def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
 class LineText:
     """A text that is edited in place, and read by lines.
 
+    >>> from sidecar.workspace.contract import TextRange
     >>> text = LineText("one\\ntwo\\n")
     >>> text.apply(TextChange("2", TextRange(1, 0, 1, 3)), "utf-16")
     >>> text.text

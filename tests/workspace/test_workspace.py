@@ -400,12 +400,12 @@ class TestStaleness:
         assert len(stale_files) == 1
 
     async def test_what_changed_while_the_daemon_was_away(self, workspace: Workspace, file: Path) -> None:
+        """The session knows its content from an earlier daemon; this one has never read the file."""
         stale_files: list[StaleFile] = []
-        view = await workspace.view(file)
-        put(file, "other")
-        expect(workspace.tracker("s", stale_files.append), view)
+        tracker = workspace.tracker("s", stale_files.append)
+        tracker.expect(file, path_to_uri(file), text_hash("as it was"))
         await workspace.settle()
-        assert len(stale_files) == 1
+        assert [(each.uri, each.now_hash) for each in stale_files] == [(path_to_uri(file), text_hash("disk"))]
 
     async def test_our_own_write_is_no_news(self, workspace: Workspace, file: Path) -> None:
         stale_files: list[StaleFile] = []
