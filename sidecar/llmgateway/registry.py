@@ -29,7 +29,6 @@ from sidecar.llmgateway.contract import (
     CallMemory,
     Channel,
     Conversation,
-    CostSheet,
     DoneEmission,
     Emission,
     GatewayError,
@@ -48,11 +47,9 @@ from sidecar.llmgateway.providers import ProviderModels, address_of, is_installe
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.routing import Route, Routes
-from sidecar.llmgateway.scripted import ScriptedModel, script_from_json
+from sidecar.llmgateway.scripted import model_from_json
 from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
 
-_WINDOW_TOKENS = 32_000
-_OUTPUT_TOKENS = 4_096
 _CHARS_PER_TOKEN = 8
 _LEAST_CUT = 1_024
 """A server that has read fewer tokens does not count the ones in its cache."""
@@ -343,36 +340,18 @@ class ModelRegistry:
     def add_scripted(self, named: Any) -> None:
         """Add the scripted models of ``initializationOptions.sidecar.models``: objects by model id.
 
-        Each is ``{"scripted": [steps], "contextWindow"?: tokens, "maxOutputTokens"?: tokens, "images"?: sees
-        them}``. Raises InvalidInput, which names the wrong one.
+        Raises InvalidInput, which names the wrong one; see :func:`model_from_json`.
         """
         if not isinstance(named, Mapping):
             raise InvalidInput("models must be an object of models by id")
         for model_id, spec in named.items():
-            if not isinstance(spec, Mapping) or "scripted" not in spec:
-                raise InvalidInput(f"models.{model_id} must be an object with a scripted list of steps")
-            try:
-                model = ScriptedModel(script_from_json(spec["scripted"]))
-            except ValueError as error:
-                raise InvalidInput(f"models.{model_id}.scripted: {error}") from None
-            provider = f"scripted:{model_id}"
-            card = ModelCard(
-                str(model_id),
-                provider,
-                "mock",
-                f"{model_id} (scripted)",
-                context_window=_tokens(model_id, spec, "contextWindow", _WINDOW_TOKENS),
-                max_output_tokens=_tokens(model_id, spec, "maxOutputTokens", _OUTPUT_TOKENS),
-                modalities=("text", "image") if spec.get("images") is True else ("text",),
-                reasoning=False,
-                cost=CostSheet(0.0, 0.0),
-            )
+            card, model = model_from_json(model_id, spec)
             self.catalog = self.catalog.with_cards([card])
 
             def factory(card: ModelCard, model: Invoke = model) -> Invoke:
                 return model
 
-            self.providers = {**self.providers, provider: factory}
+            self.providers = {**self.providers, card.provider: factory}
 
 
 def least_tokens(conversation: Conversation, memo: TurnMemo[int] | None = None) -> int:
@@ -392,10 +371,3 @@ def least_tokens(conversation: Conversation, memo: TurnMemo[int] | None = None) 
         return sum(map(len, (*texts, *outputs)))
 
     return sum((memo or TurnMemo()).write(conversation.turns, count_chars)) // _CHARS_PER_TOKEN
-
-
-def _tokens(model_id: str, spec: Mapping[str, Any], name: str, default: int) -> int:
-    value = spec.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InvalidInput(f"models.{model_id}.{name} must be a positive integer")
-    return value

@@ -32,7 +32,7 @@ from sidecar.llmgateway.scripted.model import (
     Think,
     WaitFor,
 )
-from sidecar.llmgateway.scripted.parse import script_from_json
+from sidecar.llmgateway.scripted.parse import model_from_json, script_from_json
 
 __all__ = [
     "Call",
@@ -46,5 +46,6 @@ __all__ = [
     "Step",
     "Think",
     "WaitFor",
+    "model_from_json",
     "script_from_json",
 ]

@@ -10,16 +10,30 @@ from typing import Any, Final, get_args
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.llmgateway.contract import (
+    CostSheet,
     ErrorEmission,
     GatewayErrorKind,
+    ModelCard,
     StopEmission,
     StopReason,
     Usage,
     UsageEmission,
     gateway_error,
 )
-from sidecar.llmgateway.scripted.model import Call, EndWithoutDone, Hang, Raise, Say, Step, Think, WaitFor
+from sidecar.llmgateway.scripted.model import (
+    Call,
+    EndWithoutDone,
+    Hang,
+    Raise,
+    Say,
+    ScriptedModel,
+    Step,
+    Think,
+    WaitFor,
+)
 
+_WINDOW_TOKENS: Final = 32_000
+_OUTPUT_TOKENS: Final = 4_096
 _FORMS: Final = (
     "text",
     "thinking",
@@ -32,6 +46,39 @@ _FORMS: Final = (
     "endWithoutDone",
     "waitFor",
 )
+
+
+def model_from_json(model_id: str, spec: object) -> tuple[ModelCard, ScriptedModel]:
+    """Return the scripted model that *spec* describes, and its card under the id *model_id*.
+
+    *spec* is ``{"scripted": [steps], "contextWindow"?: tokens, "maxOutputTokens"?: tokens, "images"?: sees
+    them}``. Raises InvalidInput.
+    """
+    if not isinstance(spec, Mapping) or "scripted" not in spec:
+        raise InvalidInput(f"models.{model_id} must be an object with a scripted list of steps")
+
+    def tokens(name: str, default: int) -> int:
+        value = spec.get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(f"models.{model_id}.{name} must be a positive integer")
+        return value
+
+    try:
+        model = ScriptedModel(script_from_json(spec["scripted"]))
+    except ValueError as error:
+        raise InvalidInput(f"models.{model_id}.scripted: {error}") from None
+    card = ModelCard(
+        str(model_id),
+        f"scripted:{model_id}",
+        "mock",
+        f"{model_id} (scripted)",
+        context_window=tokens("contextWindow", _WINDOW_TOKENS),
+        max_output_tokens=tokens("maxOutputTokens", _OUTPUT_TOKENS),
+        modalities=("text", "image") if spec.get("images") is True else ("text",),
+        reasoning=False,
+        cost=CostSheet(0.0, 0.0),
+    )
+    return card, model
 
 
 def script_from_json(value: object) -> tuple[tuple[Step, ...], ...]:
