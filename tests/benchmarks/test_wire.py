@@ -80,7 +80,8 @@ asyncio.run(main())
 class Server:
     """A started program and a client that blocks."""
 
-    def __init__(self, arguments: Sequence[str], env: dict[str, str]) -> None:
+    def __init__(self, arguments: Sequence[str], env: dict[str, str], idle_s: float = 0.0) -> None:
+        self._home = env["INDUSAGI_HOME"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             [sys.executable, *arguments], stdin=pipe, stdout=pipe, env=env, bufsize=0
@@ -89,7 +90,14 @@ class Server:
         self._ids = iter(range(1, 10**9))
         capabilities: dict[str, Any] = {"experimental": {"sidecar": {}}}
         self.ask("initialize", {"processId": None, "rootUri": None, "capabilities": capabilities})
-        self.sid = self.ask("sidecar/session/new", {"cwd": env["INDUSAGI_HOME"]})["result"]["sid"]
+        time.sleep(idle_s)
+        self.sid, self.first_session_s = self.open_session()
+
+    def open_session(self) -> tuple[str, float]:
+        """Return the id of a new session, and how long it took to open, in seconds."""
+        began = time.perf_counter()
+        sid = str(self.ask("sidecar/session/new", {"cwd": self._home})["result"]["sid"])
+        return sid, time.perf_counter() - began
 
     def ask(self, method: str, params: Any) -> Any:
         """Send one request and return the first answer."""
@@ -260,6 +268,27 @@ def test_start_to_initialize(starts: Starts, benchmark: Any) -> None:
 
     def measure() -> None:
         assert starts.ratio("lsp start", BARE_COMMAND, REAL, ASKED) <= 1.8
+
+    benchmark.pedantic(measure, rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("idle_s", "at_most"),
+    [pytest.param(0.0, 80.0, id="at once"), pytest.param(3.0, 6.0, id="three seconds later")],
+)
+def test_the_first_session(idle_s: float, at_most: float, starts: Starts, benchmark: Any) -> None:
+    """Against the second one: at once it waits for the daemon to load, later for next to nothing."""
+
+    def measure() -> None:
+        pairs = []
+        for _ in range(ROUNDS):
+            server = Server(REAL, starts.env, idle_s)
+            pairs.append((server.first_session_s, server.open_session()[1]))
+            server.stop()
+        best = [1e3 * min(times) for times in zip(*pairs, strict=True)]
+        ratio, first, second = best[0] / best[1], f"{best[0]:.0f} ms", f"{best[1]:.0f} ms"
+        print(f"\nfirst session after {idle_s:.0f} s: {ratio:.1f}x of the second; {first} and {second}")
+        assert ratio <= at_most
 
     benchmark.pedantic(measure, rounds=1)
 
