@@ -111,6 +111,9 @@ _PORT_OR_VERSION = re.compile(r"[:.]\d")
 _NAMED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
 """A number, a path or an identifier."""
 
+_MAY_NAME = re.compile(r"[\dA-Z_/](?:(?<=\d)|(?<=[a-z][A-Z])|(?<=\w[_/])(?=\w))")
+"""What each of them holds: most sentences hold none, and to look for them takes twenty times as long."""
+
 _QUESTION = re.compile(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
 _QUESTION_MARK = re.compile(r"[?？]\W{0,4}\Z")
 """A question at the end of an answer, and how it ends."""
@@ -159,13 +162,18 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
             name something. Elsewhere a sentence that names two things is one that is rarely missed.
     """
     prose = keep_ends(text)
-    left = MAX_OUTCOMES
-    for number, sentence in enumerate(_clean_sentences(prose)):
-        n_named = len({*_NAMED.findall(sentence)})
+    left, least_named = MAX_OUTCOMES, 1 if is_answer else 2
+    sentences = _clean_sentences(prose)
+    if _MAY_NAME.search(prose) is None:
+        sentences = islice(sentences, int(is_answer))
+    for number, sentence in enumerate(sentences):
+        n_named = len({*_NAMED.findall(sentence)}) if _MAY_NAME.search(sentence) else 0
         is_first = is_answer and number == 0 and len(sentence) >= MIN_TELLING_CHARS
-        if left and (is_first or n_named >= (1 if is_answer else 2)):
+        if is_first or n_named >= least_named:
             left -= 1
             yield Fact(FactKind.OUTCOME, sentence, index, is_minor=not (is_answer and n_named))
+        if not left:
+            break
     yield from _environment(prose, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
@@ -316,9 +324,9 @@ def _environment(prose: str, index: int) -> Iterator[Fact]:
 def _names(prose: str, index: int) -> Iterator[Fact]:
     """Yield the names in *prose*; none goes on over a line nor, but between backquotes, over a clause."""
     seen = set[str]()
-    for line in prose.split("\n"):
-        for clause in (line,) if "`" in line else _CLAUSE_END.split(line):
-            for found in _NAME.finditer(clause) if _TELLING.search(clause) else ():
+    for line in filter(_TELLING.search, prose.split("\n")):
+        for clause in (line,) if "`" in line else filter(_TELLING.search, _CLAUSE_END.split(line)):
+            for found in _NAME.finditer(clause):
                 name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
                 if name and name not in seen:
                     seen.add(name)
