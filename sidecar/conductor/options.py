@@ -20,6 +20,7 @@ from sidecar.conductor.session_agent import THINKING_LEVELS
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.policy import PERMISSION_MODES, Policy
 
 S = TypeVar("S", bound=str)
@@ -58,6 +59,11 @@ class Options:
         self._policy = policy
         self._events = events
         self._gauge = gauge
+
+    def find_models(self) -> tuple[tuple[str, ModelCard | None, str | None], ...]:
+        """Return the models on offer by name, each with its card and why it cannot be called."""
+        names = dict.fromkeys((*self._models.names(), self._meta.info.model))
+        return tuple((name, self._models.card(name), self._models.why_not(name)) for name in names)
 
     def all(self) -> tuple[ConfigOption, ...]:
         """Return every option with its current value and its choices."""

@@ -17,7 +17,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:7dae1cb8f3ba2268a32d06f244397fd30278dd502b8feaf16f798fd4b5aef814"
+SCHEMA_HASH: Final = "sha256:08aaabc505e6002f7c61344c628cdb90ea5d76c7917766e8cdc563e86f8c57a3"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -75,6 +75,7 @@ METHOD_NAMES: Final = (
     "sidecar/checkpoint/diff",
     "sidecar/checkpoint/restore",
     "sidecar/complete",
+    "sidecar/model/list",
     "sidecar/extension/list",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""

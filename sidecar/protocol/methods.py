@@ -278,6 +278,16 @@ _EDITOR: Final = (
     ),
 )
 
+_MODEL: Final = (
+    Method(
+        "sidecar/model/list",
+        m.SidParams,
+        m.ModelListResult,
+        "session",
+        "List the models that a session may choose among, with window, price, and why one cannot be called.",
+    ),
+)
+
 _EXTENSION: Final = (
     Method(
         "sidecar/extension/list",
@@ -299,6 +309,7 @@ METHODS: Final[dict[str, Method]] = {
         _RULE,
         _CHECKPOINT,
         _EDITOR,
+        _MODEL,
         _EXTENSION,
     )
     for row in rows

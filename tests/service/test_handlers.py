@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidecar._internal.errors import InvalidInput, SidecarError
-from sidecar.llmgateway.contract import TextBlock
+from sidecar.llmgateway.catalog import OFFLINE_CARD
+from sidecar.llmgateway.contract import CostSheet, TextBlock
 from sidecar.llmgateway.scripted import Call, Hang, Say, WaitFor
 from sidecar.protocol.handshake import SCHEMA_HASH
+from sidecar.protocol.messages import ListedModel, ModelPrice
 from sidecar.protocol.methods import METHODS
 from sidecar.service.handlers import HANDLERS
 from sidecar.service.handlers import session as session_handlers
+from sidecar.service.handlers.model import as_listed
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
@@ -492,3 +496,35 @@ async def test_lists_in_requests_and_watches_are_bounded(make_desk: Any) -> None
         await client.call("fs/watch", sid=sid, globs=["**"] * 101)
     with pytest.raises(InvalidInput, match="1001 content blocks, the limit is 1000"):
         await client.call("turn/start", sid=sid, input=[{"type": "text", "text": "a"}] * 1_001)
+
+
+# Models.
+
+
+async def test_the_models_on_offer_are_listed_with_their_facts(make_desk: Any) -> None:
+    desk = make_desk()
+    client = desk.client()
+    sid = await desk.talk(client)
+    listed = await client.call("model/list", sid=sid)
+    assert listed["current"] == "scripted-1"
+    by_name = {each["model"]: each for each in listed["models"]}
+    assert by_name["offline-1"] == {
+        "model": "offline-1",
+        "name": "Offline 1 (built in, no network)",
+        "provider": "offline",
+        "contextWindow": 32_000,
+        "maxOutputTokens": 4_096,
+        "reasoning": False,
+        "images": False,
+    }
+    assert "mock-1" not in by_name
+
+
+def test_a_model_is_listed_with_its_price_and_why_it_cannot_be_called() -> None:
+    cost = CostSheet(3.0, 15.0, 0.3)
+    card = replace(OFFLINE_CARD, id="big", display_name="Big", modalities=("text", "image"), cost=cost)
+    listed = as_listed("work:big", card, "it needs the extra [openai]")
+    assert (listed.model, listed.name, listed.images) == ("work:big", "Big", True)
+    assert listed.price == ModelPrice(input=3.0, output=15.0, cache_read=0.3)
+    assert listed.why_not == "it needs the extra [openai]"
+    assert as_listed("new", None, None) == ListedModel(model="new", name="new")

@@ -114,6 +114,7 @@ class _Calls:
     checkpoint_restore = _Method(
         "sidecar/checkpoint/restore", m.CheckpointRestoreParams, m.CheckpointRestoreResult
     )
+    model_list = _Method("sidecar/model/list", m.SidParams, m.ModelListResult)
     extension_list = _Method("sidecar/extension/list", m.SidParams, m.ExtensionListResult)
     complete = _Method("sidecar/complete", m.CompleteParams, m.CompleteResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)

@@ -660,6 +660,19 @@ export interface ListedHook {
   source: "user" | "folder" | "client";
 }
 
+/** A model on offer; `model` is its value of the config option. `contextWindow` is 0 until it is known, `price` is left out where it is not, and `whyNot` says why the model cannot be called now. A missing key shows only when it is called. */
+export interface ListedModel {
+  model: string;
+  name: string;
+  provider?: string;
+  contextWindow: number;
+  maxOutputTokens: number;
+  reasoning: boolean;
+  images: boolean;
+  price?: ModelPrice;
+  whyNot?: string;
+}
+
 /** A tool server: whether it runs now, its number of tools, and why it does not run. */
 export interface ListedServer {
   name: string;
@@ -728,6 +741,20 @@ export interface Message {
 export interface Microcompact {
   blanked: number;
   tokens: number;
+}
+
+/** The models of the settings, of providers with a key, of servers that answer, and the built-in one. `current` is the session's own. Any other `provider:model` may be chosen as well. */
+export interface ModelListResult {
+  models: ListedModel[];
+  current: string;
+}
+
+/** The prices of a model, in US dollars for a million tokens. */
+export interface ModelPrice {
+  input: number;
+  output: number;
+  cacheRead?: number;
+  cacheWrite?: number;
 }
 
 /** An environment variable or a header. */
@@ -1498,6 +1525,7 @@ export interface Methods {
   "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
   "sidecar/complete": { params: CompleteParams; result: CompleteResult };
+  "sidecar/model/list": { params: SidParams; result: ModelListResult };
   "sidecar/extension/list": { params: SidParams; result: ExtensionListResult };
 }
 

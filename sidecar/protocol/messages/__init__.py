@@ -96,6 +96,7 @@ from sidecar.protocol.messages.importing import (
     SessionImportParams,
     SessionImportResult,
 )
+from sidecar.protocol.messages.model import ListedModel, ModelListResult, ModelPrice
 from sidecar.protocol.messages.outgoing import (
     ClosingNotification,
     EditApplyParams,
@@ -219,6 +220,7 @@ __all__ = [
     "KindLoss",
     "ListedCommand",
     "ListedHook",
+    "ListedModel",
     "ListedServer",
     "ListedSkill",
     "LogLine",
@@ -226,6 +228,8 @@ __all__ = [
     "LogTailResult",
     "Loss",
     "McpServerConfig",
+    "ModelListResult",
+    "ModelPrice",
     "NamedValue",
     "NodeView",
     "PermissionAnswer",

@@ -12,6 +12,7 @@ from sidecar.service.handlers import (
     editor,
     extension,
     importing,
+    model,
     rule,
     session,
     turn,
@@ -24,6 +25,18 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: Final[dict[str, Handler]] = {
     name: handler
-    for module in (daemon, session, importing, turn, context, compact, rule, checkpoint, editor, extension)
+    for module in (
+        daemon,
+        session,
+        importing,
+        turn,
+        context,
+        compact,
+        rule,
+        checkpoint,
+        editor,
+        model,
+        extension,
+    )
     for name, handler in module.HANDLERS.items()
 }
