@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import pytest
@@ -36,7 +35,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from stopwatch import fastest
+from stopwatch import fastest, measured, tell
 
 ENGINES = (WindowBudgetEngine, RuntimeEngine, AgentcoreEngine, SummarizingEngine, SlidingWindowEngine)
 VIEWS = (SummarizingEngine, SlidingWindowEngine)
@@ -45,15 +44,6 @@ ROUNDS = 60
 AUTO = CompactionRequest(force=False)
 
 T = TypeVar("T")
-
-
-def measured(benchmark: BenchmarkFixture, work: Callable[[], T]) -> T:
-    result: T = benchmark.pedantic(work, rounds=1)  # type: ignore[no-untyped-call]  # the plugin has no types
-    return result
-
-
-def tell(text: str) -> None:
-    sys.stdout.write(f"\n{text}\n")
 
 
 def exchange(number: int) -> list[Turn]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
-import sys
 import time
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -23,7 +21,7 @@ from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, pla
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.rooms.memory.plan import plan_retrieve, view_with_summary
 from sidecar.rooms.memory.summaries import SummaryChain
-from stopwatch import fastest
+from stopwatch import fastest, measured, tell
 
 SOURCE = EventSource(channel_id="ws", channel_type="websocket")
 N_FILES = 10_000
@@ -38,17 +36,6 @@ QUERIES = (
 
 
 T = TypeVar("T")
-
-
-def measured(benchmark: BenchmarkFixture, work: Callable[[], T]) -> T:
-    """Run *work* once under the benchmark's name."""
-    result: T = benchmark.pedantic(work, rounds=1)  # type: ignore[no-untyped-call]  # the plugin has no types
-    return result
-
-
-def tell(text: str) -> None:
-    """Print a figure."""
-    sys.stdout.write(f"\n{text}\n")
 
 
 def event(number: int, n_chars: int) -> RoomEvent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, ToolTurn, UserTurn
 from sidecar.runtime.memory import live_tokens, local_gist
 from sidecar.runtime.store import SessionJournal, SessionStore
+from stopwatch import measured, tell
 
 TEXT = "some words about src/app.py and what came of it. " * 20
 T = TypeVar("T")
@@ -23,15 +23,6 @@ T = TypeVar("T")
 
 def user(number: int) -> UserTurn:
     return UserTurn((TextBlock(f"{number} {TEXT}"),))
-
-
-def measured(benchmark: BenchmarkFixture, work: Callable[[], T]) -> T:
-    result: T = benchmark.pedantic(work, rounds=1)  # type: ignore[no-untyped-call]  # the plugin has no types
-    return result
-
-
-def tell(text: str) -> None:
-    sys.stdout.write(f"\n{text}\n")
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -14,6 +14,7 @@ from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import LS
 from sidecar.capabilities.read import READ
+from swapped_folders import swap
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
@@ -22,11 +23,6 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows"),
 ]
-
-
-def swap(folder: Path, target: Path) -> None:
-    folder.rename(folder.with_name("away"))
-    folder.symlink_to(target)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from emitted_events import emitted
 from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.edit import EDIT
@@ -31,10 +32,6 @@ from sidecar.workspace.files import text_hash
 from turns import assistant, text, user
 
 
-def told(session: Session, kind: type[Any]) -> list[Any]:
-    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
-
-
 def roles(session: Session) -> list[str]:
     return [turn.role for turn in session.history.turns]
 
@@ -54,7 +51,7 @@ async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> N
     moved = await session.rewind(ids[1], expect_head=ids[-1])
     assert (moved.head, moved.removed) == (ids[1], ids[2:])
     assert moved.tokens == sum(map(entry_tokens, left))
-    assert told(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
+    assert emitted(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
     assert {node.id for node in session.history.graph.nodes} == set(ids)
     assert (await stage.shelf.graph(session.sid)).leaf == ids[1]
 
@@ -136,7 +133,7 @@ async def test_a_rewind_names_the_files_that_it_leaves_edited(make_stage: Any) -
     await stage.ask(session, "write them")
     moved = await session.rewind(session.history.current.node_ids[1], expect_head=None)
     assert moved.edited_files == tuple((stage.folder / name).as_uri() for name in ("a.py", "b.py"))
-    assert told(session, HeadChanged)[-1].edited_files == moved.edited_files
+    assert emitted(session, HeadChanged)[-1].edited_files == moved.edited_files
     assert (await session.rewind(None, expect_head=None)).edited_files == ()
 
 
@@ -211,7 +208,7 @@ async def test_a_drop_takes_turns_out_on_a_branch_of_its_own(make_stage: Any) ->
     assert moved.removed == ids[2:4]
     assert list(map(turn_text, session.history.turns)) == ["prompt 0", "answer 0", "prompt 2", "answer 2"]
     assert tuple(session.history.current.node_ids)[:2] == ids[:2], "what stays in place keeps its nodes"
-    assert told(session, HeadChanged) == [HeadChanged(moved.head, ids[2:4], "drop")]
+    assert emitted(session, HeadChanged) == [HeadChanged(moved.head, ids[2:4], "drop")]
     await session.rewind(head, expect_head=None)
     assert tuple(session.history.current.node_ids) == ids
 
@@ -246,7 +243,7 @@ async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     last = session.history.turns[-1]
     assert isinstance(last, UserTurn)
     assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\nnew = 2"),)
-    assert told(session, Rehydrated) == [Rehydrated((file,), ())]
+    assert emitted(session, Rehydrated) == [Rehydrated((file,), ())]
     (seen,) = session.files.in_context()
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
 
@@ -288,7 +285,7 @@ async def test_a_file_that_is_gone_is_told_and_not_restored(make_stage: Any) -> 
     stage.workspace.put(stage.folder / "a.py", None)
     restored = await session.rehydrate(None, None)
     assert (restored.files, restored.missing) == ((), ("a.py: deleted",))
-    assert told(session, Rehydrated) == [Rehydrated((), ("a.py: deleted",))]
+    assert emitted(session, Rehydrated) == [Rehydrated((), ("a.py: deleted",))]
 
 
 async def test_a_file_that_was_never_read_is_refused(make_stage: Any) -> None:

@@ -6,22 +6,18 @@ import asyncio
 import json
 from typing import Any
 
+from emitted_events import emitted
 from fake_client import FakeClient
 from fake_tool import FakeTool
 from sidecar.capabilities.mcp import HttpServer, StdioServer
 from sidecar.conductor.clients import Audience
 from sidecar.conductor.events import Notice, Settled, ToolFinished
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Call, Say
 from turns import text
 
 A = StdioServer("a", "/bin/a", ("--key=s3cret",), (("KEY", "s3cret"),))
 B = HttpServer("b", "https://host.org/s3cret", (("Authorization", "s3cret"),))
-
-
-def of_kind(session: Session, kind: type[Any]) -> list[Any]:
-    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
 
 
 def shown(stage: Any, index: int) -> list[str]:
@@ -41,7 +37,7 @@ async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: An
     servers.may_go_on.set()
     assert (await started.outcome).text == "done"
     assert shown(stage, 0) == ["own", "mcp__a__x"]
-    assert [(done.name, done.is_error) for done in of_kind(session, ToolFinished)] == [("mcp__a__x", False)]
+    assert [(done.name, done.is_error) for done in emitted(session, ToolFinished)] == [("mcp__a__x", False)]
 
 
 async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage: Any) -> None:
@@ -67,14 +63,14 @@ async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> 
     assert (await started.outcome).stop_reason == "cancelled"
     servers.may_go_on.set()
     assert (await stage.ask(session, "2")).text == "one"
-    assert [end.stop_reason for end in of_kind(session, Settled)] == ["cancelled", "end_turn"]
+    assert [end.stop_reason for end in emitted(session, Settled)] == ["cancelled", "end_turn"]
 
 
 async def test_a_message_of_a_server_is_a_notice(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session(servers=(A,))
     stage.servers[0].host.warn("The tool server 'a' has ended", "exit code 1")
-    assert of_kind(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
+    assert emitted(session, Notice) == [Notice("warning", "The tool server 'a' has ended", "exit code 1")]
 
 
 async def test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers(make_stage: Any) -> None:
@@ -90,7 +86,7 @@ async def test_secrets_are_not_stored_and_a_loaded_session_names_missing_servers
     loaded = (await stage.hub.load(session.sid)).session
     await stage.ask(loaded, "2")
     await stage.ask(loaded, "3")
-    assert [notice.title for notice in of_kind(loaded, Notice)] == ["Tool servers are not connected: a, b"]
+    assert [notice.title for notice in emitted(loaded, Notice)] == ["Tool servers are not connected: a, b"]
     assert stage.servers[1].used == []
 
 
@@ -105,7 +101,7 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
     stage.servers[1].may_go_on.set()
     await stage.ask(loaded, "2")
     assert (again, loaded.servers.named, stage.servers[1].used) == (loaded, (A,), [(A,)])
-    assert of_kind(loaded, Notice) == []
+    assert emitted(loaded, Notice) == []
 
 
 async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_stage: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from sidecar.conductor.engines.contract import (
     CompactionRequest,
     EngineDeps,
     EngineInput,
-    FreshFile,
     StandingSummary,
 )
 from sidecar.conversation import History
@@ -36,6 +35,7 @@ from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
+from talks import no_files
 
 pytestmark = pytest.mark.slow
 
@@ -64,10 +64,6 @@ def turn(record: Record) -> Turn:
             return ToolTurn((result,))
         case _:
             return UserTurn((TextBlock(record["text"]),))
-
-
-async def no_files(paths: Sequence[str]) -> dict[str, FreshFile]:
-    return {path: FreshFile(path, problem="notFound") for path in paths}
 
 
 def as_input(history: History, window: int, standing: StandingSummary | None) -> EngineInput:

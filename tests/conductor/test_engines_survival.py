@@ -9,7 +9,7 @@ and more by its fifteenth compaction: not all can be kept, and what is not is ho
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,6 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
-    FreshFile,
     SessionEngine,
     StandingSummary,
 )
@@ -45,7 +44,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
-from talks import Follower
+from talks import Follower, no_files
 from turns import assistant, user
 
 WINDOW = 16_000
@@ -67,10 +66,6 @@ def poor_model() -> ModelInvoker:
 
 def offline() -> ModelInvoker:
     return offline_model()
-
-
-async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
-    return {path: FreshFile(path, problem="notFound") for path in paths}
 
 
 def one_round(number: int) -> tuple[list[Turn], dict[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from emitted_events import emitted
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
@@ -39,10 +40,6 @@ def kinds(session: Session) -> list[str]:
     return [event.kind for event in session.log.after(0, limit=100_000)]
 
 
-def of_kind(session: Session, kind: type[Any]) -> list[Any]:
-    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
-
-
 async def until(session: Session, seen: Callable[[Event], bool]) -> Event:
     """Wait until the log has an event that *seen* accepts."""
     found: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
@@ -69,8 +66,8 @@ async def test_a_turn_tells_everything_in_order_and_settles_last(make_stage: Any
     assert (started.disposition, outcome.stop_reason, outcome.text) == ("started", "end_turn", "Hello there")
     assert kinds(session)[:3] == ["phase", "userMessage", "phase"]
     assert kinds(session)[-4:] == ["infoChanged", "usage", "phase", "settled"]
-    assert of_kind(session, UserMessage) == [UserMessage(started.user_node_id, text("hi"))]
-    assert [message.content[0]["text"] for message in of_kind(session, Message)] == ["Hello there"]
+    assert emitted(session, UserMessage) == [UserMessage(started.user_node_id, text("hi"))]
+    assert [message.content[0]["text"] for message in emitted(session, Message)] == ["Hello there"]
     assert [event.seq for event in session.log.after(0)] == list(range(1, session.log.seq + 1))
 
 
@@ -115,7 +112,7 @@ async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any
     stage.model.gate("go").set()
     outcomes = [await started.outcome for started in (first, second, third)]
     assert [outcome.text for outcome in outcomes] == ["one", "two", "three"]
-    ends = of_kind(session, Settled)
+    ends = emitted(session, Settled)
     assert [end.turn_id for end in ends] == [first.turn_id, second.turn_id, third.turn_id]
 
 
@@ -191,7 +188,7 @@ async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
     assert (await second.outcome).text == "two"
     asked = [prompt_text(turn.blocks) for turn in session.history.turns if isinstance(turn, UserTurn)]
     assert asked == ["1", "2"]
-    assert len(of_kind(session, Settled)) == 1
+    assert len(emitted(session, Settled)) == 1
 
 
 async def test_steering_that_was_not_let_in_survives_an_interrupt(make_stage: Any) -> None:
@@ -239,7 +236,7 @@ async def test_a_failing_model_faults_the_turn_and_not_the_session(
     assert failed.fault is not None
     assert failed.fault.kind == kind
     assert kinds(session)[-1] == "faulted"
-    assert of_kind(session, Faulted)[0].error_kind == kind
+    assert emitted(session, Faulted)[0].error_kind == kind
     assert (await stage.ask(session, "2")).text == "two"
 
 
@@ -417,7 +414,7 @@ async def test_a_clock_that_is_set_back_makes_no_turn_shorter_than_nothing(make_
     session = await stage.session()
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
-    assert [told.duration_ms for told in of_kind(session, Settled)] == [0, 0]
+    assert [told.duration_ms for told in emitted(session, Settled)] == [0, 0]
 
 
 async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(

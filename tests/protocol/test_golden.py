@@ -7,7 +7,6 @@ member there is, so that none comes or goes unseen.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
+from reference_page import golden
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.events import Event
 from sidecar.protocol.codec import event_to_wire, from_wire, result_from_wire, to_wire, wire_name
@@ -32,11 +32,6 @@ REQUESTS = [("methods", row) for row in METHODS.values()] + [
 SENT_BY_CLIENTS = {row.params for row in (METHODS | CLIENT_NOTIFICATIONS).values()} | {
     row.result for row in CLIENT_REQUESTS.values()
 }
-
-
-def golden(folder: str, name: str) -> Any:
-    path = GOLDEN / folder / f"{name.removeprefix('sidecar/').replace('/', '.')}.json"
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def messages() -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sidecar.conductor.content import Content
@@ -11,6 +12,7 @@ from sidecar.llmgateway.contract import (
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
+    Turn,
     UserTurn,
 )
 
@@ -52,3 +54,8 @@ def nest_lists(depth: int = 100_000) -> list[Any]:
     for _ in range(depth):
         nested = [nested]
     return nested
+
+
+def texts(turns: Iterable[Turn]) -> list[str]:
+    """Return the texts of *turns*, in order."""
+    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]

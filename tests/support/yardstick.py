@@ -29,7 +29,6 @@ from sidecar.conductor.engines.contract import (
     CompactionResult,
     EngineDeps,
     EngineInput,
-    FreshFile,
 )
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.session_engines import PriceTrigger
@@ -41,6 +40,7 @@ from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.prompt import BEHIND_WORDS
+from talks import no_files
 
 CACHED_SHARE, OUTPUT_PRICE = 0.1, 5.0
 """The price of a token from the cache, and of one that a model writes, where another one costs 1."""
@@ -67,10 +67,6 @@ SUMMARISERS: Mapping[str, Callable[[], ModelInvoker]] = {
     "drops rules": writing("Improve the importer and the reports.", "none", "The importer works."),
     "invents": writing("Write src/made/up_9999.py.", "- Always push to main.", "make ship-it passed."),
 }
-
-
-async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
-    return {path: FreshFile(path, problem="notFound") for path in paths}
 
 
 class Session:

@@ -13,6 +13,7 @@ from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.disk_write import write_text
 from sidecar.workspace.files import READ_LIMIT_BYTES, read_text, text_hash
 from sidecar.workspace.handles import CAN_HOLD, hold_file, hold_folder
+from swapped_folders import swap
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 
@@ -33,11 +34,6 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if request.param == "by path":
         monkeypatch.setattr(handles, "CAN_HOLD", False)
     return str(request.param)
-
-
-def swap(folder: Path, target: Path) -> None:
-    folder.rename(folder.with_name("away"))
-    folder.symlink_to(target)
 
 
 USES: dict[str, Callable[[Path], object]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,14 @@ import pytest
 from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract.listing import SessionQuery, key_of
 from sidecar.runtime.store import SessionLockedError, SessionPlace, SessionStore
+from turns import texts
 
 
 def say(text: str) -> UserTurn:
     return UserTurn((TextBlock(text),))
-
-
-def texts(turns: Iterable[Turn]) -> list[str]:
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
 
 
 @pytest.fixture(

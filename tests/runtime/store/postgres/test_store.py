@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,10 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
+from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.runtime.store import SessionLockedError
+from turns import texts
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -29,10 +30,6 @@ MakeStore = Callable[..., "PostgresStore"]
 
 def say(text: str) -> UserTurn:
     return UserTurn((TextBlock(text),))
-
-
-def texts(turns: Iterable[Turn]) -> list[str]:
-    return [block.text for turn in turns for block in turn.blocks if isinstance(block, TextBlock)]
 
 
 async def test_forks_share_the_rows_of_their_nodes(
