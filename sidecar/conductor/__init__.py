@@ -9,8 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sidecar.conductor.condense import CondenseFn, CondenseOpts, IdentityCondense, WindowBudgetCondense
     from sidecar.conductor.session_ops import (
+        CondenseFn,
+        CondenseOpts,
+        IdentityCondense,
+        WindowBudgetCondense,
         condense_transcript,
         content_to_blocks,
         messages_to_turns,
@@ -30,11 +33,8 @@ __all__ = [
     "turns_to_messages",
 ]
 
-_CONDENSE = frozenset({"CondenseFn", "CondenseOpts", "IdentityCondense", "WindowBudgetCondense"})
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "condense" if name in _CONDENSE else "session_ops"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"{__name__}.session_ops"), name)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import (
@@ -20,6 +20,7 @@ from sidecar.conductor.bridge import (
     messages_to_turns,
     turns_to_messages,
 )
+from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
@@ -44,11 +45,12 @@ from sidecar.window_budget import (
 )
 from sidecar.window_budget.contract import PreparedDigest
 
-if TYPE_CHECKING:
-    from sidecar.conductor.condense import CondenseOpts
-
 __all__ = [
+    "CondenseFn",
+    "CondenseOpts",
     "FileFinder",
+    "IdentityCondense",
+    "WindowBudgetCondense",
     "compact_messages",
     "condense_transcript",
     "content_to_blocks",
@@ -62,6 +64,57 @@ __all__ = [
 
 FileFinder: TypeAlias = Callable[[BudgetPlan], Awaitable[RestoredFiles]]
 """Finds the files that a plan puts back, as they are now. Contract: never raises; keeps to its tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CondenseOpts:
+    """How to condense.
+
+    *force* is a manual compact, which needs no gate. *model* is the id of the model in use, for bindings that
+    look its card up. *context_tokens* is the live occupancy at the gate, 0 for unknown.
+    """
+
+    force: bool = False
+    model: str | None = None
+    context_tokens: int = 0
+
+
+class CondenseFn(Protocol):
+    """Condenses a conversation.
+
+    Contract: never raises; returns the very object it was given when there is nothing to do.
+    """
+
+    async def condense(self, messages: Sequence[Turn], opts: CondenseOpts) -> Sequence[Turn]:
+        """Return *messages*, or something with fewer tokens."""
+        ...
+
+
+class IdentityCondense:
+    """The default binding: a session that is given no engine never condenses.
+
+    >>> import asyncio
+    >>> turns = ()
+    >>> asyncio.run(IdentityCondense().condense(turns, CondenseOpts(force=True))) is turns
+    True
+    """
+
+    async def condense(self, messages: Sequence[Turn], opts: CondenseOpts) -> Sequence[Turn]:
+        """Return *messages*."""
+        return messages
+
+
+class WindowBudgetCondense:
+    """The window budget as a session's :class:`CondenseFn`: turns in, turns out."""
+
+    def __init__(self, deps: CondenserDeps | None = None) -> None:
+        self._deps = deps or CondenserDeps()
+
+    async def condense(self, messages: Sequence[Turn], opts: CondenseOpts) -> Sequence[Turn]:
+        """Return *messages* condensed, or the very object given when there is nothing to do."""
+        bridged = turns_to_messages(messages)
+        condensed = await condense_transcript(self._deps, bridged, opts)
+        return messages if condensed is bridged else messages_to_turns(condensed)
 
 
 async def condense_transcript(

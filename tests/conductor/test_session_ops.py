@@ -10,9 +10,11 @@ import pytest
 
 from model_cards import card
 from sidecar._internal.cancel import Callback, CancelToken
-from sidecar.conductor.condense import CondenseOpts, IdentityCondense, WindowBudgetCondense
 from sidecar.conductor.session_ops import (
+    CondenseOpts,
     FileFinder,
+    IdentityCondense,
+    WindowBudgetCondense,
     compact_messages,
     condense_transcript,
     preview_prompt,
