@@ -24,6 +24,7 @@ from sidecar.window_budget.rule_words import (
     DUTCH_AND_NORDIC_RULES,
     ENGLISH_ORDERS,
     ENGLISH_RULES,
+    GENERAL_RULES,
     GERMAN_RULES,
     NEGATED_ORDERS,
     OPENINGS,
@@ -57,23 +58,24 @@ _PERMISSIONS = (
     r"|du darfst|darfst du|sie dürfen|dürfen sie|ihr dürft|du kannst|kannst du|sie können|ihr könnt"
     r"|(?:ist|sind) (?:jetzt |nun |ab jetzt |wieder )?(?:erlaubt|okay|ok|in ordnung)|ich erlaube"
     r"|(?:musst|müssen|müsst|brauchst|brauchen) .{1,60}(?:nicht|keine?\w?) mehr"
-    r"|(?<!no )(?:puedes|podéis|pueden|puede usted)|(?:está|queda|están) (?:ya |ahora )?permitid\w{1,2}"
+    r"|(?<!no )(?:puedes|podéis|pueden|puede usted)|(?<!no )(?:está|queda|están) (?:ya "
+    r"|ahora )?permitid\w{1,2}"
     r"|ya no (?:hace falta|es necesario|tienes que|hay que)"
     r"|tu peux|vous pouvez|on peut|peux maintenant|est (?:maintenant |désormais )?(?:autorisée?|permise?)"
     r"|plus besoin de|n'est plus (?:nécessaire|obligatoire|interdite?)"
-    r"|(?<!não )(?:você pode|vocês podem|já pode|agora pode|pode agora)|(?:está|é|estão) (?:agora "
+    r"|(?<!não )(?:você pode|vocês podem|já pode|agora pode|pode agora)|(?<!não )(?:está|é|estão) (?:agora "
     r"|já )?(?:permitid|liberad)\w{1,2}"
     r"|não precisa mais|já não (?:precisa|é necessário)"
-    r"|(?<!non )(?:puoi|potete|può ora)|è (?:ora )?(?:permess|consentit)\w|non (?:serve|occorre"
+    r"|(?<!non )(?:puoi|potete|può ora)|(?<!non )è (?:ora )?(?:permess|consentit)\w|non (?:serve|occorre"
     r"|è) più(?: necessario| vietato)?"
     r"|(?<!не )(?:можно|можешь|можете|разрешено|разрешается|разрешаю)|(?<!nie )(?:możesz|możecie|można"
     r"|wolno)|je mag|(?:du|ni) får(?! inte| aldrig)|больше не (?:нужно|надо|обязательно"
     r"|запрещено)"
 )
 _ASIAN_PERMISSIONS = (
-    r"(?<![不只])可以|允许|准许|不用再|不必再|不再需要|无需再|不再禁止"
+    r"(?<![不只])可以|(?<!不)允许|(?<!不)准许|不用再|不必再|不再需要|无需再|不再禁止"
     r"|て(?:も(?:いい|よい|良い|構いません|かまいません|大丈夫)|よい|いい)|でも(?:いい|よい|構いません)"
-    r"|許可し|なくて(?:も)?(?:いい|よい)"
+    r"|許可し(?!ない|ません)|なくて(?:も)?(?:いい|よい)"
     r"|必要は(?:もう)?(?:ありません|ない)"
     r"|[아어해]도 ?(?:됩니다|돼|된다|좋습니다|괜찮)|허용(?:합니다|됩니다|한다|해)|필요(?:는|가)? ?없"
 )
@@ -207,7 +209,7 @@ def _search_words(*alternatives: str) -> str:
 _LONG_PROMPT = 12_000
 _RULES = (
     *(ENGLISH_RULES, GERMAN_RULES, ROMANCE_RULES, RUSSIAN_RULES),
-    *(POLISH_RULES, DUTCH_AND_NORDIC_RULES, TURKISH_RULES),
+    *(GENERAL_RULES, POLISH_RULES, DUTCH_AND_NORDIC_RULES, TURKISH_RULES),
 )
 _ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
 _REFUSAL = re.compile(
@@ -215,6 +217,9 @@ _REFUSAL = re.compile(
     r"|only)\b"
 )
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
+
+_DENIED = re.compile(r"\b(?:not?|nicht|não|non|nie|не)\s{1,2}\Z")
+"""The same before it: "no está permitido"."""
 
 _ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 """A character that all of the Asian words above have: a dash or an accent is none."""
@@ -230,8 +235,8 @@ class Words(NamedTuple):
         rule: sets a rule wherever it stands.
         order: sets one behind certain words.
         opening: sets one at the beginning of a sentence.
-    bare: sets one behind a verb that begins a clause.
-    report: the sentence is a report and sets no rule.
+        bare: sets one behind a verb that begins a clause.
+        report: the sentence is a report and sets no rule.
         permission: allows something.
         withdrawal: takes a rule back.
         beginning: where any of these may begin: one search that finds few places, instead of five searches.
@@ -335,7 +340,10 @@ def find_permission(sentence: str) -> tuple[int, int, bool] | None:
         (words.permission, _ASIAN_PERMISSION, False),
     ):
         found = pattern.search(lower) or (characters.search(lower) if has_characters else None)
-        if found is not None and not (is_withdrawal is False and _REFUSAL.search(lower, found.end())):
+        if found is None:
+            continue
+        is_denied = _REFUSAL.search(lower, found.end()) or _DENIED.search(lower[: found.start()][-8:])
+        if is_withdrawal or not is_denied:
             return found.start(), found.end(), is_withdrawal
     return None
 

@@ -41,6 +41,11 @@ RULES = {
         "whenever you change a.proto, regenerate b.go as well",
         "I want all timestamps in UTC, the logs too",
         "You're not allowed to drop tables.",
+        "Nobody edits schema.sql but me.",
+        "Every function needs a type annotation.",
+        "If the migration fails, stop and tell me.",
+        "run the linter after each change",
+        "max 3 files per commit",
     ),
     "German": (
         "Committe niemals direkt auf main.",
@@ -55,6 +60,8 @@ RULES = {
         "lass die Migrationen in Ruhe",
         "Finger weg von legacy/!",
         "Kommentare in a.py nur auf Englisch.",
+        "Niemand außer mir ändert schema.sql.",
+        "wenn die Migration fehlschlägt, hör auf und sag Bescheid",
     ),
     "Spanish": (
         "Nunca hagas commit en main.",
@@ -67,6 +74,8 @@ RULES = {
         "no subas nada a produccion",
         "nada de dependencias nuevas sin preguntarme",
         "deja el esquema como está",
+        "No está permitido borrar migraciones.",
+        "Cada función necesita tipos.",
     ),
     "French": (
         "Ne commite jamais sur main.",
@@ -110,6 +119,7 @@ RULES = {
         "ничего не пушь в main",
         "никаких новых зависимостей без спроса",
         "Комментарии в a.py только на английском.",
+        "максимум 3 файла на коммит",
         "пароли ни в коем случае не логировать",
     ),
     "Chinese": (
@@ -121,6 +131,7 @@ RULES = {
         "别改动公共接口。",
         "以后每次提交前先跑测试",
         "没问过我不许加新依赖",
+        "如果迁移失败就停下来告诉我",
     ),
     "Japanese": (
         "mainに直接コミットしないでください。",
@@ -141,6 +152,7 @@ RULES = {
         "마이그레이션 삭제는 금지입니다.",
         "legacy.py 는 건드리지 마",
         "주석은 영어로만",
+        "변경할 때마다 린터를 실행해",
         "UI 스레드에서 호출하면 안 됩니다",
     ),
     "Polish": (
@@ -190,6 +202,14 @@ NO_RULES = (
     "Bob said to never restart it on a friday",
     "no idea why the cache is still there",
     "it always fails at startup",
+    "my colleague insists we never use it",
+    "the value is always null here",
+    "No fixes applied.",
+    "wir sind nie dazu gekommen",
+    "ich konnte es nicht finden",
+    "nunca llegamos a eso",
+    "on n'est jamais arrivés au cache",
+    "为什么它必须唯一？",
     "der Chef meinte, man dürfe ihn nie neu starten",
     "der Export ging noch nie",
     "keine Ahnung warum das da ist",
