@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.recall import RECALL
@@ -66,6 +66,15 @@ async def run_now(work: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs
     return work(*args, **kwargs)
 
 
+@runtime_checkable
+class SlowPlanner(Protocol):
+    """An engine that looks at every message for a plan."""
+
+    def apart(self) -> SessionEngine:
+        """Return a copy at the same place, which plans in a thread."""
+        ...
+
+
 class CompactionPlanner:
     """The plans of one session's compactions. *log* is the compactions so far, which views may rest on."""
 
@@ -118,14 +127,20 @@ class CompactionPlanner:
 
     async def plan(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session by the engine that *request* names."""
-        return await self._plan(request, self._deps.engine(request.engine or ""), run_now, detail=True)
+        host = self._deps.engine(request.engine or "")
+        if isinstance(host, SlowPlanner):
+            return await self._plan(request, host.apart(), asyncio.to_thread, detail=True)
+        return await self._plan(request, host, run_now, detail=True)
 
     async def compare(self, request: CompactionRequest, host: SessionEngine, *, detail: bool) -> Plan:
         """Return the effect of a compaction if *host* were the session's own engine.
 
-        It judges in a thread, and therefore must be an instance that nothing else uses.
+        It judges in a thread, and therefore must be an instance that nothing else uses. It is emptied there
+        as well.
         """
-        return await self._plan(request, host, asyncio.to_thread, detail=detail)
+        plan = await self._plan(request, host, asyncio.to_thread, detail=detail)
+        await asyncio.to_thread(vars(host).clear)
+        return plan
 
     async def _plan(
         self, request: CompactionRequest, host: SessionEngine, run: RunWork, *, detail: bool
@@ -144,11 +159,11 @@ class CompactionPlanner:
         found, fresh = await run(host.plan, given, request), dict[str, FreshFile]()
         by_host = is_done_by_host(host)
         if by_host and isinstance(found, CompactionPlan):
-            found = await run(list_files, given, found)
+            found = await asyncio.to_thread(list_files, given, found)
         if isinstance(found, CompactionPlan) and found.rehydrate:
             fresh.update(await self._deps.fresh([file.uri for file in found.rehydrate]))
             found = await (
-                run(plan_files, given, plan.gate, found, fresh)
+                asyncio.to_thread(plan_files, given, plan.gate, found, fresh)
                 if by_host
                 else run(host.plan, given, request, fresh)
             )

@@ -15,14 +15,13 @@ from operator import attrgetter
 from typing import Any, Final
 
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.ports import GraphPort, JournalPort
+from sidecar.conductor.ports import Follower, GraphPort, JournalPort
 from sidecar.conductor.records import reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
     Entry,
     EntryKind,
     FileRead,
-    Follower,
     History,
     UsageAnchor,
     count_shared,

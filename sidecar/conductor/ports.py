@@ -165,6 +165,18 @@ class SessionTools(ToolBox, Protocol):
         ...
 
 
+class Follower(Protocol):
+    """Something that follows a conversation, as an :class:`Index` does."""
+
+    def prepare(self, history: History) -> object:
+        """Take in *history*, to which the conversation is about to move, in a thread."""
+        ...
+
+    def forget(self) -> object:
+        """Let go of the conversation, which is closed, in a thread."""
+        ...
+
+
 class GraphPort(Protocol):
     """Every branch of a stored session, for reading (``runtime.store.SessionGraph``)."""
 

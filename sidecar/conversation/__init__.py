@@ -10,7 +10,6 @@ from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_inde
 from sidecar.conversation.history import (
     TABLE_KEPT_EVERY,
     AppendOnlySeq,
-    Follower,
     History,
     Index,
     count_shared,
@@ -23,7 +22,6 @@ __all__ = [
     "EntryKind",
     "FileRead",
     "FilesSeen",
-    "Follower",
     "History",
     "Index",
     "LineRange",

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter, indexOf, is_
-from typing import Final, Generic, Protocol, Self, TypeVar, overload
+from typing import Final, Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import Turn
@@ -249,18 +249,6 @@ class History(AppendOnlySeq[Entry]):
 S = TypeVar("S")
 
 
-class Follower(Protocol):
-    """Something that follows a conversation, as an :class:`Index` does."""
-
-    def prepare(self, history: History) -> object:
-        """Take in *history*, to which the conversation is about to move, in a thread."""
-        ...
-
-    def forget(self) -> object:
-        """Let go of the conversation, which is closed, in a thread."""
-        ...
-
-
 TABLE_KEPT_EVERY: Final = 8192
 """The entries between two kept states of an index whose state is a table: each of them is a copy."""
 
@@ -334,6 +322,13 @@ class Index(Generic[S]):
         present, *others = self._paths
         if self._is_used and history.since(present.history) != ():
             self._paths[1:] = [self._follow(history, others, present)]
+
+    def apart(self, copy: Callable[[S], S]) -> Index[S]:
+        """Return an index at the same place, which goes on by itself; *copy* returns a state of its own."""
+        other = Index(self._start, self._step, reaches_folded=self._reaches_folded)
+        present = self._paths[0]
+        other._paths = [_Folded(present.history, copy(present.state))]
+        return other
 
     def forget(self) -> None:
         """Go back to before everything."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -26,6 +27,9 @@ Id: TypeAlias = int | str
 
 VERSION: Final = "2.0"
 _MAX_DIGITS: Final = 4_000
+_PIECE_ITEMS: Final = 256
+_PIECE_CHARS: Final = 1 << 20
+"""The length of a piece of a list and of a text that are encoded in pieces."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -145,9 +149,23 @@ def encode_result(message_id: Id, value: Any) -> bytes:
     return _encode({"jsonrpc": VERSION, "id": message_id, "result": value})
 
 
-def encode_value(value: Any) -> msgspec.Raw:
-    """Return *value* as JSON that goes into a result as it is. Raises TypeError as :func:`encode_result`."""
-    return msgspec.Raw(_encode(value))
+def encode_value(value: Mapping[str, Any]) -> msgspec.Raw:
+    """Return *value* as JSON that goes into a result as it is. Raises TypeError as :func:`encode_result`.
+
+    Its long members are encoded in pieces: other threads go on in between.
+    """
+    encode = msgspec.json.encode
+    members = dict(value)
+    try:
+        for name, member in value.items():
+            is_text = isinstance(member, str)
+            size, ends = (_PIECE_CHARS, b'"%b"') if is_text else (_PIECE_ITEMS, b"[%b]")
+            if isinstance(member, str | list | tuple) and len(member) > size:
+                pieces = [encode(member[at : at + size])[1:-1] for at in range(0, len(member), size)]
+                members[name] = msgspec.Raw(ends % (b"" if is_text else b",").join(pieces))
+        return msgspec.Raw(encode(members))
+    except UnicodeEncodeError:
+        return msgspec.Raw(_encode(dict(value)))
 
 
 def encode_error(message_id: Id | None, code: int, message: str, data: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""How long the event loop stands still while a long session is loaded, forked, rewound and taken back.
+"""How long the event loop stands still while a long session is loaded, moved, compacted, shown and closed.
 
 A task beside them wakes every millisecond; the longest time between two of its wakes is the stall. On a busy
 machine that is the time of the neighbours too, so the processor time of the loop in between counts, and the
@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sidecar._internal.allocator import BriefCollections
 from sidecar.boot import Daemon, build
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import (
@@ -30,7 +32,9 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
+from sidecar.protocol import messages as m
 from sidecar.runtime.store import SessionStore
+from sidecar.service.handlers.session import export, tree
 
 SHORT, LONG = 10_000, 100_000
 ROUNDS = 2
@@ -138,9 +142,20 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
         for name, node in (("near", nodes[-5]), ("half", nodes[len(nodes) // 2 - 1]), ("far", nodes[3])):
             await costs[f"rewind {name}"].measure(session.rewind(node, expect_head=None))
             await costs[f"rewind {name} and back"].measure(session.rewind(nodes[-1], expect_head=None))
-        await session.compact(CompactionRequest()).outcome
+        engine = session.info.engine
+        await costs["preview"].measure(session.preview(CompactionRequest(engine=engine)))
+        await costs["compare"].measure(session.compare(CompactionRequest(engine=engine), detail=False))
+        await costs["compact"].measure(session.compact(CompactionRequest()).outcome)
+        await costs["expand"].measure(session.expand(ExpandRequest(), expect_head=None))
+        await session.undo(None, force=False, expect_head=None)
         await costs["undo"].measure(session.undo(None, force=False, expect_head=None))
+        await costs["drop"].measure(session.drop(nodes[4:5], expect_head=None))
+        await session.rewind(nodes[-1], expect_head=None)
+        client: Any = SimpleNamespace(hub=hub)
+        await costs["tree"].measure(tree(client, m.SidParams(sid)))
+        await costs["export"].measure(export(client, m.SessionExportParams(sid)))
         fork = await costs["fork"].measure(hub.fork(ForkOf(sid, nodes[len(nodes) // 2 - 1])))
+        await costs["close"].measure(hub.close(fork.sid))
         await hub.delete(fork.sid)
         await daemon.service.aclose()
     return costs

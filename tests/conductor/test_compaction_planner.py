@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from properties import cases
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import CompactionRequest, FreshFile
 from sidecar.conductor.events import Rehydrated
 from sidecar.conductor.session import Session
@@ -167,3 +169,27 @@ async def test_the_prompt_of_a_preview_is_the_one_that_the_summarizer_gets(
     assert isinstance(first, TextBlock)
     assert plan.prompt is not None
     assert plan.prompt.endswith(first.text)
+
+
+async def test_an_engine_that_looks_at_every_message_plans_beside_the_loop(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = await make_stage([[Say("Done. " * 200)]], repeat=True)
+    session = await stage.session()
+    await session.choose("engine", "agentcore")
+    for n in range(4):
+        await stage.ask(session, f"and {n}?")
+    threads, plan = list[bool](), AgentcoreEngine.plan
+
+    def plan_seen(engine: AgentcoreEngine, *args: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return plan(engine, *args, **options)
+
+    monkeypatch.setattr(AgentcoreEngine, "plan", plan_seen)
+    found = await session.preview(CompactionRequest(engine="agentcore"))
+    assert (found.noop, found.dropped is not None, set(threads)) == (None, True, {False})
+    await stage.ask(session, "go on")
+    again = await session.preview(CompactionRequest(engine="agentcore"))
+    assert again.kept is not None
+    assert again.dropped is not None
+    assert again.kept.count + again.dropped.count == len(session.history.current)

@@ -26,6 +26,7 @@ from sidecar.protocol.jsonrpc import (
     encode_notification,
     encode_request,
     encode_result,
+    encode_value,
 )
 
 SUITE = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "json-test-suite" / "test_parsing"
@@ -204,6 +205,22 @@ def refusal(table: InFlight, message_id: int | str) -> SidecarError | None:
     except RequestRefused as error:
         return error
     return None
+
+
+@pytest.mark.parametrize("text", ['é😀\\"\n', "half \ud83d"])
+def test_long_members_are_encoded_in_pieces(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, largest = msgspec.json.encode, [0]
+
+    def encode_counted(value: Any) -> bytes:
+        largest.append(len(value) if isinstance(value, list | str) else 0)
+        return encode(value)
+
+    monkeypatch.setattr(msgspec.json, "encode", encode_counted)
+    value = {"nodes": [{"id": n, "text": text} for n in range(1000)], "text": text * 400_000, "none": None}
+    sent = text.replace("\ud83d", "\ufffd")
+    expected = {"nodes": [{"id": n, "text": sent} for n in range(1000)], "text": sent * 400_000, "none": None}
+    assert json.loads(bytes(encode_value(value))) == expected
+    assert "\ud83d" in text or max(largest) <= 1 << 20
 
 
 def test_an_open_id_is_refused() -> None:

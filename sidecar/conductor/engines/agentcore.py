@@ -81,6 +81,10 @@ class _Messages:
         self.tokens += sum(map(cost_in_prompt, new))
         return self
 
+    def copy(self) -> _Messages:
+        """Return the same messages, which grow by themselves."""
+        return _Messages([*self.messages], [*self.starts], {**self.names}, self.tokens)
+
 
 class AgentcoreEngine(CommittingEngine):
     """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
@@ -93,6 +97,12 @@ class AgentcoreEngine(CommittingEngine):
         self._index = Index(_Messages, _Messages.add)
         self._synced = _Messages()
         self._breaker = Breaker()
+
+    def apart(self) -> AgentcoreEngine:
+        """Return a copy, for a thread: a plan looks at every message."""
+        copy = AgentcoreEngine()
+        copy._index, copy._breaker = self._index.apart(_Messages.copy), self._breaker
+        return copy
 
     def prepare_move(self, history: History) -> None:
         """Convert and weigh *history*, to which the conversation is about to move, in a thread."""
