@@ -333,9 +333,9 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
         count(len(added))
         advance(index, path, history, added)
 
-    def take_counted(transcript: SessionTranscript, entry: Entry) -> None:
-        count(1)
-        take(transcript, entry)
+    def take_counted(transcript: SessionTranscript, added: Sequence[Entry]) -> None:
+        count(len(added))
+        take(transcript, added)
 
     def unfold_counted(history: History, entry: Entry, *others: Any) -> Iterator[Entry]:
         for each in unfold(history, entry, *others):

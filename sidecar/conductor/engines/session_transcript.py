@@ -27,9 +27,10 @@ from sidecar.conductor.bridge import (
     has_calls,
     kept_length,
     shared_length,
+    turn_starts,
 )
-from sidecar.conversation import AppendOnlySeq, Entry, History, count_shared
-from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.conversation import AppendOnlySeq, Entry, EntryKind, History, count_shared
+from sidecar.llmgateway.contract import ToolCallBlock, Turn
 from sidecar.window_budget import Message, Transcript
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.fact_index import FactIndex
@@ -37,7 +38,7 @@ from sidecar.window_budget.fact_index import FactIndex
 READ_AT_ONCE: Final = 64
 """So many new messages are read for facts at once; more are read in slices."""
 
-_SLICE: Final = 4
+_SLICE: Final = 16
 _SLICE_S: Final = 0.004
 _PAUSE_S: Final = 0.016
 """The messages between two looks at the clock, the length of a slice of reading, and the pause behind it."""
@@ -115,8 +116,8 @@ class SessionTranscript:
                 del self._originals[n_shared:], self._starts[n_shared + 1 :]
             added = originals[n_shared:]
             self._is_behind = self._transcript.n_unread > 0
-        for entry in added:
-            self.take(entry)
+        if added:
+            self.take(added)
         self._is_behind = self._is_behind or len(added) > READ_AT_ONCE
         if self._is_behind:
             self._read_soon()
@@ -125,14 +126,23 @@ class SessionTranscript:
             self._transcript.read_on()
         return self._transcript
 
-    def take(self, entry: Entry) -> None:
-        """Add one entry."""
-        self._transcript = extend_transcript(self._transcript, (entry.turn,), (entry.kind,))
-        self._originals.append(entry)
-        self._starts.append(self._transcript.position(len(self._transcript)))
-        for block in entry.turn.blocks:
-            if isinstance(block, ToolCallBlock):
-                self._called.add(block.name)
+    def take(self, added: Sequence[Entry]) -> None:
+        """Add the last entries of the history."""
+        turns, kinds = list[Turn](), list[EntryKind]()
+        for entry in added:
+            turns.append(entry.turn)
+            kinds.append(entry.kind)
+            self._originals.append(entry)
+            for block in entry.turn.blocks:
+                if isinstance(block, ToolCallBlock):
+                    self._called.add(block.name)
+        self._transcript = extend_transcript(self._transcript, turns, kinds)
+        # Results that follow other results stay one message, so the turn before them counts.
+        before = self.history.turns[-len(added) - 1 : -len(added)]
+        starts = turn_starts((*before, *turns))[len(before) :]
+        end = self._starts[-1]
+        for start in starts[1:]:
+            self._starts.append(end + start - starts[0])
 
     def count_shared_originals(self, originals: AppendOnlySeq[Entry]) -> int:
         """Return how many entries the path before and *originals* begin with; costs the new ones."""
