@@ -135,6 +135,19 @@ async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any
     assert (await second.outcome).text == "two"
 
 
+@pytest.mark.parametrize("kind", ["message", "infoChanged"])
+async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_stage: Any, kind: str) -> None:
+    stage = await make_stage([[Say("all of it")], [Say("two")]])
+    session = await stage.session()
+    first = await session.submit(text("1"))
+    await until(session, lambda event: event.kind == kind)
+    assert session.prompts.interrupt(first.turn_id, "keep").accepted
+    outcome = await first.outcome
+    assert (outcome.stop_reason, outcome.text) == ("cancelled", "all of it")
+    assert of_kind(session, Settled)[-1].stop_reason == "cancelled"
+    assert (await stage.ask(session, "2")).text == "two"
+
+
 async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
