@@ -69,6 +69,7 @@ class Compactor:
         self._preparer = preparer
         self._deps = deps
         self._cancel = CancelToken()
+        self._is_storing = False
         self._breaker = Breaker()
         self._vain_turn_id: str | None = None
         self._backstop: Compaction | None = None
@@ -81,9 +82,9 @@ class Compactor:
         await asyncio.gather(*self._counting, return_exceptions=True)
 
     def cancel(self, compaction_id: str | None = None) -> bool:
-        """Stop the running compaction; False when it is another one, or none runs."""
+        """Stop the running compaction; False when it is another one, none runs, or it is being stored."""
         running = self._log.running
-        if running is None or compaction_id not in (None, running.compaction_id):
+        if running is None or self._is_storing or compaction_id not in (None, running.compaction_id):
             return False
         self._preparer.cancel()
         self._cancel.cancel("cancelled by the user")
@@ -159,7 +160,11 @@ class Compactor:
                 host = self._deps.engine(engine)
                 outcome = await add_files(host, given, request, outcome, self._deps.fresh)
                 outcome = await self._deps.with_loss(given, outcome)
+                self._cancel.raise_if_cancelled()
+                self._is_storing = True
                 outcome = await self._commit(begun, given, outcome, started_ms)
+        except CancelledByToken:
+            outcome = replace(begun, status="cancelled", reason="cancelled by the user")
         except asyncio.CancelledError:
             # The turn in the middle of which it ran was stopped.
             self._log.running = None
@@ -167,6 +172,7 @@ class Compactor:
             raise
         finally:
             self._log.running = None
+            self._is_storing = False
             self._events.set_phase(phase_before)
         if outcome.duration_ms is None:
             outcome = replace(outcome, duration_ms=max(0, self._deps.clock_ms() - started_ms))

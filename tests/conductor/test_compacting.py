@@ -13,6 +13,7 @@ from fake_tool import FakeTool
 from histories import entry_of
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
+from sidecar.conductor import compacting
 from sidecar.conductor.compaction_records import with_undoable_now
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction, NoOp
@@ -191,6 +192,30 @@ async def test_a_failing_summariser_degrades_to_the_local_digest_and_says_so(mak
     done = await compact(session)
     assert (done.status, done.summary_source) == ("completed", "localFallback")
     assert done.reason is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "accepted", "status"),
+    [
+        pytest.param("add_files", True, "cancelled", id="before it is stored"),
+        pytest.param("complete", False, "completed", id="while it is stored"),
+    ],
+)
+async def test_a_cancel_is_accepted_until_the_compaction_is_stored(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch, step: str, accepted: bool, status: str
+) -> None:
+    _, session = await a_long_talk(make_stage, [Say(DIGEST)])
+    before, answers, work = list(session.history.turns), [], getattr(compacting, step)
+
+    def cancel_first(*given: Any, **named: Any) -> Any:
+        running = session.compactions.running
+        answers.append(running is not None and session.cancel_compaction(running.compaction_id))
+        return work(*given, **named)
+
+    monkeypatch.setattr(compacting, step, cancel_first)
+    done = await compact(session)
+    assert (answers, done.status) == ([accepted], status)
+    assert (list(session.history.turns) == before) is accepted
 
 
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any) -> None:
