@@ -144,7 +144,7 @@ async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_s
     assert session.prompts.interrupt(first.turn_id, "keep").accepted
     outcome = await first.outcome
     assert (outcome.stop_reason, outcome.text) == ("cancelled", "all of it")
-    assert of_kind(session, Settled)[-1].stop_reason == "cancelled"
+    assert emitted(session, Settled)[-1].stop_reason == "cancelled"
     assert (await stage.ask(session, "2")).text == "two"
 
 
