@@ -6,6 +6,7 @@ folder names or imports, because it is reached through another one, stands in ``
 
 from __future__ import annotations
 
+import ast
 import re
 from fnmatch import fnmatchcase
 from functools import cache
@@ -125,3 +126,18 @@ def test_the_tests_of_every_module_are_found() -> None:
 def test_the_table_is_needed_and_true(pattern: str, test: str) -> None:
     assert (TESTS / test).exists()
     assert any(fnmatchcase(name, pattern) and not is_found(name) for name, _ in MODULES)
+
+
+def test_no_test_is_a_copy_of_its_neighbour() -> None:
+    """Of two tests in one file that do the same, one does not test the behaviour that its name says."""
+    copies = []
+    for path in sorted(TESTS.rglob("test_*.py")):
+        seen: dict[str, str] = {}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                marks = [ast.dump(each) for each in (node.args, *node.decorator_list, *body)]
+                first = seen.setdefault("".join(marks), node.name)
+                if first != node.name:
+                    copies.append(f"{path.name}: {node.name} is {first}")
+    assert copies == []

@@ -22,11 +22,6 @@ def new_id() -> str:
     return uuid4().hex
 
 
-def utc_now() -> datetime:
-    """Return the present moment, aware of its time zone (UTC)."""
-    return datetime.now(UTC)
-
-
 class EventType(StrEnum):
     """The common kinds of event; a host may use names of its own."""
 
@@ -98,7 +93,7 @@ class RoomEvent:
     parent_event_id: str | None = None
     correlation_id: str | None = None
     idempotency_key: str | None = None
-    created_at: datetime = field(default_factory=utc_now)
+    created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     metadata: Mapping[str, Any] = field(default_factory=dict)
     channel_data: Mapping[str, Any] = field(default_factory=dict)
     delivery_results: Mapping[str, Any] = field(default_factory=dict)
