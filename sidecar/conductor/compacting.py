@@ -18,6 +18,7 @@ from sidecar.conductor.compaction_planner import CompactionPlanner, compact_with
 from sidecar.conductor.compaction_records import (
     CompactionLog,
     Trigger,
+    ViewFiles,
     begin,
     changed_only_the_view,
     complete,
@@ -38,7 +39,7 @@ from sidecar.conductor.engines.contract import (
 from sidecar.conductor.errors import NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.host_restoring import add_files
+from sidecar.conductor.host_restoring import add_files, list_view_files
 from sidecar.conductor.preparing import PreparedCompaction, SummaryPreparer, bring_up_to_date
 from sidecar.conductor.records import to_record
 from sidecar.conductor.session_events import SessionEvents
@@ -320,6 +321,10 @@ class Compactor:
                 await self._history.replace(branch)
             duration_ms = max(0, self._deps.clock_ms() - started_ms)
             done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
+            if not self._deps.engine(begun.engine).commits_view and result.restored:
+                shown = ViewFiles(begun.compaction_id, list_view_files(result.view))
+                self._log.add_files(shown)
+                await self._history.append_records(to_record("viewFiles", shown))
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)

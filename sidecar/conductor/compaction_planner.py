@@ -33,7 +33,13 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.host_restoring import is_done_by_host, list_files, plan_files, without_restored
+from sidecar.conductor.host_restoring import (
+    is_done_by_host,
+    list_files,
+    plan_files,
+    show_files,
+    without_restored,
+)
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     Channel,
@@ -94,7 +100,9 @@ class CompactionPlanner:
         host, given = self._deps.engine(engine), self.engine_input(engine)
         view = View(given.history, is_whole=True) if host.commits_view else host.view(given, request)
         if not (view.is_whole and host.compacts):
-            return view
+            newest = self._find_standing(engine)
+            files = () if newest is None else self._log.files_of(newest)
+            return show_files(view, files, host.gate(given, request)) if files else view
         gate = host.gate(given, request)
         return fit_prompt(given.history, gate) if 0 < gate.window < gate.tokens else view
 
@@ -210,11 +218,8 @@ class CompactionPlanner:
 
     def engine_input(self, engine: str) -> EngineInput:
         """Return the conversation as *engine* is to judge it, with the record that its view rests on."""
-        given = self._deps.engine_input()
-        if not self._log.has_folded:
-            return given
-        newest = next(self._log.find_standing(engine, self._history.current), None)
-        return replace(given, standing=as_standing(newest) if newest is not None else None)
+        given, newest = self._deps.engine_input(), self._find_standing(engine)
+        return given if newest is None else replace(given, standing=as_standing(newest))
 
     def compaction_input(self, engine: str) -> EngineInput:
         """Return the conversation that *engine* is to compact: without notes, which a compaction drops.
@@ -231,6 +236,11 @@ class CompactionPlanner:
             given,
             history=without_restored(history) if is_done_by_host(self._deps.engine(engine)) else history,
         )
+
+    def _find_standing(self, engine: str) -> Compaction | None:
+        """Return the newest record that the view of *engine* rests on, None for none."""
+        found = self._log.find_standing(engine, self._history.current) if self._log.has_folded else iter(())
+        return next(found, None)
 
     def _refusal(self, engine: str) -> NoOp | None:
         """Return why *engine* cannot compact in this session, None when it can."""

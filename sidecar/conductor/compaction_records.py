@@ -6,7 +6,7 @@ The functions make values of values. The log of a session's compactions holds th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, Plan, Projected
@@ -18,8 +18,8 @@ from sidecar.conductor.engines.contract import (
 )
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.records import from_record
-from sidecar.conversation import History
-from sidecar.llmgateway.contract import TextBlock
+from sidecar.conversation import Entry, FileRead, History
+from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.memory import LiveCompaction
 
 Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
@@ -171,6 +171,23 @@ def as_standing(done: Compaction) -> StandingSummary:
     return StandingSummary(done.cut, done.summary or "", done.info or {})
 
 
+@dataclass(frozen=True, slots=True)
+class ViewFile:
+    """A file that a compaction brought back into the view: *text* as the model is sent it, and its *read*."""
+
+    text: str
+    read: FileRead
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFiles:
+    """The files that a compaction brought back, where the stored conversation stays as it is."""
+
+    compaction_id: str
+    files: tuple[ViewFile, ...]
+
+
 class CompactionLog:
     """The compactions of one session, oldest first.
 
@@ -182,6 +199,7 @@ class CompactionLog:
     def __init__(self, sid: str) -> None:
         self._sid = sid
         self._done: dict[str, Compaction] = {}
+        self._files: dict[str, tuple[Entry, ...]] = {}
         self.running: Compaction | None = None
         self.has_folded = False
 
@@ -195,11 +213,25 @@ class CompactionLog:
         self._done[done.compaction_id] = done
         self.has_folded = any(each.status == "completed" for each in self._done.values())
 
+    def add_files(self, shown: ViewFiles) -> None:
+        """Add the files that a compaction brought back into the view."""
+        self._files[shown.compaction_id] = tuple(
+            Entry(UserTurn((TextBlock(file.text),)), "file", reads=(file.read,), origin=(file.origin,))
+            for file in shown.files
+        )
+
+    def files_of(self, done: Compaction) -> tuple[Entry, ...]:
+        """Return the files that *done* brought back into the view alone."""
+        return self._files.get(done.compaction_id, ())
+
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Take over the ``compaction`` records of the store; the newest record of one stands."""
+        """Take over the compactions among the *records* of the store; the newest record of one stands."""
         for record in records:
-            if (compaction := from_record(Compaction, record)) is not None:
-                self.add(compaction)
+            match record.get("type"):
+                case "compaction" if (compaction := from_record(Compaction, record)) is not None:
+                    self.add(compaction)
+                case "viewFiles" if (shown := from_record(ViewFiles, record)) is not None:
+                    self.add_files(shown)
 
     def find(self, compaction_id: str | None) -> Compaction:
         """Return a compaction, the newest that can be undone for None. Raises CompactionNotFound."""

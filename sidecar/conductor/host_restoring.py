@@ -9,7 +9,9 @@ of the tokens that the compaction saves. For example, where 40,000 tokens become
 50,000, they take up to 7,500. Sizes are in the engine's own tokens, but a single file is measured by
 ``window_budget``.
 
-An engine that only changes the view is left alone: the files would have to be put into each of its views.
+An engine that only changes the view keeps the stored conversation as it is. There the files are stored beside
+the record of the compaction, and stand behind the notes in each of its views, the same text each time, for as
+long as they fit below the engine's limit.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from sidecar.conductor.compaction_records import ViewFile
+from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Gate, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CompactionPlan,
@@ -28,6 +32,7 @@ from sidecar.conductor.engines.contract import (
     FreshFile,
     FreshFiles,
     SessionEngine,
+    View,
 )
 from sidecar.conductor.file_use import FileUse, rank_by_use
 from sidecar.conductor.restoring import (
@@ -39,7 +44,7 @@ from sidecar.conductor.restoring import (
     restored_file,
 )
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import ToolResultBlock
+from sidecar.llmgateway.contract import TextBlock, ToolResultBlock
 from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.text import compact_json
 
@@ -49,7 +54,7 @@ _AT_MOST_TIMES: Final = 2
 
 def is_done_by_host(engine: SessionEngine) -> bool:
     """Whether the host restores files after the compactions of *engine*."""
-    return engine.compacts and engine.commits_view and not engine.marks.files
+    return engine.compacts and not engine.marks.files
 
 
 def without_restored(history: History) -> History:
@@ -85,7 +90,7 @@ def plan_files(
     return replace(
         plan,
         rehydrate=files,
-        projected_tokens=min(most, plan.projected_tokens + tokens),
+        projected_tokens=max(plan.projected_tokens, min(most, plan.projected_tokens + tokens)),
         high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + _AT_MOST_TIMES * tokens)),
     )
 
@@ -114,13 +119,17 @@ async def add_files(
     is_planned = isinstance(plan, CompactionPlan) and plan.cut == result.cut
     after = plan.projected_tokens if isinstance(plan, CompactionPlan) and is_planned else result.post_tokens
     budget = _budget(given, gate, result.pre_tokens, after)
-    uses = await asyncio.to_thread(_rank, given, result.cut, entries)
+    # In a view, old results that stay are cut anew for each request, so a line of them counts as seen.
+    kept = entries if engine.commits_view else given.history[result.cut :]
+    uses = await asyncio.to_thread(_rank, given, result.cut, kept)
     fresh = await look([use.path for use in uses])
     found = await asyncio.to_thread(restore_uses, uses, fresh, budget, max_files=result.dropped_count)
     files = restored_behind(given.history, result.cut, found, fresh)
     view = replace(result.view, entries=(entries[0], *files, *entries[1:]))
 
     def weigh(shown: Sequence[Entry]) -> int:
+        if not engine.commits_view:
+            return sum(map(entry_tokens, shown))
         history = given.history.with_entries(shown)
         return engine.gate(replace(given, history=history, context_tokens=0), request).tokens
 
@@ -134,6 +143,25 @@ async def add_files(
         restored=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
         missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
     )
+
+
+def list_view_files(view: View) -> tuple[ViewFile, ...]:
+    """Return the files that :func:`add_files` has put into *view*."""
+    shown = [entry for entry in view.entries if entry.kind == "file" and not entry.node_id and entry.reads]
+    return tuple(
+        ViewFile(block.text, entry.reads[0], entry.origin[0])
+        for entry in shown
+        for block in entry.turn.blocks
+        if isinstance(block, TextBlock)
+    )
+
+
+def show_files(view: View, files: Sequence[Entry], gate: Gate) -> View:
+    """Return *view* with *files* behind its notes, or as it is where they do not fit below the limit."""
+    has_notes = bool(view.entries) and view.entries[0].kind == "summary"
+    if not files or not has_notes or gate.tokens + sum(map(entry_tokens, files)) > gate.limit:
+        return view
+    return replace(view, entries=(view.entries[0], *files, *view.entries[1:]))
 
 
 def _budget(given: EngineInput, gate: Gate, before: int, after: int) -> int:

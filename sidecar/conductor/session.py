@@ -69,7 +69,7 @@ class Session(WiredSession):
         # Each index folds the whole conversation once; nobody else asks for one yet.
         await asyncio.to_thread(self.gauge.usage)
         await self.rules.load()
-        self.compactions.load([record for record in records if record.get("type") == "compaction"])
+        self.compactions.load(records)
         self.checkpoints.load(records)
         self.prompts.restore(records)
         self._n_restored = len(self.prompts.items())

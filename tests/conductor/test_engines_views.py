@@ -22,6 +22,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
+from sidecar.window_budget import RESTORED_FILE_PREFIX
 from turns import check_sound, text
 
 NO_TRUNCATION = {"reserveTokens": 1_000, "tier1Ratio": 1}
@@ -266,7 +267,9 @@ async def test_notes_are_taken_in_the_middle_of_a_long_tool_loop(make_stage: Any
     assert phases[phases.index("compacting") + 1] == "invoking"
     sent = last_sent(stage)
     check_sound(sent)
-    assert texts(sent)[:2] == [f"{SUMMARY_MARK}\nthe notes", "read them all"]
+    notes, *files, prompt = texts(sent)[: texts(sent).index("read them all") + 1]
+    assert (notes, prompt) == (f"{SUMMARY_MARK}\nthe notes", "read them all")
+    assert all(each.startswith(RESTORED_FILE_PREFIX) for each in files)
     assert len(list(session.history.turns)) == 16
 
 
@@ -362,6 +365,35 @@ async def test_notes_do_not_outlive_the_turns_they_cover(make_stage: Any) -> Non
     await session.rewind(session.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "another way")
     assert texts(last_sent(stage)) == ["prompt 0", LONG, "another way"]
+
+
+async def test_files_come_back_behind_the_notes_in_each_view(make_stage: Any) -> None:
+    """The same text in each request, also after loading, and nothing in the stored conversation."""
+    script = [*reads(1), [Say(LONG)], [Say(LONG)], [Say("notes")], *[[Say("ok")]] * 3]
+    stage = await make_stage(script, tools=[READ])
+    put_files(stage, 1, FILE)
+    session = await talk(stage, "summarizing", 2)
+    n_stored = len(session.history.current)
+    plan = await session.preview(CompactionRequest())
+    done = await session.compact(CompactionRequest()).outcome
+    assert [file.uri for file in plan.rehydrate] == list(done.rehydrated) != []
+    assert plan.projected is not None
+    assert done.post_tokens is not None
+    assert plan.projected.low <= done.post_tokens <= plan.projected.high
+    assert len(session.history.current) == n_stored
+    shown = []
+    for number in range(3):
+        if number == 2:
+            await stage.hub.close(session.sid)
+            session = (await stage.hub.load(session.sid)).session
+        put_files(stage, 1, "changed later")
+        await stage.ask(session, "go on")
+        notes, file, *_ = texts(last_sent(stage))
+        assert notes.startswith(SUMMARY_MARK)
+        shown.append(file)
+    assert shown[0].startswith(f"{RESTORED_FILE_PREFIX} ")
+    assert FILE[:60] in shown[0]
+    assert set(shown) == {shown[0]}
 
 
 async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any) -> None:

@@ -201,13 +201,13 @@ class Follower:
         assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
         assert outcome.dropped_count > 0 or self.engine.name == "windowBudget"
         assert outcome.microcompacted == plan.microcompact.blanked
+        if not self.engine.commits_view and outcome.dropped_count < len(plan.dropped):
+            assert outcome.cut <= plan.cut
+            return
         restored = [(file.uri, file.tokens) for file in outcome.restored]
         planned = [(file.uri, file.tokens) for file in plan.rehydrate]
         # Beside a long summary the host leaves the files out.
         assert restored == planned or (is_done_by_host(self.engine) and not restored)
-        if not self.engine.commits_view and outcome.dropped_count < len(plan.dropped):
-            assert outcome.cut <= plan.cut
-            return
         assert (outcome.cut, outcome.dropped_count) == (plan.cut, len(plan.dropped))
         if self.engine.commits_view:
             origin = tuple(self.compaction_input.history[index].node_id for index in plan.dropped)
