@@ -75,6 +75,21 @@ _TELLS = (
         "stat: ",
     ),
     *(
+        "Uncaught",
+        "Unhandled",
+        "failure",
+        "nauthorized",
+        "orbidden",
+        "Gateway",
+        "Not Found",
+        "ERR!",
+        "E: ",
+        "rspec ./",
+        "not loaded",
+        "not defined",
+        "unable ",
+        "cannot ",
+        "could not ",
         "denied",
         "gefunden",
         "Could not ",
@@ -146,7 +161,8 @@ _OF_SYSTEMS = (
     r"|file o directory non esistente|comando non trovato|permesso negato"
     r"|nie ma takiego pliku ani katalogu|nie znaleziono polecenia|brak dostępu"
     r"|нет такого файла или каталога|команда не найдена|отказано в доступе"
-    r"|没有那个文件或目录|未找到命令|权限不够|沒有此一檔案或目錄|そのようなファイルやディレクトリはありません|コマンドが見つかりません"
+    r"|没有那个文件或目录|未找到命令|权限不够|沒有此一檔案或目錄"
+    r"|そのようなファイルやディレクトリはありません|コマンドが見つかりません"
     r"|許可がありません|그런 파일이나 디렉터리가 없습니다|명령어를 찾을 수 없음|허가 거부)\.?\s{0,4}\Z"
 )
 """The commonest messages of systems and shells, as they are at the end of a line."""
@@ -171,6 +187,15 @@ _UNASKED = re.compile(
     r"|\[\w{1,20}\]: .{0,80}\bfailed\b|[^\s:]{1,200}\.\w{1,8}:\d{1,6}:\d{1,5}: (?!warning|note|info)\S"
     r"|(?:ba|z|da|k|fi)?sh: |(?:cat|ls|cp|mv|rm|cd|mkdir|touch|chmod|chown|find|tar|ln|stat|head|tail|ssh"
     r"|scp|docker|grep|sed): .{1,200}[:：] ?\S"
+    r"|\W{0,6}(?:ERROR|FATAL|FAIL(?:ED|URE)?)\b[\]: ]\W{0,3}\w|(?:Uncaught|Unhandled)\b"
+    r"|[A-Z]\w{0,60}Error \[|E: \w|gyp ERR! "
+    r"|\W{0,4}(?:[A-Z][a-z]{1,20} )?(?:error|failure) in \S|(?:Compilation|Build|Installation"
+    r"|Deployment) failed\b|\s{0,8}\d{1,3}\) \S.{0,160}:$"
+    r"|(?:[Ff]atal|Internal) (?:\w{1,20} )?[Ee]rror\b|.{1,120}: error \w|[\w./-]{1,40}: (?:failed|unable"
+    r"|cannot|could not) |rspec \./|error \S"
+    r"|[\w./-]{1,40}: .{1,80}\b(?:not (?:loaded|found|defined)|denied)\b"
+    r"|.{0,120}\b[45]\d\d (?:Bad (?:Request|Gateway)|Unauthorized|Forbidden|Not Found"
+    r"|Conflict|Too Many|Internal|Service Un|Gateway T)"
 )
 """How lines begin that are a failure even in the output of a command that ended well."""
 

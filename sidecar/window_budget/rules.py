@@ -174,7 +174,8 @@ def state(sentence: str, *, is_rule: bool = False) -> Iterator[Statement]:
     if is_rule or sets_rule(rest):
         clause = rest
         if (stop := _CLAUSE_END.search(rest, len(rest) // 4)) is not None and sets_rule(rest[: stop.start()]):
-            clause = rest[: stop.start()]
+            # "It is forbidden, under any name, to ..." says its subject behind the comma.
+            clause = rest[: stop.start()] if len(content_words(rest[: stop.start()])) > 1 else rest
         yield Statement(
             text=sentence,
             kind="rule",

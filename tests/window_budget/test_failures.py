@@ -95,6 +95,12 @@ def test_output_that_reports_nothing_is_no_failure(output: str) -> None:
         ("start: Kommando nicht gefunden.", "start: Kommando nicht gefunden."),
         ("a.lua:3: attempt to index a nil value", "a.lua:3: attempt to index a nil value"),
         ("Could not find gem 'rack'", "Could not find gem 'rack'"),
+        ("FAIL: test_sum (tests.test_a.ATest)", "FAIL: test_sum (tests.test_a.ATest)"),
+        ("[ERROR] Failed to execute goal compile", "[ERROR] Failed to execute goal compile"),
+        ("Uncaught ReferenceError: x is not defined", "Uncaught ReferenceError: x is not defined"),
+        ("dpkg: error processing package zlib", "dpkg: error processing package zlib"),
+        ("remote: Permission to a/b.git denied to bot.", "remote: Permission to a/b.git denied to bot."),
+        ("upstream api returned 502 Bad Gateway", "upstream api returned 502 Bad Gateway"),
         ("bash: ab : commande introuvable", "bash: ab : commande introuvable"),
         ("api/a.go:4:7: undefined: total", "api/a.go:4:7: undefined: total"),
         (

@@ -103,3 +103,11 @@ def test_the_one_rule_among_many_alike_is_found() -> None:
     rules = [f"Never rename module_{number} of the package." for number in range(500)]
     rulings = rulings_of(*rules, "You may rename module_490 of the package now.")
     assert [each.key for each in rulings.all() if each.ended_by] == ["490"]
+
+
+def test_a_rule_without_a_subject_before_its_comma_is_ended_by_no_other_rule() -> None:
+    rulings = Rulings()
+    said = "Es ist nicht erlaubt, importer_2 gegen prod laufen zu lassen.\na.rs bleibt wie es ist"
+    for number, each in enumerate(find_statements(said)):
+        rulings.add(str(number), each)
+    assert [ruling.ended_by for ruling in rulings.all()] == [None, None]
