@@ -249,7 +249,7 @@ class History(AppendOnlySeq[Entry]):
 S = TypeVar("S")
 
 
-TABLE_KEPT_EVERY: Final = 8192
+TABLE_KEPT_EVERY: Final = 16_384
 """The entries between two kept states of an index whose state is a table: each of them is a copy."""
 
 

@@ -161,9 +161,9 @@ class _MeterBuffer:
     __slots__ = ("before", "digests", "first_call", "orphans", "prompts", "starts")
 
     def __init__(self) -> None:
-        self.before = array("q", [0])
-        self.starts, self.prompts = array("q"), array("q")
-        self.orphans, self.digests = array("q"), array("q")
+        self.before = array("I", [0])
+        self.starts, self.prompts = array("I"), array("I")
+        self.orphans, self.digests = array("I"), array("I")
         self.first_call: dict[str, int] = {}
 
     def append(self, message: Message) -> None:

@@ -55,7 +55,7 @@ class SessionTranscript:
         self.history = History()
         self._originals: list[Entry] = []
         self._known: AppendOnlySeq[Entry] = AppendOnlySeq()
-        self._starts = array("q", [0])
+        self._starts = array("I", [0])
         self._transcript = Transcript(tools)
         self._called: set[str] = set()
         self._is_behind = self._is_reading = self._is_left = False

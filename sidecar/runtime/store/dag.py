@@ -47,7 +47,9 @@ class SessionGraph:
         self._clock = clock
         self._nodes: dict[str, SessionNode] = {}
         self._entries: dict[str, Entry] = {}
-        # Most nodes have one child, and a list for each would be a tenth of the memory of a session.
+        # The links of the first nodes, made when a branch needs them: they are a tenth of the memory of a
+        # session. Most nodes have one child, and a list for each would be as much again.
+        self._n_linked = 0
         self._first_child: dict[str | None, str] = {}
         self._further_children: dict[str | None, list[str]] = {}
         self._rewired: dict[str, str | None] = {}
@@ -107,7 +109,6 @@ class SessionGraph:
         if node.id not in self._nodes:
             self._nodes[node.id] = node
             self._entries[node.id] = entry
-            self._add_child(node.parent, node.id)
         self._leaf = node.id
 
     def amend(self, entries: Iterable[Entry]) -> None:
@@ -183,9 +184,7 @@ class SessionGraph:
         }
         self._rewired = dict(rewired or {})
         self._walked = ()
-        self._first_child, self._further_children = {}, {}
-        for node in self._nodes.values():
-            self._add_child(self._rewired.get(node.id, node.parent), node.id)
+        self._n_linked, self._first_child, self._further_children = 0, {}, {}
         self._leaf = leaf if leaf in self._nodes else self._newest_leaf()
 
     def shared_path(self, turns: Sequence[Turn], behind: str | None = None) -> tuple[SessionNode, ...]:
@@ -217,15 +216,21 @@ class SessionGraph:
         self.add_made(node, stored)
         return node
 
-    def _add_child(self, parent: str | None, child: str) -> None:
-        if self._first_child.setdefault(parent, child) is not child:
-            self._further_children.setdefault(parent, []).append(child)
-
     def children_of(self, parent: str | None) -> Iterator[str]:
         """Yield the ids of the nodes that follow on *parent*, of the roots for None."""
+        if self._n_linked < len(self._nodes):
+            nodes = tuple(self._nodes.values())  # in one step: others may add nodes while a thread links them
+            for node in nodes[self._n_linked :]:
+                before = self._parent_of(node)
+                if self._first_child.setdefault(before, node.id) is not node.id:
+                    self._further_children.setdefault(before, []).append(node.id)
+            self._n_linked = len(nodes)
         if parent in self._first_child:
             yield self._first_child[parent]
             yield from self._further_children.get(parent, ())
+
+    def _parent_of(self, node: SessionNode) -> str | None:
+        return self._rewired.get(node.id, node.parent)
 
     def _walk(self, node_id: str) -> list[SessionNode]:
         path: list[SessionNode] = []
@@ -244,7 +249,8 @@ class SessionGraph:
         return path
 
     def _newest_leaf(self) -> str | None:
-        leaves = [node for node in self._nodes.values() if node.id not in self._first_child]
+        parents = set(map(self._parent_of, self._nodes.values()))
+        leaves = [node for node in self._nodes.values() if node.id not in parents]
         candidates = reversed(leaves or tuple(self._nodes.values()))
         newest = max(candidates, key=lambda node: node.created_at, default=None)
         return newest.id if newest is not None else None

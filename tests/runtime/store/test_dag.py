@@ -148,3 +148,15 @@ def test_a_path_is_walked_once_for_all_of_its_pages(say: Say, clock: Clock) -> N
     graph.hydrate([first], first.id)
     with pytest.raises(UnknownNodeError):
         graph.node_path(third.id)
+
+
+def test_children_are_linked_when_they_are_asked_for(say: Say, clock: Clock) -> None:
+    graph = SessionGraph("s", clock)
+    first = graph.append(say("a"))
+    assert list(graph.children_of(None)) == [first.id]
+    children = [graph.branch_from(first.id, say(text)).id for text in "bc"]
+    assert list(graph.children_of(first.id)) == children
+    children.append(graph.branch_from(first.id, say("d")).id)
+    assert list(graph.children_of(first.id)) == children
+    graph.hydrate([first], first.id)
+    assert list(graph.children_of(first.id)) == []
