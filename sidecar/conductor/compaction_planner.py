@@ -218,7 +218,10 @@ class CompactionPlanner:
 
     def engine_input(self, engine: str) -> EngineInput:
         """Return the conversation as *engine* is to judge it, with the record that its view rests on."""
-        given, newest = self._deps.engine_input(), self._find_standing(engine)
+        given = self._deps.engine_input()
+        if not self._log.has_folded:
+            return given
+        newest = self._find_standing(engine)
         return given if newest is None else replace(given, standing=as_standing(newest))
 
     def compaction_input(self, engine: str) -> EngineInput:
@@ -239,8 +242,7 @@ class CompactionPlanner:
 
     def _find_standing(self, engine: str) -> Compaction | None:
         """Return the newest record that the view of *engine* rests on, None for none."""
-        found = self._log.find_standing(engine, self._history.current) if self._log.has_folded else iter(())
-        return next(found, None)
+        return next(self._log.find_standing(engine, self._history.current), None)
 
     def _refusal(self, engine: str) -> NoOp | None:
         """Return why *engine* cannot compact in this session, None when it can."""
