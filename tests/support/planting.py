@@ -48,6 +48,27 @@ LANGUAGES = {
         ),
         "so the next step is to look at how the parts fit together and what the tests expect of them",
     ),
+    "hasty English": Language(
+        ("can u get {} into the importer", "why is {} so slow??", "{} is a mess, split it up"),
+        (
+            "dont touch {}, its generated",
+            "whenever you change {}, rerun the linter as well",
+            "only ever read {}",
+            "no new deps without asking me first ({} was the last one)",
+        ),
+        ("lets just do {} instead of {}", "going for {}, forget {}"),
+        "so the next step is to look at how the parts fit together and what the tests expect of them",
+    ),
+    "Polish": Language(
+        ("Dodaj {} do importu, proszę", "Raport potrzebuje {}", "Przyspiesz {}"),
+        (
+            "nie ruszaj {}, jest generowany",
+            "Nigdy nie usuwaj {}.",
+            "od teraz przed każdym commitem odpalaj {}",
+        ),
+        ("Wybrałem {} zamiast {}", "Przyczyna to {}, a nie {}"),
+        "w następnym kroku patrzę, jak części do siebie pasują i czego oczekują od nich testy",
+    ),
     "German": Language(
         ("Bitte baue {} in den Import ein", "Der Bericht braucht {}", "Mach {} schneller"),
         (
@@ -129,10 +150,17 @@ ERRORS = (
     "panic: runtime error: invalid memory address in {}",
     "FAILED tests/test_{}.py::test_total - assert 3 == 4",
     "fatal: pathspec '{}' did not match any files",
+    'Error from server (NotFound): pods "{}" not found',
+    "api/rows.go:4:7: undefined: {}",
+    "cat: {}: 没有那个文件或目录",
+    "bash: {} : commande introuvable",
     "npm error 404 Not Found - GET {}",
     "Fehler: Zugriff auf {} verweigert",
     "错误：找不到模块 {}",
 )
+N_PLAIN_ERRORS = 8
+"""So many of them, the first, are failures also behind a pipe."""
+
 WORDS = (
     *("parser", "ledger", "router", "cache", "session", "export", "billing", "search", "invoice", "column"),
     *("journal", "shard", "token", "window", "digest", "anchor", "outline", "reader", "writer", "signal"),
@@ -221,7 +249,7 @@ class _Planter:
                 error = self.fact("error", rng.choice(ERRORS), self.name())
                 return "bash", {"command": f"./run {self.name()}"}, f"{body}\n{error}", True
             case _:
-                error = self.fact("error", ERRORS[rng.randrange(4)], self.name())
+                error = self.fact("error", ERRORS[rng.randrange(N_PLAIN_ERRORS)], self.name())
                 return "bash", {"command": f"./run {self.name()} | tail -40"}, f"{body}\n{error}\n", False
 
     def fact(self, kind: str, template: str, *values: str) -> str:
