@@ -158,7 +158,8 @@ class CompactionPlanner:
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
         card, cached = self._deps.summarizer()[1], self._deps.cached()
-        given = replace(self.compaction_input(host.name), summarizer_card=card, cached=cached)
+        given = await run(narrow_input, self.engine_input(host.name), host)
+        given = replace(given, summarizer_card=card, cached=cached)
         plan_id = self._deps.new_id()
         self._plans[plan_id] = (given.history.head, request)
         while len(self._plans) > _PLANS_KEPT:
@@ -225,20 +226,8 @@ class CompactionPlanner:
         return given if newest is None else replace(given, standing=as_standing(newest))
 
     def compaction_input(self, engine: str) -> EngineInput:
-        """Return the conversation that *engine* is to compact: without notes, which a compaction drops.
-
-        The files that the host restored are left out too, so no engine summarises them. A record of an
-        engine that keeps the conversation counts its entries, so there they stay.
-        """
-        given = self.engine_input(engine)
-        given = replace(given, added_tokens=recall_tokens(given))
-        if not self._deps.engine(engine).commits_view:
-            return given
-        history = without_notes(given.history)
-        return replace(
-            given,
-            history=without_restored(history) if is_done_by_host(self._deps.engine(engine)) else history,
-        )
+        """Return the conversation that *engine* is to compact, see :func:`narrow_input`."""
+        return narrow_input(self.engine_input(engine), self._deps.engine(engine))
 
     def _find_standing(self, engine: str) -> Compaction | None:
         """Return the newest record that the view of *engine* rests on, None for none."""
@@ -249,6 +238,19 @@ class CompactionPlanner:
         host = self._deps.engine(engine)
         is_foreign = host.compacts and not host.commits_view and engine != self._deps.own_engine()
         return _NOT_SHOWN if is_foreign else None
+
+
+def narrow_input(given: EngineInput, engine: SessionEngine) -> EngineInput:
+    """Return *given* as *engine* is to compact it: without notes, which a compaction drops.
+
+    The files that the host restored are left out too, so no engine summarises them. A record of an engine
+    that keeps the conversation counts its entries, so there they stay.
+    """
+    given = replace(given, added_tokens=recall_tokens(given))
+    if not engine.commits_view:
+        return given
+    history = without_notes(given.history)
+    return replace(given, history=without_restored(history) if is_done_by_host(engine) else history)
 
 
 def recall_tokens(given: EngineInput) -> int:
