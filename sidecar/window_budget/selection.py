@@ -84,14 +84,17 @@ _WEIGHTS = {
     FactKind.TODO: 8.0,
     FactKind.QUESTION: 8.0,
     FactKind.ENVIRONMENT: 3.0,
-    FactKind.NAME: 2.0,
-    FactKind.READ: 2.0,
+    FactKind.NAME: 3.0,
+    FactKind.READ: 4.0,
     FactKind.OUTCOME: 4.0,
 }
+MINOR_OUTCOME_WEIGHT = 0.8
+"""The weight of an outcome that names nothing."""
+
 _SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.45}
 """How much of a digest belongs to rules and to the user's words before anything else."""
 
-WHOLE_PROMPTS_SHARE = 0.3
+WHOLE_PROMPTS_SHARE = 0.2
 """How much of a digest the newest prompts take, word for word, before other facts have their room."""
 
 LINE_CHARS = 3
@@ -330,7 +333,8 @@ def shorten_carried(fact: Fact) -> str:
 def _price(fact: Fact, rank: int) -> float:
     rank += BASE_RANK + (MINOR_RANK if fact.is_minor else 0)
     least = MIN_NAME_CHARS if fact.kind in JOINED_KINDS else MIN_LINE_CHARS
-    return rank * max(len(fact.text), least) / _WEIGHTS[fact.kind]
+    is_mere = fact.kind is FactKind.OUTCOME and fact.is_minor
+    return rank * max(len(fact.text), least) / (MINOR_OUTCOME_WEIGHT if is_mere else _WEIGHTS[fact.kind])
 
 
 def _shorten(fact: Fact, limit: int) -> Fact:
