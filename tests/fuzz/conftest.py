@@ -24,6 +24,7 @@ import pytest
 
 from garbled import scratched
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder
+from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dev"
 PATIENCE_S = 60.0
@@ -172,7 +173,10 @@ def answers_to(face: Protocol, body: bytes) -> list[int | str | None]:
         return []
     try:
         value = read_json(body)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        envelope = read_envelope(body[:HEAD_BYTES], body[-TAIL_BYTES:])
+        return [] if envelope.is_response else [envelope.id]
+    except ValueError:
         return [None]
     if not isinstance(value, dict):
         return [None]
