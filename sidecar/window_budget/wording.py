@@ -170,7 +170,7 @@ _NOT_BEHIND = re.compile(r"\(\?<!([^()]*)\)")
 _HEAD = re.compile(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
 """An alternative up to its first gap between words."""
 
-_LONG_REST = 120
+_LONG_REST = 200
 """A search for beginnings leaves out the rest of an alternative behind its first gap when it is longer."""
 
 
