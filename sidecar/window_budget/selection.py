@@ -60,6 +60,9 @@ KEPT_FROM_THE_FIRST = frozenset({FactKind.REQUEST, FactKind.DECISION})
 N_FIRST, FIRST_RANK = 16, 12
 """Of these kinds the first facts of a long session compete as if so few were newer."""
 
+GROUPS_PER_FIRST = 12
+"""A digest that chooses from so many groups more keeps one more of the first facts so."""
+
 GOAL_CHARS = 400
 GOAL_PRICE, TODO_PRICE = -1.0, -0.5
 """The first and the latest request come before all else and at length, then the open todos."""
@@ -85,17 +88,20 @@ _WEIGHTS = {
     FactKind.QUESTION: 8.0,
     FactKind.ENVIRONMENT: 3.0,
     FactKind.NAME: 3.0,
-    FactKind.READ: 4.0,
+    FactKind.READ: 2.0,
     FactKind.OUTCOME: 4.0,
 }
 MINOR_OUTCOME_WEIGHT = 0.8
 """The weight of an outcome that names nothing."""
 
-_SHARES = {FactKind.RULE: 0.4, FactKind.REQUEST: 0.45}
+RULES_SHARE, PROMPTS_SHARE, LEAST_PROMPTS_SHARE = 0.4, 0.45, 0.3
 """How much of a digest belongs to rules and to the user's words before anything else."""
 
 WHOLE_PROMPTS_SHARE = 0.2
 """How much of a digest the newest prompts take, word for word, before other facts have their room."""
+
+ROOMY_CHARS = 30_000
+"""A digest of so many characters gives prompts their whole shares, and a shorter one less."""
 
 LINE_CHARS = 3
 """The bullet and the line end of a fact."""
@@ -180,8 +186,10 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
     """
     first = [each for each in candidates if each.price < 0]
     urgent, rest = list[FactCandidate](), list[FactCandidate]()
-    left = {kind: int(max_chars * share) for kind, share in _SHARES.items()}
-    left_whole = int(max_chars * WHOLE_PROMPTS_SHARE)
+    roomy = min(1.0, max_chars / ROOMY_CHARS)
+    share = max(LEAST_PROMPTS_SHARE, PROMPTS_SHARE * roomy)
+    left = {FactKind.RULE: int(max_chars * RULES_SHARE), FactKind.REQUEST: int(max_chars * share)}
+    left_whole = int(max_chars * WHOLE_PROMPTS_SHARE * roomy)
     for candidate in candidates:
         fact, whole = candidate.fact, candidate.full_text or candidate.fact.text
         if fact.kind is FactKind.REQUEST and len(whole) <= left_whole:
@@ -211,9 +219,14 @@ def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fa
         room = max_chars - len(render_facts(each.fact for each in chosen))
         if n_dropped + len(kept) == len(chosen):
             break
+
+    def rest(candidate: FactCandidate) -> tuple[bool, bool]:
+        """Return the order of the parts that were cut off: a few words first, then typed ones."""
+        is_long = len(candidate.full_text) - len(candidate.fact.text) > MIN_LINE_CHARS
+        return is_long, candidate.fact.kind is not FactKind.REQUEST
+
     facts: list[Fact] = []
-    # What users typed comes first here as well.
-    for _, fact, _, full_text in sorted(chosen, key=lambda each: each.fact.kind is not FactKind.REQUEST):
+    for _, fact, _, full_text in sorted(chosen, key=rest):
         more = len(indent(full_text)) - len(fact.text) if full_text != fact.text else 0
         if 0 < more <= room:
             room -= more
@@ -291,8 +304,9 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
         latest = next((each.fact for each in ranked if not each.fact.is_minor), None)
         for fact in filter(None, (first, latest)):
             yield _candidate(GOAL_PRICE, _shorten(fact, GOAL_CHARS), fact.text)
-    if kind in KEPT_FROM_THE_FIRST and len(ranked) > N_FIRST:
-        n_later = len(ranked) - N_FIRST
+    n_first = min(N_FIRST, n_groups // GROUPS_PER_FIRST)
+    if kind in KEPT_FROM_THE_FIRST and len(ranked) > n_first:
+        n_later = len(ranked) - n_first
         ranked = [
             each if at < n_later else each._replace(rank=min(each.rank, FIRST_RANK))
             for at, each in enumerate(ranked)

@@ -175,7 +175,7 @@ SURVIVAL: list[Any] = [
         {
             1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
             5: share_of(1.0, 0.9, 0.5, 0.25, 0.5, 0.35),
-            15: share_of(1.0, 0.29, 0.2, 0.08, 0.12, 0.1),
+            15: share_of(1.0, 0.28, 0.2, 0.08, 0.12, 0.1),
         },
         id="windowBudget without a model",
     ),
@@ -184,8 +184,8 @@ SURVIVAL: list[Any] = [
         poor_model,
         {
             1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.9, 0.25, 0.2, 0.55, 0.4),
-            15: share_of(1.0, 0.25, 0.08, 0.07, 0.15, 0.15),
+            5: share_of(1.0, 0.9, 0.25, 0.2, 0.5, 0.35),
+            15: share_of(1.0, 0.25, 0.08, 0.07, 0.15, 0.12),
         },
         id="windowBudget with a model that keeps nothing",
     ),
