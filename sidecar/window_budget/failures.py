@@ -21,118 +21,21 @@ MAX_LEAD = 160
 ERROR_CHARS = 400
 """How much of a telling line is kept."""
 
-_TELLS = (
-    *(
-        "rror",
-        "xception",
-        "anic",
-        "fatal",
-        "Fatal",
-        "FAIL",
-        "failed",
-        "ERR_",
-        "CONFLICT",
-        "Segmentation",
-        "Aborted",
-    ),
-    *(
-        "Killed",
-        "BackOff",
-        "ErrImage",
-        "OutOfMemory",
-        "HTTP",
-        "status",
-        "response",
-        "make",
-        "●",
-        "✕",
-        "✗",
-        "✘",
-        "** (",
-    ),
-    *(
-        "went wrong",
-        "SQLSTATE[",
-        "undefined reference",
-        "npm ERR!",
-        "not found",
-        "sh: ",
-        "cat: ",
-        "ls: ",
-        "cp: ",
-    ),
-    *(
-        "mv: ",
-        "rm: ",
-        "cd: ",
-        "mkdir: ",
-        "touch: ",
-        "chmod: ",
-        "chown: ",
-        "find: ",
-        "tar: ",
-        "ln: ",
-        "stat: ",
-    ),
-    *(
-        "Uncaught",
-        "Unhandled",
-        "failure",
-        "nauthorized",
-        "orbidden",
-        "Gateway",
-        "Not Found",
-        "ERR!",
-        "E: ",
-        "rspec ./",
-        "not loaded",
-        "not defined",
-        "unable ",
-        "cannot ",
-        "could not ",
-        "denied",
-        "gefunden",
-        "Could not ",
-        "Cannot ",
-        "Unable to ",
-        "Failed to ",
-        "ermission",
-        "irectory",
-        "irectorio",
-        "irectório",
-        "ichtigung",
-        "introuvable",
-        "encontrad",
-        "trovat",
-    ),
-    *(
-        "negad",
-        "negat",
-        "katalogu",
-        "polecenia",
-        "dostępu",
-        "каталога",
-        "найдена",
-        "доступе",
-        "目录",
-        "命令",
-        "权限",
-    ),
-    *(
-        "ありません",
-        "見つかりません",
-        "없습니다",
-        "없음",
-        "거부",
-        "erweigert",
-        "attempt to",
-        "syntax",
-        "undefined",
-        "unexpected",
-    ),
-    *("head: ", "tail: ", "ssh: ", "scp: ", "docker: ", "grep: ", "sed: ", "curl: (", "Caused by: "),
-)
-"""Every line that names a failure holds one of these or a place, and most output holds none."""
+_TELLING = """\
+rror|xception|anic|atal|FAIL|failed|failure|CONFLICT|Segmentation|Aborted|Killed|BackOff|ErrImage|OutOfMemory\
+|HTTP|status|response|make|** (|went wrong|SQLSTATE[|not found|Not Found|Uncaught|Unhandled|nauthorized\
+|orbidden|Gateway|rspec ./|not loaded|not defined|nable |annot |ould not |denied|gefunden|Failed to \
+|ermission|irectory|irectorio|ichtigung|introuvable|encontrad|trovat|negad|negat|polecenia|erweigert\
+|attempt to|syntax|undefined|unexpected|ERR"""
+_FOREIGN = """\
+●|✕|✗|✘|irectório|dostępu|каталога|найдена|доступе|目录|命令|权限|ありません|見つかりません|없습니다|없음|거부"""
+_TELLS, _FOREIGN_TELLS = _TELLING.split("|"), _FOREIGN.split("|")
+_PROGRAMS = """
+sh bash zsh dash ksh fish cat ls cp mv rm cd mkdir touch chmod chown find tar ln stat head tail ssh scp docker
+grep sed curl E
+"""
+_SPEAKERS = frozenset([*_PROGRAMS.split(), "Caused by"])
+"""Every line that names a failure holds one of the tells, begins with one of the speakers, or has a place."""
 
 _PLACE = re.compile(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\b[A-Z]{2,8}-?\d{4,6}: |\bE[A-Z]{4,14}: ")
 """The place in a file where a compiler found a fault, or the number of a system's error."""
@@ -285,9 +188,14 @@ def lines_of(output: str) -> list[str]:
 def likely_lines(lines: Sequence[str]) -> list[str]:
     """Return the *lines* that may name a failure: a quick search that passes most over."""
     output = "\n".join(lines)
-    parts, has_place = [part for part in _TELLS if part in output], _PLACE.search(output) is not None
+    tells = _TELLS if output.isascii() else [*_TELLS, *_FOREIGN_TELLS]
+    parts = [part for part in tells if part in output]
     return [
-        line for line in lines if any(part in line for part in parts) or (has_place and _PLACE.search(line))
+        line
+        for line in lines
+        if any(part in line for part in parts)
+        or line.partition(":")[0] in _SPEAKERS
+        or (": " in line and _PLACE.search(line))
     ]
 
 
