@@ -7,7 +7,7 @@ from typing import Any, Final
 READ: Final = {"toolCall": {"name": "read", "input": {"path": "a.py"}}}
 CHANGES: Final = [
     {"old_text": "answer = 42", "new_text": "answer = 43"},
-    {"old_text": "end = 1", "new_text": "end = 2\nmore = 3"},
+    {"old_text": "end = 1", "new_text": "end = 2\n3"},
 ]
 ANSWER: Final = "It has **42** on its first line.\n\n" + "".join(f"- reason {at}\n" for at in range(40))
 STEPS: Final[list[list[dict[str, Any]]]] = [

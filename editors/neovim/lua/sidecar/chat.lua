@@ -455,7 +455,7 @@ end
 --- Say on the last line what is going on; once a second while something is.
 function M.show_status(project)
   local chat = chats[project.root]
-  if not chat or not api.nvim_buf_is_valid(chat.buffer) then
+  if not chat or not api.nvim_buf_is_loaded(chat.buffer) then
     return
   end
   local parts = {}
