@@ -32,6 +32,7 @@ async def test_a_command_goes_on_while_its_output_is_read(desk: Desk, life: Life
     os.mkfifo(desk.root / "go")
     await start(desk, f"exec 9>{life.path}; echo one; echo up > up; read line < go; echo $line; exit 3")
     await wait_for_line(desk)
+    await desk.child_runs.wait()
     first = await desk.output(BASH_OUTPUT, id="bg1")
     assert first.endswith("[bg1: running for 0 s]")
     assert list(desk.children.values()) == [f"bash: {desk.background.get('bg1').line[:60]}"]
