@@ -1,4 +1,4 @@
-import { beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { Panel } from "../../../../sidecar/panel/page/panel.js";
 import { RequestError } from "../../../../sidecar/panel/page/rpc.js";
 
@@ -34,6 +34,9 @@ beforeEach(() => {
   const panel = new Panel(root, /** @type {any} */ (home));
   stage = { panel, home, asked, root };
 });
+
+// The panel asks for its gauge a moment after a conversation is shown, and needs the document until then.
+afterAll(() => vi.waitFor(() => expect(asked("sidecar/context/usage")).not.toEqual([])));
 
 const connect = (session = "") => stage.panel.connected({ folder: "/p", session, methods: [] });
 const asked = (/** @type {string} */ method) => stage.asked.filter(([name]) => name === method).map(([, params]) => params);
