@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from importlib import import_module
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sidecar._internal.allocator import FreedMemory, limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
-from sidecar._internal.loading import fast_imports
+from sidecar._internal.loading import defer_import, fast_imports
 from sidecar._internal.state_folder import close_state_folders
+from sidecar._internal.values import Value
 from sidecar.capabilities.command_output import remove_outputs
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
@@ -30,12 +31,8 @@ from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.engines.contract import SessionEngine
 from sidecar.conductor.engines.none import NoEngine
-from sidecar.conductor.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
-from sidecar.conductor.engines.summarizing import SummarizingEngine
 from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
@@ -48,6 +45,7 @@ from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.llmgateway.user_rules import UserRules
 from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
@@ -66,7 +64,7 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
-from sidecar.window_budget.wording import load_words
+from sidecar.window_budget.wording import compile_words
 from sidecar.workspace.files import real_path
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
@@ -78,17 +76,17 @@ if TYPE_CHECKING:  # a daemon begins without the driver
     from sidecar.transport.streams import ByteStream
 
 DEFAULT_ENGINE: Final = "windowBudget"
-ENGINES: Final[dict[str, type[SessionEngine]]] = {
+ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
     "windowBudget": WindowBudgetEngine,
-    "runtime": RuntimeEngine,
-    "agentcore": AgentcoreEngine,
-    "slidingWindow": SlidingWindowEngine,
-    "summarizing": SummarizingEngine,
+    "runtime": defer_import("sidecar.conductor.engines.runtime_memory", "RuntimeEngine"),
+    "agentcore": defer_import("sidecar.conductor.engines.agentcore", "AgentcoreEngine"),
+    "slidingWindow": defer_import("sidecar.conductor.engines.sliding_window", "SlidingWindowEngine"),
+    "summarizing": defer_import("sidecar.conductor.engines.summarizing", "SummarizingEngine"),
     "none": NoEngine,
 }
 """Every engine by its name on the wire. A new engine is added here, and tests find it here."""
 
-recognise_kind: Final = kind_recogniser(engine.marks for engine in ENGINES.values())
+recognise_kind: Final = kind_recogniser(lambda: [make().marks for make in ENGINES.values()])
 """Returns the kind of a turn that an earlier version stored without one, by the marks of the engines."""
 
 DaemonLifetime: TypeAlias = Literal["client", "shared"]
@@ -100,8 +98,7 @@ _LIFETIME_HINTS: Final[dict[DaemonLifetime, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(Value):
     """A daemon that is ready for clients."""
 
     service: Service
@@ -127,7 +124,8 @@ class Daemon:
         """
 
         def load() -> None:
-            steps: list[Callable[[], object]] = [self.models.load_ahead, load_watchfiles, load_words]
+            steps: list[Callable[[], object]] = [self.models.load_ahead, load_watchfiles, compile_words]
+            steps.append(self.models.load_sdk)
             steps += (partial(import_module, name) for name in modules)
             with fast_imports():
                 for step in steps:
@@ -167,7 +165,7 @@ def build(
         child_started=stats.children.add,
         clock_ms=wall_clock_ms,
         new_id=new_id,
-        permission_rules=models.settings.rules,
+        permission_rules=UserRules(home),
         may_fetch_private=models.settings.fetch_private,
         max_model_calls=models.settings.max_model_calls or 0,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
@@ -327,10 +325,6 @@ class SessionShelf:
         await asyncio.to_thread(KeptContents(self._home).remove, sid)
         return is_deleted
 
-    async def settle(self) -> None:
-        """Write the lines of closed sessions that could not be written before."""
-        await self._store.settle()
-
     async def aclose(self) -> None:
         """Settle, and let go of the place."""
         await self._store.aclose()
@@ -347,7 +341,10 @@ class SessionShelf:
 def describe_stored(stored: StoredSummary) -> SessionSummary | None:
     """Return the line of a stored session in a list, None where its newest record is not one of ours."""
     info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
-    return None if info is None else info.summary("idle", info.messages, stored.writer)
+    if info is None:
+        return None
+    summary = info.summary("idle", info.messages)
+    return replace(summary, host=stored.host, pid=stored.pid, lease=stored.leased_until_ms)
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

@@ -59,7 +59,7 @@ SHAPES = {
     "sidecar.conductor.contract",
     "sidecar.conductor.events",
     "sidecar.conductor.log",
-    "sidecar.conductor.loss_values",
+    "sidecar.conductor.compaction.loss_values",
 }
 """Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
 
@@ -279,6 +279,19 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.boot, sidecar.server.lsp, sidecar.server.sink, sidecar.acp, sidecar.commands.serve",
             ("sqlite3", "mcp", "rich", "watchfiles", "httpx", "openai", "anthropic", "google.genai"),
             id="a daemon begins without libraries that not every session needs",
+        ),
+        pytest.param(
+            "sidecar.boot",
+            (
+                "sidecar.agentcore",
+                "sidecar.conductor.engines.runtime_memory",
+                "sidecar.conductor.engines.room_scene",
+                "sidecar.llmgateway.providers.calling",
+                "sidecar.llmgateway.providers.openai_chat",
+                "sidecar.service.foreign_export",
+                "statistics",
+            ),
+            id="and without engines and adapters that no session has chosen",
         ),
         pytest.param(
             "sidecar.boot, sidecar.server.connection, sidecar.server.sink",

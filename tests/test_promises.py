@@ -51,11 +51,11 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "Nothing is deleted by a compaction.": (
         "conductor/test_engines.py::test_an_undo_brings_everything_back",
-        "conductor/test_compacting.py::test_a_compacted_session_loads_as_it_was_left",
+        "conductor/compaction/test_compacting.py::test_a_compacted_session_loads_as_it_was_left",
     ),
     "The old branch stays stored, and `undo` moves the head back to it.": (
         "runtime/store/test_dag.py::test_a_branch_shares_its_parent_and_the_old_one_stays",
-        "conductor/test_compacting.py::test_undo_brings_back_the_conversation_and_what_came_since",
+        "conductor/compaction/test_compacting.py::test_undo_brings_back_the_conversation_and_what_came_since",
     ),
     "No file is edited from memory.": (
         "capabilities/test_edit.py::test_not_read_yet",
@@ -66,8 +66,8 @@ PROMISED: dict[str, tuple[str, ...]] = {
     "restored files come back with their present content, hash and source, the most used first.": (
         "e2e/test_editors_views.py::test_a_file_that_changed_is_marked_until_it_is_read_again",
         "capabilities/test_edit.py::test_changed_on_disk_since_read",
-        "conductor/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
-        "conductor/test_file_use.py::test_the_file_that_is_used_most_and_last_comes_first",
+        "conductor/compaction/test_compacting.py::test_files_come_back_as_they_are_now_buffer_first",
+        "conductor/compaction/test_file_use.py::test_the_file_that_is_used_most_and_last_comes_first",
     ),
     "No folder of a stranger starts anything.": (
         "e2e/test_extensions.py::test_nothing_of_a_strangers_folder_runs",
@@ -260,29 +260,29 @@ SAID: dict[str, tuple[str, ...]] = {
     ),
     "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),
     "a refusal is asked for once more, and lines that name what was never said are dropped": (
-        "conductor/test_checked_model.py::test_a_model_that_refuses_is_asked_again_with_the_reason",
-        "conductor/test_checked_model.py::test_a_summary_loses_the_lines_that_cannot_be_true",
+        "conductor/compaction/test_checked_model.py::test_a_model_that_refuses_is_asked_again_with_the_reason",
+        "conductor/compaction/test_checked_model.py::test_a_summary_loses_the_lines_that_cannot_be_true",
     ),
     "the model can search it, word for word, with the tool `recall`": (
         "conductor/test_recall.py::test_what_a_compaction_folded_away_can_be_recalled",
     ),
     "A line like `@docs/style.md` imports a file": (
-        "conductor/test_rule_files.py::test_imports_are_read_beside_the_file_and_only_inside",
+        "conductor/rules/test_rule_files.py::test_imports_are_read_beside_the_file_and_only_inside",
     ),
     "`/context` lists the files with their sizes": (
-        "conductor/test_rule_files.py::test_the_usage_and_the_command_list_the_files_with_their_sizes",
+        "conductor/rules/test_rule_files.py::test_the_usage_and_the_command_list_the_files_with_their_sizes",
     ),
     "Rule files are not part of the conversation and cannot be lost": (
         "conductor/test_session.py::test_rules_of_the_project_are_in_every_request_as_they_are_now",
-        "conductor/test_rule_files.py::test_after_a_compaction_the_rules_of_a_folder_are_still_known",
+        "conductor/rules/test_rule_files.py::test_after_a_compaction_the_rules_of_a_folder_are_still_known",
     ),
     "then those of each folder from the root of the repository down to the session's folder": (
-        "conductor/test_rule_files.py::test_both_files_of_every_folder_from_the_repository_down_count_in_order",
-        "conductor/test_rule_files.py::test_the_users_own_rules_come_first",
+        "conductor/rules/test_rule_files.py::test_both_files_of_every_folder_from_the_repository_down_count_in_order",
+        "conductor/rules/test_rule_files.py::test_the_users_own_rules_come_first",
     ),
     "Those of a folder further down come with the first file that the model reads or changes below it": (
-        "conductor/test_rule_files.py::test_rules_of_a_folder_come_with_the_first_read_below_it",
-        "conductor/test_rule_files.py::test_a_file_that_is_written_into_a_folder_shows_its_rules_too",
+        "conductor/rules/test_rule_files.py::test_rules_of_a_folder_come_with_the_first_read_below_it",
+        "conductor/rules/test_rule_files.py::test_a_file_that_is_written_into_a_folder_shows_its_rules_too",
     ),
     "only regular files inside the repository or the session's folders count, whatever links say": (
         f"{UNASKED}::test_a_rule_file_that_is_no_plain_file_of_the_project_is_left_out_with_a_notice",

@@ -837,7 +837,7 @@ Problems are told unless ON-PROBLEM takes them."
                   (and loss (equal status "completed")
                        (list (format "facts: %d kept, %d shortened, %d let go (/loss lists them)"
                                      (plist-get loss :kept) (plist-get loss :shortened)
-                                     (plist-get loss :letGo))))
+                                     (plist-get loss :gone))))
                   (and (equal status "completed") (sidecar--lines (plist-get data :summary)))))
     (sidecar--draw item)))
 
@@ -941,7 +941,7 @@ Problems are told unless ON-PROBLEM takes them."
            (result 'none))
       (when (or (eq ?@ (char-after word)) (eq ?/ (char-after start)))
         (sidecar--request talk "sidecar/complete"
-                          (list :text text :offset (- (point) start) :encoding "utf-32"
+                          (list :text text :position (- (point) start) :encoding "utf-32"
                                 :cwd (sidecar--talk-root talk) :sid (or (sidecar--talk-sid talk) :null))
                           (lambda (found) (setq result found))
                           (lambda (_) (setq result nil)))
@@ -1240,16 +1240,17 @@ Problems are told unless ON-PROBLEM takes them."
   "Go on with a conversation that another agent had about this folder."
   (interactive)
   (let* ((talk (sidecar--here))
-         (listed (sidecar--wait talk "sidecar/import/list" (list :cwd (sidecar--talk-root talk))))
+         (listed (sidecar--wait talk "sidecar/session/import"
+                                 (list :listOnly t :cwd (sidecar--talk-root talk))))
          (found (or (plist-get listed :sessions)
                     (user-error "There is no conversation of another agent about this folder")))
          (chosen (sidecar--choose
                   "Conversation of another agent: "
                   (mapcar (lambda (each)
-                            (cons (format "%s (%s, %s)" (plist-get each :title) (plist-get each :format)
+                            (cons (format "%s (%s, %s)" (plist-get each :title) (plist-get each :source)
                                           (plist-get each :id))
                                   (list :path (plist-get each :path) :id (plist-get each :id)
-                                        :format (plist-get each :format))))
+                                        :source (plist-get each :source))))
                           found)))
          (made (sidecar--wait talk "sidecar/session/import" chosen)))
     (sidecar--open talk (plist-get made :sid))))

@@ -18,6 +18,10 @@ while everything waits, other threads too: a third of a second. So after a colle
 :class:`BriefCollections` excludes its survivors from the later ones. Such an object is freed as ever when
 nothing refers to it any more; only parts that refer to each other stay. For those all are looked at again
 when memory is returned: at once where they are few, else in a quiet minute.
+
+Work on a whole conversation makes tables with an item for each entry. A collection looks at every item of a
+new table, three times over, so even one of the young objects alone takes long. Under :func:`bulk_work` there
+is none until the tables are excluded.
 """
 
 from __future__ import annotations
@@ -25,9 +29,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Mapping
-from time import perf_counter, process_time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter, process_time, thread_time
 from typing import Final
+
+from sidecar._internal.loading import pause_collections
 
 _SETTINGS: Final = (
     (-8, 1),  # M_ARENA_MAX: heaps
@@ -38,6 +45,9 @@ _SETTINGS: Final = (
 
 _DELAY_S: Final = 1.0
 """How long sessions that are closed one after another are waited for."""
+
+_BULK_S: Final = 0.1
+"""Work of more processor time than this has made large tables."""
 
 _MOST_EXCLUDED: Final = 100_000
 """So many excluded objects are looked at again at once, which takes a twentieth of a second."""
@@ -71,6 +81,16 @@ class BriefCollections:
 def keep_collections_brief() -> None:
     """Let no collection of this process walk through objects that an earlier long one has left."""
     gc.callbacks.append(BriefCollections())
+
+
+@contextmanager
+def bulk_work() -> Iterator[None]:
+    """Collect no garbage meanwhile, and exclude all objects from collections if this thread worked long."""
+    with pause_collections():
+        began_s = thread_time()
+        yield
+        if thread_time() - began_s > _BULK_S:
+            gc.freeze()
 
 
 def return_freed_memory(most_excluded: int = sys.maxsize) -> None:

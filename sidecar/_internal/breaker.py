@@ -5,15 +5,15 @@ It counts occasions and reads no clock. It makes no attempt itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from sidecar._internal.values import Value
 
 FAILURES_TO_OPEN: Final = 3
 _TRY_EVERY: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
+class Breaker(Value):
     """Failures in a row, and occasions since the last of them that were let pass.
 
     >>> Breaker(failures=3).may_call(), Breaker(failures=3, skipped=4).may_call()

@@ -37,6 +37,16 @@ class InvalidInput(SidecarError):
     kind = "invalidParams"
 
 
+class LeaseLostError(SidecarError):
+    """Another daemon, *holder*, has taken the session over; this one writes it no more."""
+
+    kind: ClassVar[str] = "leaseLost"
+
+    def __init__(self, session_id: str, holder: str) -> None:
+        hint = "attach to the session to go on there, or load it again once it is free"
+        super().__init__(f"{holder} has taken session {session_id!r} over", hint=hint, sid=session_id)
+
+
 def bug(message: str) -> None:
     """Report an impossible state: raise under ``INDUSAGI_STRICT=1`` (the tests), else log it and return."""
     if read_env("strict"):

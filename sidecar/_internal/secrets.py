@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from sidecar._internal.patterns import compile_later
+
 MASK: Final = "[secret]"
 """The text that replaces a secret."""
 
-_KEYS: Final = re.compile(
+_KEYS: Final = compile_later(
     r"""
     \b(?:
         sk-[A-Za-z0-9_-]{16,}                       # OpenAI, Anthropic, OpenRouter, DeepSeek
@@ -31,12 +33,12 @@ _KEYS: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_PRIVATE_KEY: Final = re.compile(
+_PRIVATE_KEY: Final = compile_later(
     r"-----BEGIN ([A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
 )
-_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
-_URL_PASSWORD: Final = re.compile(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
-_ASSIGNED: Final = re.compile(
+_BEARER: Final = compile_later(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
+_URL_PASSWORD: Final = compile_later(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
+_ASSIGNED: Final = compile_later(
     r"""(?ix)
     ( (?: api[_-]?key | access[_-]?key | secret[_-]?key | private[_-]?key | client[_-]?secret
         | auth[_-]?token | access[_-]?token | refresh[_-]?token | session[_-]?token

@@ -20,7 +20,7 @@ from sidecar.acp.shapes import (
     text_content,
     tool_kind,
 )
-from sidecar.conductor.loss_values import report_loss
+from sidecar.conductor.compaction.loss_values import report_loss
 from sidecar.workspace.paths import uri_to_path
 
 _SHOWN_CHARS: Final = 16_000
@@ -160,7 +160,7 @@ class RuleUpdates:
                 "kind": "think",
                 "status": "completed",
                 "content": [text_content("\n\n".join((*added, *(f"No longer: {text}" for text in removed))))],
-                "_meta": {"sidecar": {"rules": event["data"]}},
+                "_meta": {"sidecar": {"rulesChanged": event["data"]}},
             },
         )
 
@@ -206,7 +206,7 @@ def outcome_texts(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the summary of a compaction and the line about its facts, as far as they are there."""
     line = ""
     if (loss := data.get("loss")) is not None:
-        line = report_loss(loss["kept"], loss["shortened"], loss["letGo"], loss.get("mended", 0))
+        line = report_loss(loss["kept"], loss["shortened"], loss["gone"], loss.get("mended", 0))
     return tuple(filter(None, (data.get("summary"), line)))
 
 

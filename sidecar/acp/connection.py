@@ -6,9 +6,11 @@ Serving the only client of a process stands here, too.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile, AgentInfo, profile_of, welcome
 from sidecar.protocol.errors import RequestRefused, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
@@ -30,8 +32,7 @@ _DIALECT: Final = Dialect(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AcpOptions:
+class AcpOptions(Value):
     """The options of every ACP connection of a daemon.
 
     Attributes:

@@ -7,10 +7,10 @@ schema asks, a capability in an unknown shape counts as not declared.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 from sidecar.protocol.handshake import ClientFeatures, ServerInfo, advertise, parse_client_features
 from sidecar.transport.peer import Limits
 
@@ -24,8 +24,7 @@ _STEERING: Final = {"supported": True}
 _SESSION_METHODS: Final = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentInfo:
+class AgentInfo(Value):
     """The description of the agent that clients receive.
 
     Attributes:
@@ -39,8 +38,7 @@ class AgentInfo:
     reaches_mcp: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcpProfile:
+class AcpProfile(Value, kw_only=True):
     """The capabilities of one client, and the *version* of the protocol to speak with it.
 
     *features* is None for a client that knows the Agent Client Protocol alone; one of ours declares them in

@@ -58,9 +58,9 @@ def optional_text(params: Mapping[str, Any], name: str) -> str | None:
     return None if params.get(name) is None else text(params, name)
 
 
-def texts(params: Mapping[str, Any], name: str) -> list[str]:
-    """Return the strings of the list *name*; as the schema asks, other values are skipped."""
-    value = params.get(name)
+def further_roots(params: Mapping[str, Any]) -> list[str]:
+    """Return the ``additionalDirectories``; as the schema asks, values that are no strings are skipped."""
+    value = params.get("additionalDirectories")
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.params import extras, optional_text, session_id, text, texts, tool_servers
+from sidecar.acp.params import extras, further_roots, optional_text, session_id, text, tool_servers
 from sidecar.acp.shapes import iso_time, mode_state, model_state, option_of
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.service.contract import Answer
@@ -68,7 +68,7 @@ class Sessions:
 
     async def new(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/new``; the events of the session come after the answer."""
-        given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": texts(params, "additionalDirectories")}
+        given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": further_roots(params)}
         given |= tool_servers(params)
         return self._introduction(await self._request("sidecar/session/new", {**extras(params), **given}))
 
@@ -87,7 +87,7 @@ class Sessions:
     async def fork(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/fork`` with a session that continues another."""
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), **tool_servers(params)}
-        roots = texts(params, "additionalDirectories")
+        roots = further_roots(params)
         return self._introduction(
             await self._request("sidecar/session/fork", {**extras(params), **given, "roots": roots})
         )
@@ -153,7 +153,7 @@ class Sessions:
 
     async def _load(self, params: Mapping[str, Any], *, replay: str) -> Answer:
         given = {"sid": session_id(params), "cwd": text(params, "cwd"), "replay": replay}
-        roots = texts(params, "additionalDirectories")
+        roots = further_roots(params)
         return await self._request("sidecar/session/load", {**given, "roots": roots, **tool_servers(params)})
 
     def options(self, options: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -7,10 +7,10 @@ because the updates show it already.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.shapes import Update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
@@ -24,8 +24,7 @@ from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
+class _Followed(Value):
     log: EventLog
     mapper: UpdateMapper
 

@@ -124,7 +124,7 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
             severity, description = "warning", f"{data['error']} ({data['attempt']} of {data['max']})"
         case "compactionNear":
             severity, title = "info", "A compaction is near"
-            share = f"{data['used']:,} of {data['trigger']:,} tokens"
+            share = f"{data['used']:,} of {data['limit']:,} tokens"
             description = f"{share}; /compact with a wish decides what the summary stresses"
         case _:
             severity, title, description = data["severity"], data["title"], data.get("description", "")
@@ -213,7 +213,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "pinsChanged": lambda _, event: (as_meta(event),),
-    "rules": lambda mapper, event: mapper.rules.update(event) or (as_meta(event),),
+    "rulesChanged": lambda mapper, event: mapper.rules.update(event) or (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),
     "infoChanged": lambda _, event: (info_update(event),),

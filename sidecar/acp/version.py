@@ -6,9 +6,9 @@ A connection speaks one version from its handshake to its end; no other module c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from sidecar._internal.values import Value
 from sidecar.acp.handshake import ACP_DRAFT, AcpProfile
 from sidecar.acp.prompts import PromptAnswer, answer_at_end, answer_without_turn
 from sidecar.acp.sessions import Request, Sessions
@@ -43,8 +43,7 @@ class UpdateMapper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProtocolVersion:
+class ProtocolVersion(Value, kw_only=True):
     """One version of the protocol.
 
     Attributes:

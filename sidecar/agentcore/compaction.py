@@ -22,6 +22,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from sidecar._internal.breaker import Breaker
+from sidecar._internal.run_work import RunWork, run_now
+from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import estimate_total
 from sidecar.agentcore.files import TOOL_EFFECTS
 from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary, ToolEffect
@@ -39,8 +41,7 @@ from sidecar.agentcore.view import Checkpoint, Track, find_checkpoint, make_chec
 _MAX_CHECKPOINTS = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionInfo:
+class CompactionInfo(Value, kw_only=True):
     """The record of a finished compaction. Tokens are plain estimates, counts are messages of the view.
 
     Attributes:
@@ -85,6 +86,7 @@ class CompactionConfig:
             schemas; it matters where no usage is reported.
         summariser_window: the window of *model*, where that is smaller than the agent's own.
         tool_effects: the tools that read or write files or run commands, by name.
+        run: calls the functions that look at every message, to plan and to write; here, or in a thread.
     """
 
     model: ChatModel | None
@@ -96,10 +98,10 @@ class CompactionConfig:
     overhead_tokens: int = 0
     summariser_window: int | None = None
     tool_effects: Mapping[str, ToolEffect] = field(default_factory=lambda: TOOL_EFFECTS)
+    run: RunWork = run_now
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPreview:
+class CompactionPreview(Value):
     """The next compaction before it is made: tokens of the next prompt, their limit, and any plan."""
 
     tokens: int
@@ -148,12 +150,13 @@ class HistoryCompactor:
         """
         if self._config.model is None or not messages:
             return messages
-        track = self._follow(messages)
+        run = self._config.run
+        track = await run(self._follow, messages)
         if track.plain > self._budget_for(track).threshold > 0:
             async with self._lock:
                 # Another call may have compacted this conversation while this one waited.
-                track = self._detach_track(messages)
-                plan = self._plan(track)
+                track = await run(self._detach_track, messages)
+                plan = await run(self._plan, track)
                 if plan is not None:
                     model = self._config.model if self.breaker.may_call() else None
                     view, _ = await self._carry_out(track, plan, model)
@@ -178,8 +181,8 @@ class HistoryCompactor:
             CancelledByToken: the model's token was cancelled while it wrote; nothing has changed then.
         """
         async with self._lock:
-            track = self._detach_track(messages)
-            plan = self._plan(track, force=True)
+            track = await self._config.run(self._detach_track, messages)
+            plan = await self._config.run(self._plan, track, force=True)
             if plan is None:
                 return None
             may_call = not heeds_breaker or self.breaker.may_call()
@@ -224,8 +227,9 @@ class HistoryCompactor:
         self, track: Track, plan: CutPlan, model: ChatModel | None, wishes: str = ""
     ) -> tuple[list[AgentMessage], CompactionInfo | None]:
         """Return the view after *plan*, and the record, or None where items were only shrunk."""
+        run = self._config.run
         if plan.cut == 0:
-            return self._remember(make_checkpoint(track, plan, None)), None
+            return self._remember(await run(make_checkpoint, track, plan, None)), None
         started = self._clock()
         written = await write_summary(
             model,
@@ -234,16 +238,17 @@ class HistoryCompactor:
             self._summariser_budget,
             wishes=wishes,
             effects=self._config.tool_effects,
+            run=run,
         )
         self.breaker = self.breaker.after(called=model is not None, failed=written.failed)
-        before = estimate_total(track.view)
+        before = await run(estimate_total, track.view)
         summary = CompactionSummary(
             written.text, before, written.files.read, written.files.modified, self._clock(), written.unread
         )
-        view = self._remember(make_checkpoint(track, plan, summary))
+        view = self._remember(await run(make_checkpoint, track, plan, summary))
         info = CompactionInfo(
             tokens_before=before,
-            tokens_after=estimate_total(view),
+            tokens_after=await run(estimate_total, view),
             messages_before=len(track.view),
             messages_after=len(view),
             compacted_count=plan.dropped_count,

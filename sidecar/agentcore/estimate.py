@@ -22,8 +22,8 @@ character is refused by every provider.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sidecar._internal.values import Value
 from sidecar.agentcore.messages import (
     AgentMessage,
     CompactionSummary,
@@ -37,8 +37,7 @@ BYTES_PER_TOKEN = 4
 IMAGE_BYTES = 4800
 
 
-@dataclass(frozen=True, slots=True)
-class ContextUsageEstimate:
+class ContextUsageEstimate(Value):
     """The hybrid estimate: reported usage up to a message, the byte meter after it. All in tokens.
 
     *last_usage_index* is the index of the message with that usage, or -1.

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import byte_length
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolEffect
 
@@ -37,8 +37,7 @@ _MAX_LINE = 2000
 _MAX_LISTED = 500
 
 
-@dataclass(frozen=True, slots=True)
-class FileLists:
+class FileLists(Value):
     """Paths as the tools were given them, sorted and unique; a modified file is not among the read ones."""
 
     read: tuple[str, ...] = ()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.agentcore.convert import unwrap_summary, wrap_summary
 from sidecar.agentcore.files import split_sections
 from sidecar.agentcore.messages import (
@@ -56,8 +56,7 @@ _STOPS: dict[gateway.StopReason, StopReason] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Value):
     """The origin of a message: block *part* of *turn*, or all of it; *content* tells that it is untouched."""
 
     turn: gateway.Turn

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from sidecar._internal.values import Value
+
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
 BlockType: TypeAlias = Literal["text", "thinking", "toolCall", "image", "tool_reference"]
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Value):
     """A request to run the tool *name*; *args* is the raw JSON text of its arguments."""
 
     id: str
@@ -38,8 +39,7 @@ class ToolCall:
         return value if isinstance(value, dict) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Value):
     """An image, either base64 *data* or a *url*."""
 
     data: str = ""
@@ -47,8 +47,7 @@ class Image:
     mime_type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentBlock:
+class ContentBlock(Value):
     """One block of a message; *type* says which other field holds its content."""
 
     type: BlockType
@@ -59,8 +58,7 @@ class ContentBlock:
     tool_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Value):
     """Tokens of one model call as its provider reported them; *cost* in US dollars."""
 
     input: int = 0
@@ -150,8 +148,7 @@ class Message:
         return bool(self.metadata.get("is_error"))
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
+class Unread(Value):
     """The labelled *parts* of a summary that no model has read, and the text *read* by one before them."""
 
     read: str
@@ -201,8 +198,7 @@ class CompactionSummary:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEffect:
+class ToolEffect(Value):
     """The effect of a tool on files, as the tool declares it.
 
     Attributes:

@@ -35,9 +35,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
+from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import cost_in_prompt, fair_cap
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, is_user_prompt
 
@@ -48,8 +49,7 @@ _MIN_DROPPED_TOKENS = 16
 """Less than this is not worth a summary, which could hardly be smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Value):
     """The shares of one window, in tokens.
 
     *threshold* is the largest view that is not compacted; *keep* the least tail, at most half of it.
@@ -123,8 +123,7 @@ def fit_budget(context_window: int, reserve_tokens: int = 0, keep_recent_tokens:
     return Budget(context_window, reserve, context_window - reserve, keep)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutPlan:
+class CutPlan(Value, kw_only=True):
     """The decision for one view: messages to condense, messages to keep, and the room for the summary.
 
     Attributes:
@@ -157,11 +156,6 @@ class CutPlan:
     def is_split_turn(self) -> bool:
         """Whether a turn's beginning is condensed apart from the turns before it."""
         return self.turn_start >= 0
-
-    @property
-    def projected_tokens(self) -> int:
-        """The most the view can hold afterwards."""
-        return self.kept_tokens + self.summary_tokens
 
 
 def plan_compaction(

@@ -20,10 +20,11 @@ The model is the caller's and is only awaited here, one call at a time. A failur
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelledByToken
+from sidecar._internal.run_work import RunWork, run_now
+from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import BYTES_PER_TOKEN, byte_length, clip_middle, fair_cap, prompt_tokens
 from sidecar.agentcore.files import TOOL_EFFECTS, FileLists, file_lists, render_sections, split_sections
 from sidecar.agentcore.messages import (
@@ -60,8 +61,7 @@ _UNREAD_WINDOWS = 2
 """Unread parts that fill more windows than that are not read again: it would take too many calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSummary:
+class WrittenSummary(Value):
     """The text for a :class:`CompactionSummary`, file sections included, and the files it covers.
 
     *failed* is True when a model was asked and did not deliver, *unread* is the part without a model.
@@ -74,8 +74,7 @@ class WrittenSummary:
     unread: Unread | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Half:
+class _Half(Value, kw_only=True):
     """One half of a compaction: whole turns, or the beginning of a split turn.
 
     Attributes:
@@ -97,8 +96,7 @@ class _Half:
     thinking: ThinkingLevel | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Value):
     """The text of one half, the text *read* by a model in it, the other parts, and whether a model failed."""
 
     text: str
@@ -115,6 +113,7 @@ async def write_summary(
     *,
     wishes: str = "",
     effects: Mapping[str, ToolEffect] = TOOL_EFFECTS,
+    run: RunWork = run_now,
 ) -> WrittenSummary:
     """Write the summary of the messages that *plan* drops.
 
@@ -128,15 +127,16 @@ async def write_summary(
         budget: the window of the model, and how long the answers may be.
         wishes: instructions of the user for this compaction.
         effects: the tools that read, write or run, by name.
+        run: calls the functions that look at every message.
 
     Raises:
         CancelledByToken: the model's token was cancelled; nothing is written then.
     """
-    whole, begun = _split_halves(messages, plan, budget)
+    whole, begun = await run(_split_halves, messages, plan, budget)
     window = max(budget.window, _LEAST_WINDOW)
-    history = await _summarize_half(model, whole, window, wishes)
-    prefix = await _summarize_half(None if history.failed else model, begun, window, wishes)
-    files = file_lists(messages[: plan.cut], effects)
+    history = await _summarize_half(model, whole, window, wishes, run)
+    prefix = await _summarize_half(None if history.failed else model, begun, window, wishes, run)
+    files = await run(file_lists, messages[: plan.cut], effects)
     texts = [text for text in (history.text or NO_PRIOR_HISTORY, prefix.text) if text]
     limit = plan.summary_tokens * BYTES_PER_TOKEN
     sections = render_sections(files, limit // 4)
@@ -197,13 +197,15 @@ def _split_halves(messages: Sequence[AgentMessage], plan: CutPlan, budget: Budge
     )
 
 
-async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wishes: str) -> _Result:
+async def _summarize_half(
+    model: ChatModel | None, half: _Half, window: int, wishes: str, run: RunWork
+) -> _Result:
     """Fold the parts of *half* into its previous summary, chunk by chunk; unread ones become a digest."""
     if not half.parts:
         return _Result(half.previous, half.previous)
     text, unread = half.previous, half.parts
     if model is not None:
-        chunks = _chunks_for(half, window)
+        chunks = await run(_chunks_for, half, window)
         for index, chunk in enumerate(chunks):
             reply = await _request_summary(model, half, chunk, text, window, wishes)
             if not reply:
@@ -214,7 +216,7 @@ async def _summarize_half(model: ChatModel | None, half: _Half, window: int, wis
             return _Result(text, text)
     # Beside what a model wrote, a quarter is left for the unread parts.
     limit = min(max(half.max_tokens, _LEAST_DIGEST, prompt_tokens(text) * 4 // 3), half.room)
-    digest = local_digest(unread, text, limit * BYTES_PER_TOKEN)
+    digest = await run(local_digest, unread, text, limit * BYTES_PER_TOKEN)
     return _Result(digest, text, unread, failed=model is not None)
 
 

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import (
     BYTES_PER_TOKEN,
     block_bytes,
@@ -47,8 +48,7 @@ from sidecar.agentcore.plan import CutPlan
 LEFT_OUT_IMAGE = "[image left out]"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Value):
     """A compaction that was made: the messages it *covered* are shown as the head of its *view*.
 
     Attributes:

@@ -38,23 +38,18 @@ def peer_uid(connection: socket.socket) -> int:
 assert sys.platform != "win32"  # the rest needs unix sockets and fork
 
 
-def connect_or_start(
-    paths: DaemonPaths, command: Sequence[str], uid_of: Callable[[socket.socket], int] = peer_uid
-) -> socket.socket:
+def connect_or_start(paths: DaemonPaths, command: Sequence[str]) -> socket.socket:
     """Return a connection to the shared daemon of *paths*.
 
     Args:
         paths: the files of the daemon.
         command: starts the daemon when it is not running.
-        uid_of: returns the user at the other end of a connection.
 
     Raises:
         AttachError: the daemon does not start, or another user is listening in its place.
     """
     return start_unless_connected(
-        paths,
-        lambda: connect(paths, uid_of),
-        lambda: start_daemon(paths, command, run_detached),
+        paths, lambda: connect(paths), lambda: start_daemon(paths, command, run_detached)
     )
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 from sidecar._internal.errors import log_fault
+from sidecar._internal.values import Value
 from sidecar.runtime.store.postgres.database import Database, DatabaseError
 from sidecar.runtime.store.postgres.store import PostgresStore
 from sidecar.transport.streams import ByteStream, StreamBase
@@ -49,8 +49,7 @@ RETURNING id, least(host_seen_at, guest_seen_at) < clock_timestamp() - %(gone_s)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Guest:
+class Guest(Value):
     """Another daemon that opened a tunnel, for a client of the *name*; *wire* is the protocol it speaks."""
 
     name: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
@@ -31,8 +31,7 @@ _MOST_KEPT: Final = 20
 _LEAST_CHARS: Final = 1000
 
 
-@dataclass(slots=True)
-class BackgroundCommand:
+class BackgroundCommand(Struct):
     """One command; *unread* is the output since the model last looked, *output* all of it."""
 
     id: str

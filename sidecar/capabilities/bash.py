@@ -20,6 +20,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
+from sidecar._internal.patterns import compile_later
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.background import DAY_S, commands_of
 from sidecar.capabilities.command_output import CommandOutput
@@ -42,7 +43,7 @@ _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
 _CMD = "cmd.exe"
 _TERMINAL_BYTES = 1024 * 1024
-_SECRET_NAME = re.compile(
+_SECRET_NAME = compile_later(
     r"(?:(?:^|[^a-z])keys?|(?:api|access|secret|private|signing|encryption)_?keys?"
     r"|tokens?|secrets?|password|passwd|passphrase|credentials?)(?![a-z])",
     re.IGNORECASE,
@@ -72,7 +73,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         title=_title(arguments) if context.confine is None else f"{_title(arguments)} (in the sandbox)",
         subject="command",
         detail=arguments.command,
-        access=CommandAccess(arguments.command, cwd, is_posix=shell_argv("")[0] != _CMD),
+        access=CommandAccess(arguments.command, cwd, is_posix=runs_posix_shell()),
     )
     await require_permission(context, question)
     await asyncio.to_thread(require_resolved, cwd)
@@ -218,6 +219,11 @@ def is_secret(name: str, value: str) -> bool:
 
 def _title(arguments: BashArguments) -> str:
     return f"Run {arguments.command.strip().partition(chr(10))[0]}"
+
+
+def runs_posix_shell() -> bool:
+    """Whether the shell of this system reads lines as POSIX shells do."""
+    return shell_argv("")[0] != _CMD
 
 
 def shell_argv(command: str) -> list[str]:

@@ -6,11 +6,11 @@ A tool answers the model with text, and the client with a title, locations and d
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
@@ -23,16 +23,14 @@ if TYPE_CHECKING:  # it imports this module
 PlanStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Value):
     """A place a tool looks at or changes; *line* counts from 1."""
 
     path: Path
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Value):
     """A change of a whole file; *old_text* is None for a new file."""
 
     path: Path
@@ -40,8 +38,7 @@ class Diff:
     new_text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEntry:
+class PlanEntry(Value):
     """One item of the todo list; priority is ``high``, ``medium`` or ``low``."""
 
     content: str
@@ -49,8 +46,7 @@ class PlanEntry:
     priority: str = "medium"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermissionQuestion:
+class PermissionQuestion(Value, kw_only=True):
     """A question before a tool does something: may it have *access*?
 
     *subject* is ``toolCall``, ``command`` or ``path``; *detail* the command line or path in question.
@@ -65,8 +61,7 @@ class PermissionQuestion:
     diffs: tuple[Diff, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionDecision:
+class PermissionDecision(Value):
     """The answer to a question; *why* is the reason of a refusal that did not come from the user."""
 
     is_allowed: bool
@@ -77,8 +72,7 @@ AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[PermissionDecision
 """Asks the user where that is needed. Contract: never raises but for cancellation; no answer is a refusal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalCommand:
+class TerminalCommand(Value, kw_only=True):
     """A command for a terminal of the client.
 
     *environment* is added to the client's own; of an output beyond *max_output_bytes* the end is enough.
@@ -92,8 +86,7 @@ class TerminalCommand:
     max_output_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalEnd:
+class TerminalEnd(Value):
     """The end of a command in a terminal: its output, its exit code (None for a signal), and the reason."""
 
     output: str
@@ -108,8 +101,7 @@ Contract: never raises but for cancellation; everything it started has ended whe
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SubagentTask:
+class SubagentTask(Value):
     """A task for a sub-agent, in so many seconds and calls of tools at most.
 
     *max_tokens* bounds the tokens of its model calls together, None for no bound; *model* answers it, None
@@ -123,8 +115,7 @@ class SubagentTask:
     model: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubagentEnd:
+class SubagentEnd(Value, kw_only=True):
     """The end of a sub-agent: its answer, and the reason where it did not finish.
 
     *tokens* are its tokens by their kind, *cost* their price in US dollars where that is known.
@@ -144,8 +135,7 @@ Contract: raises SidecarError when it cannot be confined; then it must not run a
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReply:
+class ToolReply(Value):
     """The result of a call; *output* is text for the model, already bounded, and *images* stand behind it."""
 
     output: Any
@@ -160,8 +150,7 @@ RunSubagent: TypeAlias = Callable[[SubagentTask, "ToolContext", CancelToken], Aw
 """Runs a sub-agent for a call with these surroundings. Contract: it has ended when this returns."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(Value):
     """A change of a file that a tool is about to make: the view before it, and the text after it.
 
     *before* is None for a new file, *text* for a file that is deleted.
@@ -192,8 +181,7 @@ class CheckpointPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Value, kw_only=True):
     """One problem that an editor shows, such as an error of a compiler.
 
     Attributes:
@@ -213,8 +201,7 @@ class Problem:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemList:
+class ProblemList(Value):
     """The problems of the session's files; *n_left_out* are further ones, not reported or of other files."""
 
     problems: tuple[Problem, ...]
@@ -248,8 +235,7 @@ class ProblemsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class HookVerdict:
+class HookVerdict(Value):
     """The answer of the user's hooks: why they refuse, None to go on, and a note for the model."""
 
     refusal: str | None = None
@@ -284,8 +270,7 @@ class ReadsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Value, kw_only=True):
     """The surroundings of one call of a tool.
 
     Attributes:
@@ -313,7 +298,6 @@ class ToolContext:
         problems: the problems that the user's editor shows, None where there is no editor.
     """
 
-    session_id: str
     call_id: str
     cwd: Path
     roots: tuple[Path, ...]
@@ -321,7 +305,6 @@ class ToolContext:
     reads: ReadsPort
     ask: AskUser
     progress: Callable[[str], None]
-    plan: Callable[[], tuple[PlanEntry, ...]]
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
     child_started: Callable[[int, str], Callable[[], None]]
     max_output_chars: int
@@ -371,8 +354,7 @@ class Tool(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolActivity:
+class ToolActivity(Value, kw_only=True):
     """A report on one call for clients; *phase* is ``started``, ``progress`` or ``finished``."""
 
     phase: Literal["started", "progress", "finished"]

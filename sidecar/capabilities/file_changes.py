@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Diff, PermissionQuestion, PlannedChange, ToolContext
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
@@ -26,8 +26,7 @@ _LINES_SHOWN = 30
 _CHARS_SHOWN = 6000
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Value):
     """A file to change: its resolved path, and its view, None while it does not exist."""
 
     resolved: ResolvedPath
@@ -39,8 +38,7 @@ class Target:
         return self.resolved.path
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Value):
     """A file and the text that it becomes; None deletes it."""
 
     target: Target
@@ -53,8 +51,7 @@ class FileChange:
         return Diff(self.target.path, None if before is None else before.text, self.text or "")
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedChange:
+class AppliedChange(Value):
     """A written change: the view after it, None for a deleted file, and a note where the text was altered."""
 
     view: FileView | None

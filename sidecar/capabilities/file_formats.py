@@ -12,12 +12,12 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
+from sidecar._internal.values import Value
 from sidecar.capabilities.output import cut_line
 from sidecar.llmgateway.contract import ImageBlock
 from sidecar.workspace.contract import FileAccessError
@@ -40,8 +40,7 @@ _OUTPUT_CHARS: Final = 2000
 """Characters of the output of one cell that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFile:
+class ImageFile(Value):
     """An image: its format and its size."""
 
     kind: str
@@ -52,8 +51,7 @@ class ImageFile:
         return f"an image ({self.kind}) of {self.n_bytes} bytes, not text"
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Value):
     """Parts of a document, pages or cells: the texts from number *first* on, and the number of all parts."""
 
     texts: tuple[str, ...]

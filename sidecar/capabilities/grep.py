@@ -11,7 +11,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate, islice
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+from msgspec import Struct, field
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
@@ -91,8 +91,7 @@ async def search_lines(arguments: GrepArguments, context: ToolContext, cancel: C
     return await asyncio.to_thread(search.reply, bytes(output), end)
 
 
-@dataclass(slots=True)
-class _Search:
+class _Search(Struct):
     """One search: its arguments, the files sent to the child in order, and a note if there were too many."""
 
     arguments: GrepArguments

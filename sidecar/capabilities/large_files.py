@@ -7,10 +7,10 @@ same number here and in the grep tool, because both divide files with the same f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain, islice, tee
 from typing import BinaryIO
 
+from sidecar._internal.values import Value
 from sidecar.capabilities.output import LINE_CAP, number_lines
 from sidecar.capabilities.search_worker import count_lines, skip_mark, split_blocks
 from sidecar.workspace.encodings import decode_text
@@ -20,8 +20,7 @@ _SHOWN_OF_CUT = LINE_CAP - 100
 """Of a line that is longer than a block so many characters are shown, with room for the mark of the cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineRange:
+class LineRange(Value, kw_only=True):
     """Numbered lines of a file.
 
     Attributes:

@@ -12,13 +12,13 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
@@ -156,8 +156,7 @@ class _Tree:
         return notes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
+class _Search(Value, kw_only=True):
     """A search for entries below *path*.
 
     *wants* decides on each entry by its relative path; *nothing* is the answer when none is found.

@@ -6,7 +6,8 @@ Pure functions and one buffer; the wording of a tool, but for the markers, is it
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from sidecar._internal.values import Value
 
 LINE_CAP = 2000
 """Characters of one line that are shown."""
@@ -14,8 +15,7 @@ LINE_CAP = 2000
 _GUTTER = 7
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedLines:
+class NumberedLines(Value):
     """Numbered lines as one text, and their number."""
 
     text: str

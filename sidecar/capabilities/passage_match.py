@@ -26,11 +26,13 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import accumulate, islice, pairwise
 from typing import Final, TypeAlias
 
+from sidecar._internal.patterns import compile_later
+from sidecar._internal.values import Value
 from sidecar.capabilities.indentation import map_indents
 
 _PLAIN: Final = (
@@ -42,14 +44,14 @@ _PLAIN: Final = (
     | {"…": "..."}
 )
 _MARKS: Final = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a"
-_SPECIAL: Final = re.compile(
+_SPECIAL: Final = compile_later(
     r"(?<![ \t\u00a0\u3000])[ \t\u00a0\u3000]+(?=\n)"
     rf"|[\u1100-\u11ff]+|[^\s{_MARKS}][{_MARKS}]+|[^\x00-\x7f]"
 )
-_TRAILING: Final = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
-_TOKEN: Final = re.compile(r"\w+|\s|\.{3}|[^\w\s]")
-_BLANKS: Final = re.compile(r"[ \t]+")
-_NUMBERED: Final = re.compile(r"[ \t]*(\d+)(\t|→|\| ?|: ?)")
+_TRAILING: Final = compile_later(r"(?<![ \t])[ \t]+(?=\n)")
+_TOKEN: Final = compile_later(r"\w+|\s|\.{3}|[^\w\s]")
+_BLANKS: Final = compile_later(r"[ \t]+")
+_NUMBERED: Final = compile_later(r"[ \t]*L?(\d+)(\t|→| ?\| ?|: ?)")
 _TRANSLATED: Final = str.maketrans(_PLAIN)
 _LEAST_LETTERS: Final = 5
 """Letters and digits of a passage that may be compared without its blanks: ``}`` alone is everywhere."""
@@ -61,8 +63,7 @@ _MOST_TOKENS: Final = 4000
 _SPAN: TypeAlias = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class DriftedPlace:
+class DriftedPlace(Value):
     """A passage of a text from *start* to *end*; *replacement* is None where its indentation is not clear."""
 
     start: int
@@ -70,8 +71,7 @@ class DriftedPlace:
     replacement: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class DriftedPlaces:
+class DriftedPlaces(Value):
     """The places that a passage may mean, and the differences that were forgiven, in words."""
 
     kind: str
@@ -247,8 +247,7 @@ def merge_change(passage: str, old: str, new: str) -> str:
     return "".join(pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class FilledLine:
+class FilledLine(Value):
     """A line that is not blank: *n_blank* blank lines before it, its indentation and the rest of it.
 
     *key* is the rest as two texts are compared: in plain characters, with runs of blanks as one.
@@ -260,8 +259,7 @@ class FilledLine:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Value):
     """The lines of a text that are not blank, and the number of blank lines behind them."""
 
     lines: tuple[FilledLine, ...]

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.passage_match import find_drifted
@@ -38,8 +39,7 @@ _RANGE: Final = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The place of a hunk in other formats of patches; the numbers are not used."""
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(Struct):
     """A part of an update: the lines that it stands below, its lines before and after, and their place."""
 
     anchors: list[str] = field(default_factory=list)
@@ -48,8 +48,7 @@ class Hunk:
     is_at_end: bool = False
 
 
-@dataclass(slots=True)
-class FilePatch:
+class FilePatch(Struct):
     """The patch of one file: the lines of a new one, or the hunks of an update and the path it moves to."""
 
     action: PatchAction

@@ -21,12 +21,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.workspace.handles import hold_folder
 
 _GRACE_S = 0.04
@@ -43,8 +43,7 @@ InputWriter: TypeAlias = Callable[[Callable[[bytes], None]], Awaitable[None]]
 """Writes to a child's standard input with the function it is given. Contract: ends when it is cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSpec:
+class ChildSpec(Value):
     """A command to run in the resolved folder *cwd*.
 
     *write_input* is awaited once the child runs, with a function that writes to its standard input from any
@@ -58,8 +57,7 @@ class ChildSpec:
     write_input: InputWriter | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChildEnd:
+class ChildEnd(Value):
     """The end of a child: its exit code (negative for a signal), and the reason."""
 
     exit_code: int | None

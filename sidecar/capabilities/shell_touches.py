@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from posixpath import join, normpath
 from typing import Final, Literal, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.conversation import LineRange
 from sidecar.permissions.shell import parse_command_line
 from sidecar.permissions.shell_words import ShellSyntaxError, SimpleCommand
@@ -28,8 +29,7 @@ MAX_FILES: Final = 50
 TouchKind: TypeAlias = Literal["read", "search", "edit", "write", "remove", "move"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Touch:
+class Touch(Value, kw_only=True):
     """A file that a call touched.
 
     Attributes:

@@ -39,10 +39,13 @@ async def describe_surroundings(roots: Sequence[Path], today: date) -> str:
     """Return the lines about the machine and the folders *roots*, of which the session works in the first."""
     cwd = roots[0]
     folders = [f"further folder: {root}" for root in roots[1:]]
-    looked = await asyncio.to_thread(lambda: [*look_at_git(cwd), *look_at_tools(cwd)])
     system = f"{platform.system()} {platform.release()}, {platform.machine()}"
-    shell = Path(shell_argv("")[0]).name
-    lines = [f"folder: {cwd}", *folders, f"date: {today}", f"system: {system}", f"shell: {shell}", *looked]
+
+    def look() -> list[str]:
+        return [f"shell: {Path(shell_argv('')[0]).name}", *look_at_git(cwd), *look_at_tools(cwd)]
+
+    looked = await asyncio.to_thread(look)
+    lines = [f"folder: {cwd}", *folders, f"date: {today}", f"system: {system}", *looked]
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -54,7 +57,7 @@ def look_at_git(cwd: Path) -> Iterator[str]:
         return
     if names_programs(repository):
         return
-    status = _run([*_GIT, "status", "--porcelain=v1", "--branch"], cwd)
+    status = _run([*_GIT, "status", "--porcelain=v1", "--branch", "--ignore-submodules=all"], cwd)
     branch, *changed = status.splitlines() or [""]
     if branch:
         n_new = sum(line.startswith("??") for line in changed)

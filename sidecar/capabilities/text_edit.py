@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 from sidecar.capabilities.passage_match import MOST_PLACES, DriftedPlace, DriftedPlaces, find_drifted
 
 _NAMED_LINES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced:
+class Replaced(Value):
     """One replaced passage: its first line (from 1) in the old text, and its lines before and after."""
 
     first_line: int
@@ -30,8 +29,7 @@ class Replaced:
     n_lines_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Value):
     """A passage of a text from *start* to *end*, and the text that it becomes."""
 
     start: int
@@ -39,8 +37,7 @@ class Passage:
     inserted: str
 
 
-@dataclass(frozen=True, slots=True)
-class EditedText:
+class EditedText(Value):
     """A text after an edit, and the replaced passages from the top.
 
     *forgiven* says in which points the passage was not as it was given; empty for none.

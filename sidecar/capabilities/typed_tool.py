@@ -8,7 +8,6 @@ not. Bad arguments and expected failures become error replies; every other excep
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext, ToolReply
 from sidecar.capabilities.effects import PATH_ARGUMENTS, ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
@@ -29,8 +29,7 @@ _OTHER_NAMES: Final = (
 """Names of arguments that models have learned from other agents, and ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypedTool(Generic[A]):
+class TypedTool(Value, Generic[A], kw_only=True):
     """One tool of our own.
 
     *describe* returns the title; *perform* does the work, and a ``SidecarError`` it raises becomes an error

@@ -23,11 +23,13 @@ import time
 import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
+from msgspec import Struct
+
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.values import Value
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _CHUNK_BYTES: Final = 65_536
@@ -48,8 +50,7 @@ class FetchError(SidecarError):
     kind: ClassVar[str] = "fetchFailed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebPage:
+class WebPage(Value, kw_only=True):
     """An answer of a server; *redirect* is the address that it names instead of a page."""
 
     url: str
@@ -60,8 +61,7 @@ class WebPage:
     redirect: str | None = None
 
 
-@dataclass(slots=True)
-class WebRequest:
+class WebRequest(Struct):
     """One request; :meth:`stop` ends it from another thread."""
 
     url: SplitResult

@@ -18,7 +18,7 @@ from sidecar.permissions.repository import find_repository, names_programs
 _TIMEOUT_S: Final = 10.0
 _MOST_NEW: Final = 30
 _GIT: Final = ("--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-c", "color.ui=never")
-_DIFF: Final = ("diff", "--no-ext-diff", "--no-textconv")
+_DIFF: Final = ("diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 
 def working_diff(cwd: Path, cap_chars: int) -> str:

@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.commands.terminal import Screen
 from sidecar.workspace.ignore import walk
 
@@ -22,8 +24,7 @@ _WORDS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{5,}")
 _PROSE: Final = frozenset({".md", ".rst", ".txt"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoFiles:
+class DemoFiles(Value, kw_only=True):
     """The files of a folder that the demonstration uses.
 
     Attributes:
@@ -99,8 +100,7 @@ def is_suitable(path: Path) -> bool:
 _CITED: Final = re.compile(r"`(?P<path>[^`\n]+):(?P<line>\d+)` (?P<text>[^\n]*)")
 
 
-@dataclass(slots=True)
-class Checks:
+class Checks(Struct):
     """The claims that were checked, each shown with its outcome."""
 
     screen: Screen

@@ -12,7 +12,7 @@ from typing import Any
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.messages import ImportableSession, SessionImportResult
+from sidecar.protocol.messages import ImportableSession, SessionImportReport
 from sidecar_client import SidecarClient, SidecarRequestError
 
 _MOST_SHOWN = 40
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     if options.source is None:
         return run_with_daemon(lambda client: list_importable(client, options), ".")
     wanted: dict[str, Any] = {
-        "format": options.format,
+        "source": options.format,
         "title": options.title,
         "model": options.model,
         "engine": options.engine,
@@ -46,12 +46,13 @@ async def list_importable(client: SidecarClient, options: argparse.Namespace) ->
     screen = Screen()
     limit = _MOST_LISTED if options.json or not screen.is_terminal else _MOST_SHOWN
     here = str(Path.cwd())
-    found = await client.import_list(format=options.format, cwd=options.cwd or here, limit=limit)
+    params = {"source": options.format, "cwd": options.cwd or here, "limit": limit}
+    found = (await client.session_import(list_only=True, **params)).sessions or ()
     if options.json:
-        for session in found.sessions:
+        for session in found:
             print_json(to_wire(session))
-    elif found.sessions or not screen.is_terminal:
-        show_sessions(screen, found.sessions)
+    elif found or not screen.is_terminal:
+        show_sessions(screen, found)
     else:
         screen.note("no sessions of other agents in their usual places; name a file to import it")
     return 0
@@ -64,7 +65,7 @@ def show_sessions(screen: Screen, sessions: tuple[ImportableSession, ...]) -> No
             format_time(session.updated_at),
             session.cwd,
             str(session.size_bytes),
-            session.format,
+            session.source,
             session.id,
             session.title,
             session.path,
@@ -102,8 +103,8 @@ async def import_session(client: SidecarClient, wanted: dict[str, Any], *, as_js
         watching.cancel()
     if as_json:
         print_json(to_wire(done))
-    else:
-        show_import(Screen(), notes, done)
+    elif done.report is not None:
+        show_import(Screen(), notes, str(done.sid), done.report)
     return 0
 
 
@@ -115,12 +116,12 @@ async def show_progress(client: SidecarClient, notes: Screen) -> None:
             notes.wait(f"importing: {value.get('message', '')}, {value.get('percentage', 0)} %")
 
 
-def show_import(screen: Screen, notes: Screen, done: SessionImportResult) -> None:
+def show_import(screen: Screen, notes: Screen, sid: str, done: SessionImportReport) -> None:
     """Write the new session to *screen*, and the report to *notes*; a pipe gets only the id."""
     if not screen.is_terminal:
-        screen.line(done.sid)
+        screen.line(sid)
     else:
-        screen.line(f"{done.title or '(untitled)'}: session {done.sid[:_LEAST_ID_CHARS]} in {done.cwd}")
+        screen.line(f"{done.title or '(untitled)'}: session {sid[:_LEAST_ID_CHARS]} in {done.cwd}")
     kinds = {"user": "prompts", "assistant": "answers", "tool": "tool results", "file": "files"}
     counts = [f"{done.entries[kind]:,} {name}" for kind, name in kinds.items() if done.entries.get(kind)]
     notes.note(f"· {', '.join(counts)}, {done.compactions:,} compactions; {done.tokens:,} tokens in view")
@@ -128,7 +129,7 @@ def show_import(screen: Screen, notes: Screen, done: SessionImportResult) -> Non
         notes.note(f"· {done.reads:,} file contents are known whole")
     for note in done.notes:
         notes.note(f"· {note.count:,} {note.reason}: {note.message}")
-    notes.note(f"sidecar chat --resume {done.sid[:_LEAST_ID_CHARS]} continues it")
+    notes.note(f"sidecar chat --resume {sid[:_LEAST_ID_CHARS]} continues it")
 
 
 def count_distinct_chars(ids: list[str]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from sidecar._internal.values import Value
 from sidecar.commands.json_schema import Schema, SchemaError, check_schema, find_problems
 
 _MOST_PROBLEMS: Final = 8
@@ -20,8 +20,7 @@ class OutputSchemaError(Exception):
     """The schema cannot be read or used; the message is for the user."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSchema:
+class OutputSchema(Value):
     """The JSON Schema that an answer must match."""
 
     schema: Schema

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
+from sidecar.conductor.compaction.loss_values import report_loss
 from sidecar.conductor.events import describe_retry
-from sidecar.conductor.loss_values import report_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path
@@ -114,10 +114,10 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 how = "automatically, " if data["trigger"] != "manual" else ""
                 screen.note(f"· compacted {how}{sizes}; /undo restores it")
             if (loss := data.get("loss")) and data["trigger"] != "manual":
-                counts = (loss["kept"], loss["shortened"], loss["letGo"], loss["mended"])
+                counts = (loss["kept"], loss["shortened"], loss["gone"], loss["mended"])
                 screen.note(f"· {report_loss(*counts)}")
         case "compactionNear":
-            screen.note(f"· a compaction is near: {data['used']:,} of {data['trigger']:,} tokens")
+            screen.note(f"· a compaction is near: {data['used']:,} of {data['limit']:,} tokens")
         case "compaction" if data["status"] == "failed":
             screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":

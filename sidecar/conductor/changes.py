@@ -8,38 +8,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Literal
 
+from sidecar._internal.allocator import bulk_work
+from sidecar._internal.values import Value
 from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
 from sidecar.capabilities.touches import touches_of_call
-from sidecar.conductor.branching import with_partners
-from sidecar.conductor.checkpoint_shapes import FileRestore
-from sidecar.conductor.checkpoints import Checkpoints
-from sidecar.conductor.compacting import Compactor
+from sidecar.conductor.branching import digest_left, with_partners
+from sidecar.conductor.checkpoints.checkpoints import Checkpoints
+from sidecar.conductor.checkpoints.shapes import FileRestore
+from sidecar.conductor.compaction.compacting import Compactor
+from sidecar.conductor.compaction.expanding import Expander, ExpandRequest
+from sidecar.conductor.compaction.file_use import rank_by_use
+from sidecar.conductor.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
-from sidecar.conductor.expanding import Expander, ExpandRequest
-from sidecar.conductor.file_use import rank_by_use
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.left_branch import digest_left
 from sidecar.conductor.request import ContextGauge
-from sidecar.conductor.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 
 
-@dataclass(frozen=True, slots=True)
-class HeadChange:
+class HeadChange(Value):
     """A move of the head: the head after it, the nodes that left the conversation, and their tokens.
 
     *edited_files* are the URIs of the files that those nodes edited, and *changes* the ids of the changes of
@@ -54,8 +54,7 @@ class HeadChange:
     files: tuple[FileRestore, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UndoneCompaction:
+class UndoneCompaction(Value):
     """A compaction that was taken back, and the URIs of the files edited since; the rest as for a move."""
 
     compaction: Compaction
@@ -117,6 +116,7 @@ class Changes:
         history = self._history.current
         later = [*takewhile(lambda entry: entry.node_id != undone.before_head, reversed(history))]
 
+        @bulk_work()
         def look() -> tuple[frozenset[str], tuple[str, ...]]:
             kept = history.first(len(history) - len(later)).node_ids
             changes = self._checkpoints.of_entries(later, kept, undone.before_head)
@@ -141,7 +141,7 @@ class Changes:
         removed, kept = await asyncio.to_thread(self.find_removed, target)
         await history.move_to(target)
         if self._digests_branches:
-            digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
+            digest = await asyncio.to_thread(bulk_work()(digest_left), history.graph, left, to_node)
             self._meta.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
@@ -179,6 +179,7 @@ class Changes:
         except ValueError:
             raise NodeNotFound(self._meta.info.sid, to_node or "") from None
 
+    @bulk_work()
     def find_removed(self, target: History) -> tuple[Sequence[Entry], frozenset[str]]:
         """Return the entries that a move to *target* takes away, and the nodes that stay."""
         kept = frozenset(target.node_ids)
@@ -193,6 +194,7 @@ class Changes:
         if not node_ids:
             return HeadChange(history.head, (), 0)
 
+        @bulk_work()
         def part() -> tuple[Sequence[Entry], Sequence[Entry]]:
             place = {node: index for index, node in enumerate(history.node_ids)}
             for node in node_ids:
@@ -239,6 +241,7 @@ class Changes:
         await self._store_size()
         return HeadChange(head, nodes, tokens, edited)
 
+    @bulk_work()
     def _edited_files(self, entries: Sequence[Entry], history: History) -> tuple[str, ...]:
         """Return the URIs of the files that *entries* edited, or entries behind them that *history* lacks."""
         effects = self._effects()

@@ -6,19 +6,21 @@ Nothing here sends a message by itself, except the one warning about tool server
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool
-from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState, ToolServers
-from sidecar.conductor.editor_context import Editors
-from sidecar.conductor.ports import ClientPort
+from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editor.context import Editors
+from sidecar.conductor.events import Notice
+from sidecar.conductor.ports import ClientPort, SessionTools
 from sidecar.workspace.path_index import PathIndexes
 
 
-@dataclass(frozen=True, slots=True)
-class _Attachment:
+class _Attachment(Value):
     client: ClientPort
     controls: bool
 
@@ -118,16 +120,28 @@ class SessionServers:
 
     def __init__(
         self,
-        make: Callable[[ServerHost], ToolServers],
-        host: ServerHost,
+        deps: SessionDeps,
+        folder: Path,
+        offered: SessionTools,
+        emit: Callable[[Notice], object],
         stored: Sequence[Mapping[str, Any]],
     ) -> None:
+        """Make the runner of servers that work in *folder*; their tools join those *offered*."""
         self.named: tuple[McpServer, ...] = ()
         self.configured: tuple[McpServer, ...] = ()
         self.tools: tuple[Tool, ...] = ()
-        self._servers = make(host)
-        self._host = host
+        self._emit = emit
+
+        def offer(tools: Sequence[Tool]) -> None:
+            self.tools = tuple(tools)
+            offered.offer("servers", tools)
+
+        self._servers = deps.tool_servers(ServerHost(folder, offer, self.warn, deps.child_started))
         self.missing = ", ".join(str(server.get("name", "?")) for server in stored)
+
+    def warn(self, title: str, text: str) -> None:
+        """Show the user a warning."""
+        self._emit(Notice("warning", title, text))
 
     def add(self, servers: Sequence[McpServer]) -> None:
         """Add *servers*, each in place of one with the same name. Returns before they have started.
@@ -157,9 +171,7 @@ class SessionServers:
         """Warn of servers that are missing and wait for the others to start; see ``ToolServers.ready``."""
         if self.missing:
             title, self.missing = f"Tool servers are not connected: {self.missing}", ""
-            self._host.warn(
-                title, "How to start them is not stored. Load the session with mcpServers for them."
-            )
+            self.warn(title, "How to start them is not stored. Load the session with mcpServers for them.")
         await self._servers.ready(cancel)
 
     async def aclose(self) -> None:

@@ -13,25 +13,26 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
-from sidecar.conductor.checkpoint_commands import offer_restore, run_checkpoint, show_changes
-from sidecar.conductor.checkpoints import Checkpoints
-from sidecar.conductor.compaction_planner import CompactionPlanner
-from sidecar.conductor.compaction_records import CompactionLog
+from sidecar.conductor.checkpoints.checkpoints import Checkpoints
+from sidecar.conductor.checkpoints.commands import offer_restore, run_checkpoint, show_changes
+from sidecar.conductor.compaction.compaction_records import CompactionLog
+from sidecar.conductor.compaction.expanding import ExpandRequest
+from sidecar.conductor.compaction.loss_reports import LossReports
+from sidecar.conductor.compaction.loss_values import Loss, count_kind, describe_loss, fact_line
+from sidecar.conductor.compaction.planner import CompactionPlanner
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
 from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
-from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.loss_reports import LossReports
-from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.options import Options
+from sidecar.conductor.permission_rules import PermissionRules
 from sidecar.conductor.pins import Pins
 from sidecar.conductor.request import ContextGauge
-from sidecar.conductor.rule_shapes import RuleSource, SessionRule
+from sidecar.conductor.rules.session_rules import SessionRules
+from sidecar.conductor.rules.shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_extensions import SessionExtensions, describe_extensions
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.user_shell import UserShell
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
@@ -83,6 +84,7 @@ class Commands:
         rules: SessionRules,
         extensions: SessionExtensions,
         shell: UserShell,
+        permission_rules: PermissionRules,
         fork: Callable[[str], Awaitable[str]],
         new_id: Callable[[], str],
     ) -> None:
@@ -122,7 +124,7 @@ class Commands:
             "checkpoint": lambda rest: run_checkpoint(checkpoints, rest),
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
-            "permissions": lambda rest: self.choose("permissions", rest),
+            "permissions": lambda rest: permission_rules.run(rest, self.choose),
             "status": self.status,
             "help": self.help,
         }
@@ -192,14 +194,14 @@ class Commands:
 
     async def loss(self, rest: str) -> str:
         """List the facts that the model does not see whole any more; *rest* is a kind, or empty for all."""
-        view = self._planner.view(self._engines.own_name, self._engines.automatic())
+        view = self._planner.own_view()
         report = await self._losses.read_now(view.entries)
         if not report.facts:
             return "The model sees the whole conversation; nothing is lost."
         kinds = [each.kind for each in report.loss.kinds]
         if rest and rest not in kinds:
             return f"There are no facts of the kind {rest!r} in it. There are: {', '.join(kinds) or 'none'}."
-        lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "letGo"))
+        lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "gone"))
         lines = [describe_let_go(report.loss), *map(fact_line, self._losses.show(lost[:_MAX_LINES]))]
         if len(lost) > _MAX_LINES:
             lines.append(f"\n{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
@@ -322,7 +324,7 @@ def describe_result(done: Compaction) -> str:
 def describe_let_go(loss: Loss) -> str:
     """Return the counts of *loss*, and the kinds of the facts let go.
 
-    >>> from sidecar.conductor.loss_values import KindLoss
+    >>> from sidecar.conductor.compaction.loss_values import KindLoss
     >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("name", 9, 0, 2),))))
     Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
     Let go: 2 names.

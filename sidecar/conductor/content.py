@@ -11,10 +11,10 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 from sidecar.conductor.events import CommandInfo
 from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlock, ThinkingBlock, Turn
 
@@ -37,7 +37,11 @@ COMMANDS: Final = (
     CommandInfo("checkpoint", "List the checkpoints of files, or take files back", "[diff ID | restore ID]"),
     CommandInfo("model", "Show or choose the model", "[name]"),
     CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
-    CommandInfo("permissions", "Show or choose when to ask for permission", "[mode]"),
+    CommandInfo(
+        "permissions",
+        "Show or choose when to ask for permission, or show, try and change your rules",
+        "[mode | rules | test ACTION | allow RULE | deny RULE | remove RULE]",
+    ),
     CommandInfo("status", "Show the settings and the size of the session"),
     CommandInfo("help", "List these commands"),
 )
@@ -46,8 +50,7 @@ COMMANDS: Final = (
 _NAMES: Final = frozenset(command.name for command in COMMANDS)
 
 
-@dataclass(frozen=True, slots=True)
-class SlashCommand:
+class SlashCommand(Value):
     """A command of a user: its name without the slash, and the *rest* of the line."""
 
     name: str
@@ -127,7 +130,13 @@ def to_block(item: Mapping[str, Any], index: int) -> Block:
         case "resource_link":
             return TextBlock(f"[{item.get('name') or 'file'}]({_string(item, 'uri', index)})")
         case "resource":
-            return _resource(item.get("resource"), index)
+            resource = item.get("resource")
+            if not isinstance(resource, Mapping):
+                raise InvalidInput(f"input[{index}].resource must be an object with uri and text")
+            uri = _string(resource, "uri", index)
+            if "text" not in resource:
+                return TextBlock(f"[attached file, not text]({uri})")
+            return TextBlock(f'{ATTACHED}"{uri}">\n{_string(resource, "text", index)}\n</attached>')
         case "image":
             media_type, data = _string(item, "mimeType", index), _string(item, "data", index)
             try:
@@ -139,15 +148,6 @@ def to_block(item: Mapping[str, Any], index: int) -> Block:
         case other:
             known = "text, resource_link, resource, image"
             raise InvalidInput(f"input[{index}]: unknown type {other!r}", hint=f"known types: {known}")
-
-
-def _resource(resource: Any, index: int) -> Block:
-    if not isinstance(resource, Mapping):
-        raise InvalidInput(f"input[{index}].resource must be an object with uri and text")
-    uri = _string(resource, "uri", index)
-    if "text" not in resource:
-        return TextBlock(f"[attached file, not text]({uri})")
-    return TextBlock(f'{ATTACHED}"{uri}">\n{_string(resource, "text", index)}\n</attached>')
 
 
 def _string(item: Mapping[str, Any], name: str, index: int) -> str:

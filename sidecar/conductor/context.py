@@ -8,12 +8,13 @@ the conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields, replace
 from functools import reduce
 from operator import add, attrgetter
 
 import msgspec
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,
@@ -41,8 +42,7 @@ _PARTS = {
 """The part of the window that an entry of each kind belongs to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overhead:
+class Overhead(Value):
     """The tokens that every request carries besides its turns."""
 
     system: int
@@ -61,8 +61,7 @@ def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
     return Overhead(text_tokens(system), text_tokens(schemas) if tools else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Value):
     """The weight of some entries: by part and in all, and the newest anchor among them.
 
     *quarters* is a quarter of their characters; an engine with a plain estimate counts about as many tokens.

@@ -6,10 +6,10 @@ Each class is a shape of the wire, which ``sidecar.protocol.codec`` spells in ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from sidecar.conductor.loss_values import Loss
+from sidecar._internal.values import Value
+from sidecar.conductor.compaction.loss_values import Loss
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]
@@ -17,8 +17,7 @@ StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests
 """The reason why a turn ended, in the words of the Agent Client Protocol."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
+class TokenCounts(Value):
     """The tokens of one call, or the sum over many calls, as the provider reported them."""
 
     input: int
@@ -27,16 +26,14 @@ class TokenCounts:
     cache_write: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EngineView:
+class EngineView(Value):
     """The reading of an engine's own meter: *used* of *limit* tokens."""
 
     used: int
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class UsageBy:
+class UsageBy(Value):
     """The tokens of the next request by their origin.
 
     *rules* are the user's rules that are sent beside the conversation; others stand in prompts and summaries.
@@ -58,8 +55,7 @@ RuleScope: TypeAlias = Literal["user", "project", "folder"]
 """The files that rules are about: all files of the user, those of a project, or those below one folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFileUsage:
+class RuleFileUsage(Value, kw_only=True):
     """One rule file, such as ``AGENTS.md``, and the tokens that it takes.
 
     *scope* is ``user`` for a file in the state directory, ``project`` for one from the root of the repository
@@ -75,8 +71,7 @@ class RuleFileUsage:
     cut_chars: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextUsage:
+class ContextUsage(Value):
     """The fill level of the window: *used* is the size of the next request, never a sum over requests.
 
     *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
@@ -102,8 +97,7 @@ class ContextUsage:
     factor: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Value):
     """One compaction, from its start to its end. Tokens are counted by the engine.
 
     With the *trigger* ``expand`` it is the opposite: originals behind a summary came back into view.
@@ -138,8 +132,7 @@ class Compaction:
     loss: Loss | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Value):
     """Whether the next request is over the engine's limit."""
 
     tokens: int
@@ -148,16 +141,14 @@ class Gate:
     over: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Value):
     """The first turn that is kept; *node_id* is None while nothing is stored."""
 
     node_id: str | None
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Value):
     """The turns that a compaction folds away; *nodes* are their ids, oldest first."""
 
     count: int
@@ -165,24 +156,21 @@ class Dropped:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Value):
     """The turns that a compaction leaves unchanged."""
 
     count: int
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Microcompact:
+class Microcompact(Value):
     """The old tool results that are blanked in the kept turns, and the tokens that this frees."""
 
     blanked: int
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class RehydrateCandidate:
+class RehydrateCandidate(Value):
     """A file that would be restored; *stale* when it changed after the model had read it."""
 
     uri: str
@@ -190,8 +178,7 @@ class RehydrateCandidate:
     stale: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Projected:
+class Projected(Value):
     """The size of the next request after the compaction, in tokens.
 
     *tokens* is an estimate, *pct* its share of the window in percent. The length of the summary decides, from
@@ -204,15 +191,13 @@ class Projected:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class NoOp:
+class NoOp(Value):
     """The reason why a compaction does nothing."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value):
     """The plan of a compaction, made without a model call.
 
     The engine counts *pre_tokens*: the sum of *dropped*, *kept*, the system prompt and the tools.
@@ -235,8 +220,7 @@ class Plan:
     loss: Loss | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFile:
+class RestoredFile(Value):
     """A file that was restored into the conversation, as it was at that moment."""
 
     uri: str
@@ -245,14 +229,10 @@ class RestoredFile:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFile:
-    """A file that the model has read.
+class ContextFile(Value):
+    """A file that the model has read: *stale* when it changed since, *inWindow* while the model sees it.
 
-    Attributes:
-        stale: whether the file changed since.
-        in_window: whether the model still sees the text.
-        turns_ago: the number of prompts since it was read, None when that is no part of the conversation.
+    *turnsAgo* is the number of prompts since it was read, absent when that is no part of the conversation.
     """
 
     uri: str
@@ -266,16 +246,14 @@ class ContextFile:
     turns_ago: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
+class Author(Value):
     """The client that sent a prompt: the id of its connection, and its own name for itself."""
 
     client_id: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueItem:
+class QueueItem(Value):
     """A prompt that waits; *input* is its content as the client wrote it."""
 
     item_id: str
@@ -283,8 +261,7 @@ class QueueItem:
     input: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChoice:
+class ConfigChoice(Value):
     """One value of a config option."""
 
     value: str
@@ -292,8 +269,7 @@ class ConfigChoice:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOption:
+class ConfigOption(Value):
     """One config option of a session, in the shape of the Agent Client Protocol."""
 
     id: str
@@ -305,8 +281,7 @@ class ConfigOption:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanItem:
+class PlanItem(Value):
     """One line of the model's todo list."""
 
     content: str
@@ -314,8 +289,7 @@ class PlanItem:
     priority: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSnapshot:
+class SessionSnapshot(Value):
     """A session at one moment: a client shows this, then follows the events after ``seq``.
 
     ``turn_id`` and ``compaction_id`` name the turn and the compaction that run now, None for none.
@@ -342,9 +316,8 @@ class SessionSnapshot:
     plan: tuple[PlanItem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """One line of a session list; *writer* names the process that has it open elsewhere, if any."""
+class SessionSummary(Value):
+    """One line of a session list; *host* and *pid* have it open elsewhere, until *lease* at least."""
 
     sid: str
     cwd: str
@@ -355,11 +328,12 @@ class SessionSummary:
     tokens: int
     last_compaction_at: int | None = None
     archived: bool = False
-    writer: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    lease: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionOption:
+class PermissionOption(Value):
     """One answer that the user may choose."""
 
     option_id: str
@@ -367,8 +341,7 @@ class PermissionOption:
     kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionSubject:
+class PermissionSubject(Value):
     """The subject of a question; *type* is ``toolCall``, ``command`` or ``path``."""
 
     type: str
@@ -378,8 +351,7 @@ class PermissionSubject:
     diffs: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRequest:
+class PermissionRequest(Value):
     """A question to the user. Without an answer by *expires_at* it counts as rejected."""
 
     sid: str
@@ -392,8 +364,7 @@ class PermissionRequest:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionAnswer:
+class PermissionAnswer(Value):
     """The user's answer; anything but ``selected`` with a known option counts as a rejection."""
 
     outcome: str

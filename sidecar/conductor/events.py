@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
+from sidecar._internal.values import Value
+from sidecar.conductor.compaction.loss_values import Pin
 from sidecar.conductor.contract import (
     Author,
     Compaction,
@@ -23,20 +25,17 @@ from sidecar.conductor.contract import (
     RestoredFile,
     StopReasonName,
 )
-from sidecar.conductor.loss_values import Pin
-from sidecar.conductor.rule_shapes import RulesChanged
+from sidecar.conductor.rules.shapes import RulesChanged
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Value):
     """The session moved into another phase."""
 
     kind: ClassVar[str] = "phase"
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Value):
     """A prompt entered the conversation; *content* is as its client wrote it.
 
     *source* is the author, None for a prompt of the past that is replayed.
@@ -48,8 +47,7 @@ class UserMessage:
     source: Author | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Value):
     """More of the answer *message_id*; the ``message`` event holds all of it."""
 
     kind: ClassVar[str] = "textDelta"
@@ -57,8 +55,7 @@ class TextDelta:
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Value):
     """More of the reasoning in *message_id*; the ``message`` event holds all of it."""
 
     kind: ClassVar[str] = "thinkingDelta"
@@ -66,8 +63,7 @@ class ThinkingDelta:
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Value):
     """One finished answer of the model, whole."""
 
     kind: ClassVar[str] = "message"
@@ -75,16 +71,14 @@ class Message:
     content: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLocation:
+class ToolLocation(Value):
     """A file a tool works on; *line* counts from 1."""
 
     path: str
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DiffContent:
+class DiffContent(Value):
     """A change of a file; *old_text* is None for a new one."""
 
     path: str
@@ -105,8 +99,7 @@ class ToolStarted:
     locations: tuple[ToolLocation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolProgress:
+class ToolProgress(Value):
     """A tool has more to show while it runs."""
 
     kind: ClassVar[str] = "toolProgress"
@@ -129,30 +122,29 @@ class ToolFinished:
     diffs: tuple[DiffContent, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChanged:
+class PlanChanged(Value):
     """The model's todo list, complete."""
 
     kind: ClassVar[str] = "plan"
     entries: tuple[PlanItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionNear:
-    """The conversation, of *used* tokens, is near the *trigger* of a compaction; *limit* is the window.
+class CompactionNear(Value):
+    """The conversation, of *used* tokens, is near the *limit* at which it is compacted.
 
-    It comes once, after a turn, when three quarters of the trigger are reached. The
+    It comes once, after a turn, when three quarters of the limit are reached. The
     instructions of ``/compact`` and ``sidecar/compact/start`` steer the summary; else it is made when due.
+    With *prepared* it is written from now on, so that no turn waits for all of it.
     """
 
     kind: ClassVar[str] = "compactionNear"
     used: int
-    trigger: int
     limit: int
+    window: int
+    prepared: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionSummaryDelta:
+class CompactionSummaryDelta(Value):
     """More of the summary while a model writes it."""
 
     kind: ClassVar[str] = "compactionSummaryDelta"
@@ -160,8 +152,7 @@ class CompactionSummaryDelta:
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rehydrated:
+class Rehydrated(Value):
     """Files were restored into the conversation with their current text."""
 
     kind: ClassVar[str] = "rehydrated"
@@ -169,8 +160,7 @@ class Rehydrated:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HeadChanged:
+class HeadChanged(Value):
     """The head moved by a rewind or a drop; *removed* are the nodes that left the conversation.
 
     *edited_files* are the URIs of the files that those nodes edited; the files stay as they are.
@@ -183,8 +173,7 @@ class HeadChanged:
     edited_files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileStale:
+class FileStale(Value):
     """A file changed after the model had read it; *now_hash* is None when it was deleted."""
 
     kind: ClassVar[str] = "fileStale"
@@ -194,16 +183,14 @@ class FileStale:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileFresh:
+class FileFresh(Value):
     """A stale file is no longer stale: it has its old text again, was read again, or is forgotten."""
 
     kind: ClassVar[str] = "fileFresh"
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Value):
     """A model call failed and is repeated after *delay_ms*.
 
     *withdrawn* is the id of the message that the call had begun, None for none. Its deltas do not count any
@@ -218,8 +205,7 @@ class Retry:
     withdrawn: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Value):
     """A message for the user."""
 
     kind: ClassVar[str] = "notice"
@@ -228,8 +214,7 @@ class Notice:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueChanged:
+class QueueChanged(Value):
     """The next 16 of the *total* prompts that wait, each text in them cut to 1,000 characters.
 
     ``sidecar/queue/list`` has all of them, whole.
@@ -240,24 +225,21 @@ class QueueChanged:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChanged:
+class ConfigChanged(Value):
     """The session's config options, complete."""
 
     kind: ClassVar[str] = "configChanged"
     config_options: tuple[ConfigOption, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PinsChanged:
+class PinsChanged(Value):
     """The pins of the session, complete."""
 
     kind: ClassVar[str] = "pinsChanged"
     pins: tuple[Pin, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommandInfo:
+class CommandInfo(Value):
     """A slash command; *hint* describes its arguments."""
 
     name: str
@@ -265,16 +247,14 @@ class CommandInfo:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandsChanged:
+class CommandsChanged(Value):
     """The slash commands on offer, complete."""
 
     kind: ClassVar[str] = "commandsChanged"
     commands: tuple[CommandInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InfoChanged:
+class InfoChanged(Value):
     """The session's title or place in the list changed."""
 
     kind: ClassVar[str] = "infoChanged"
@@ -283,8 +263,7 @@ class InfoChanged:
     archived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Value):
     """The turn is over; always the last event of its turn."""
 
     kind: ClassVar[str] = "settled"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from sidecar._internal.values import Value
 
 ExtensionOrigin: TypeAlias = Literal["user", "folder", "client"]
 """The author of an extension: the user, the author of the session's folder, or a client that named it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedCommand:
+class ListedCommand(Value, kw_only=True):
     """A command from a Markdown file; one that is not *trusted* asks before its first use."""
 
     name: str
@@ -22,8 +22,7 @@ class ListedCommand:
     trusted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedSkill:
+class ListedSkill(Value, kw_only=True):
     """A skill; *uri* is its ``SKILL.md``."""
 
     name: str
@@ -32,8 +31,7 @@ class ListedSkill:
     source: ExtensionOrigin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedHook:
+class ListedHook(Value, kw_only=True):
     """A hook: its event, its command with secrets masked, and the tools that it is about, none for all."""
 
     event: str
@@ -42,8 +40,7 @@ class ListedHook:
     source: ExtensionOrigin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedServer:
+class ListedServer(Value, kw_only=True):
     """A tool server: whether it runs now, its number of tools, and why it does not run."""
 
     name: str
@@ -53,8 +50,7 @@ class ListedServer:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedExtensions:
+class ListedExtensions(Value, kw_only=True):
     """All extensions of a session, and sentences about files that are left out."""
 
     commands: tuple[ListedCommand, ...]

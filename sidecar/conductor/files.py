@@ -6,6 +6,7 @@ yet. The workspace compares each of those files with its newest content.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ from sidecar.conversation import (
 )
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
+from sidecar.workspace.globs import glob_matcher
+from sidecar.workspace.paths import path_to_uri
 
 _MAX_ROOTS = 100
 
@@ -64,6 +67,7 @@ class SessionFiles:
         history.follow(self)
         self._synced: FilesSeen | None = None
         self.pending: dict[str, None] = {}
+        self._roots = roots
         self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
 
         def report_stale(stale: StaleFile) -> None:
@@ -182,6 +186,38 @@ class SessionFiles:
             )
             for each in seen.files.values()
         )
+
+    def watch(self, globs: Sequence[str], notify: Callable[[Sequence[str]], None]) -> Dispose:
+        """Call *notify* with files in the session's folders that may have changed, until disposed or closed.
+
+        The names of the files match one of *globs*. A folder is reported with any name, because it stands for
+        everything below it. Changes that arrive together are reported together, as URIs.
+        """
+        matchers = [glob_matcher(glob) for glob in globs]
+        seen: dict[Path, None] = {}
+
+        def on_change(path: Path) -> None:
+            names = [path.relative_to(root).as_posix() for root in self._roots if path.is_relative_to(root)]
+            is_wanted = any(matches(name) for name in names for matches in matchers)
+            if is_wanted or (names and path.is_dir()):
+                if not seen:
+                    asyncio.get_running_loop().call_soon(flush)
+                seen[path] = None
+
+        def flush() -> None:
+            uris = tuple(map(path_to_uri, seen))
+            seen.clear()
+            if uris:
+                notify(uris)
+
+        stop = self._workspace.on_change(on_change)
+
+        def dispose() -> None:
+            stop()
+            seen.clear()
+
+        self._watches.append(dispose)
+        return dispose
 
     def close(self) -> None:
         """Stop watching and tracking."""

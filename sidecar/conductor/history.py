@@ -14,7 +14,8 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
-from sidecar._internal.errors import SidecarError
+from sidecar._internal.allocator import bulk_work
+from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.ports import Follower, GraphPort, JournalPort
 from sidecar.conductor.records import reads_by_call
 from sidecar.conversation import (
@@ -41,6 +42,8 @@ class HistoryWriter:
     of a steering prompt) are noted here and become part of its entry.
 
     Attributes:
+        records_with: returns the records that must be stored together with new turns; the queue of prompts
+            sets it.
         pending_anchor: the size of a call with an answer that is not part of the history yet, None for none.
     """
 
@@ -51,8 +54,7 @@ class HistoryWriter:
         on_trouble: Callable[[SidecarError], None],
         on_change: Callable[[tuple[Entry, ...] | None], None],
         on_branch: Callable[[], Awaitable[None]],
-        on_load: Callable[[], object] = lambda: None,
-        records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]] = lambda turns: (),
+        on_load: Callable[[], object],
     ) -> None:
         """Make a writer.
 
@@ -64,17 +66,16 @@ class HistoryWriter:
             on_branch: awaited after a branch that the agent began by itself.
             on_load: called in a thread once the history is read, before anything follows it, so that the
                 indexes of a long conversation are folded there.
-            records_with: returns the records that must be stored together with new turns.
         """
         self._journal = journal
         self._on_trouble = on_trouble
         self._on_change = on_change
         self._on_branch = on_branch
         self._on_load = on_load
-        self._records_with = records_with
         self._in_trouble = False
         self._in_transaction = False
         self._followers: list[Follower] = []
+        self.records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]]
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
@@ -131,6 +132,7 @@ class HistoryWriter:
         being used. Raises ValueError for an unknown node.
         """
 
+        @bulk_work()
         def prepare() -> History:
             history = self.history_at(node_id)
             n_sound = count_shared(self._journal.heal(history), history.turns)
@@ -146,6 +148,7 @@ class HistoryWriter:
         entry names its first node, where it stands as it was said.
         """
 
+        @bulk_work()
         def prepare() -> SessionBranch:
             again = (
                 replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
@@ -190,6 +193,7 @@ class HistoryWriter:
         """Read the active path from the store."""
         await self._journal.load()
 
+        @bulk_work()
         def prepare() -> None:
             self._on_load()
             self._lead(self.current)
@@ -201,7 +205,7 @@ class HistoryWriter:
     async def append(self, *entries: Entry) -> str | None:
         """Append *entries* and the records of their turns, which no crash may part; return the new head."""
         n_before = len(self.current)
-        records = self._records_with([*map(attrgetter("turn"), entries)])
+        records = self.records_with([*map(attrgetter("turn"), entries)])
         if not records:
             await self._write(self._journal.append(entries))
         else:
@@ -234,7 +238,7 @@ class HistoryWriter:
         branch = await self.prepare_branch([*summary, *pinned, *kept])
         async with self.transaction():
             await self.replace(branch)
-            if records := self._records_with(turns):
+            if records := self.records_with(turns):
                 await self.append_records(*records)
             await self._on_branch()
 
@@ -287,7 +291,7 @@ class HistoryWriter:
         try:
             await writing
         except SidecarError as error:
-            if error.kind == "busy":  # another daemon has taken the session over: nothing goes on in memory
+            if isinstance(error, LeaseLostError):  # nothing goes on in memory
                 raise
             if not self._in_trouble:
                 self._in_trouble = True

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sidecar._internal.errors import InvalidInput
+from msgspec import field
+
+from sidecar._internal.errors import InvalidInput, LeaseLostError
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.branching import nodes_for_fork
-from sidecar.conductor.checkpoint_shapes import find_changes
+from sidecar.conductor.branching import digest_left, entries_for_fork
+from sidecar.conductor.checkpoints.shapes import find_changes
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
@@ -24,22 +27,19 @@ from sidecar.conductor.events import Notice
 from sidecar.conductor.files import existing_folder, existing_folders
 from sidecar.conductor.imports import describe_import
 from sidecar.conductor.knowledge import check_sources
-from sidecar.conductor.left_branch import digest_left
 from sidecar.conductor.ports import ClientPort, GraphPort, Models, OpenedSession, StorePort, StoreReport
 from sidecar.conductor.queue import check_loaded
 from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.session_engines import check_policy
 from sidecar.conversation import Entry
-from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 
 if TYPE_CHECKING:  # a daemon begins without the readers
     from sidecar.importing.contract import ImportedSession
 
 
-@dataclass(frozen=True, slots=True)
-class NewSession:
+class NewSession(Value):
     """A request for a new session; None leaves a choice to the hub."""
 
     cwd: str
@@ -54,8 +54,7 @@ class NewSession:
     servers: tuple[McpServer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ForkOf:
+class ForkOf(Value):
     """A request for a fork of *sid*, with its turns up to *at_node*, or up to its head for None.
 
     A field that is None is copied from *sid*; the tool servers are copied only if *sid* is in memory.
@@ -69,8 +68,7 @@ class ForkOf:
     roots: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Value):
     """A session in memory, and the state of its file."""
 
     session: Session
@@ -95,6 +93,7 @@ class Hub:
         self._sessions: dict[str, Session] = {}
         self._releases: dict[str, Callable[[], Awaitable[None]]] = {}
         self._loading: dict[str, asyncio.Task[Loaded]] = {}
+        self.lost: dict[str, str] = {}  # by session: the daemon that took it over
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -107,9 +106,9 @@ class Hub:
         return tuple(self._deps.engines)
 
     def session(self, sid: str) -> Session:
-        """Return a session in memory. Raises SessionNotFound."""
+        """Return a session in memory. Raises SessionNotFound, or LeaseLostError."""
         if sid not in self._sessions:
-            raise SessionNotFound(sid)
+            raise LeaseLostError(sid, self.lost[sid]) if sid in self.lost else SessionNotFound(sid)
         return self._sessions[sid]
 
     async def new(self, wanted: NewSession) -> Session:
@@ -129,7 +128,7 @@ class Hub:
         """Store a session of another agent, which is not loaded; raises as :meth:`new`."""
         info, _ = await self._new_info(wanted)
         info, records = await asyncio.to_thread(describe_import, info, imported, self._deps.new_id)
-        opened = await self._adopt(info, records, imported.nodes, imported.entries, imported.leaf)
+        opened = await self._adopt(info, records, imported.entries, imported.leaf)
         await opened.release()
         self.announce_change()
         return info
@@ -142,7 +141,7 @@ class Hub:
         """
         source, graph = await self.info(wanted.sid), await self.graph(wanted.sid)
         leaf = wanted.at_node or graph.leaf
-        nodes, n_turns = await asyncio.to_thread(nodes_for_fork, leaf, graph, wanted.sid)
+        entries, n_turns = await asyncio.to_thread(entries_for_fork, leaf, graph, wanted.sid)
         now, tells = self._deps.clock_ms(), self._deps.compaction.branch_digests
         info = replace(
             source.as_fork(self._deps.new_id(), now, n_turns),
@@ -152,7 +151,7 @@ class Hub:
             fork_digest=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
         )
         info.check_folder()
-        opened = await self._adopt(info, (), nodes, graph.entries, leaf)
+        opened = await self._adopt(info, (), entries, leaf)
         session = await self._add(info, replace(opened, records=[]))
         loaded, servers = self._sessions.get(wanted.sid), wanted.servers
         changes = None if loaded is None else [*loaded.checkpoints.changes.values()]
@@ -199,8 +198,8 @@ class Hub:
             loaded.session.connect(servers)
         return loaded
 
-    async def close(self, sid: str, *, keeps_queue: bool = False) -> None:
-        """Stop a session; it stays stored, with *keeps_queue* its queue, too. Raises SessionNotFound."""
+    async def close(self, sid: str, *, keeps_queue: bool = False) -> int:
+        """Stop a session, which stays stored, with *keeps_queue* its queue, too; return its last ``seq``."""
         session = self.session(sid)
         del self._sessions[sid]
         try:
@@ -209,6 +208,7 @@ class Hub:
             self.audience.dismiss(sid)
             await self._releases.pop(sid)()
         self.announce_change()
+        return session.info.seq
 
     async def delete(self, sid: str) -> None:
         """Stop a session and delete it from the store.
@@ -223,13 +223,14 @@ class Hub:
         self._deps.library.forget(sid)
         self.announce_change()
 
-    async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> None:
-        """Change the ``meta`` record of a session, in memory or stored.
+    async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> int:
+        """Change the ``meta`` record of a session, in memory or stored, and return its newest ``seq``.
 
         Raises SessionNotFound, or SidecarError ``busy`` when another process has it loaded.
         """
-        if sid in self._sessions:
-            await self._sessions[sid].amend(change)
+        if (session := self._sessions.get(sid)) is not None:
+            await session.amend(change)
+            info = session.info
         else:
             opened = await self._open_stored(sid)
             try:
@@ -238,6 +239,7 @@ class Hub:
             finally:
                 await opened.release()
         self.announce_change()
+        return info.seq
 
     async def aclose(self) -> None:
         """Close every session concurrently, with its queue stored, then the models."""
@@ -332,14 +334,13 @@ class Hub:
         self,
         info: SessionInfo,
         records: Iterable[Mapping[str, Any]],
-        nodes: Sequence[SessionNode],
-        entries: Mapping[str, Entry],
+        entries: Sequence[Entry],
         leaf: str | None,
     ) -> OpenedSession:
-        """Store a session with the nodes of another one, and return it opened."""
+        """Store a session with the entries of another one, and return it opened."""
         opened = await self._open(info)
         try:
-            await opened.journal.adopt([*records, to_record("meta", info)], nodes, entries, leaf)
+            await opened.journal.adopt([*records, to_record("meta", info)], entries, leaf)
         except BaseException:
             await opened.release()
             raise
@@ -354,6 +355,7 @@ class Hub:
         if roots is not None:
             folders["roots"] = existing_folders(roots)
         opened = await self._open_stored(sid)
+        self.lost.pop(sid, None)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
         await session.store()  # before the first event: its number must not be used again

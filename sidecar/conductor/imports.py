@@ -22,15 +22,14 @@ def describe_import(
 
     Costs the length of the session. *new_id* makes the ids of the compactions.
     """
-    tokens = {node: entry_tokens(entry) for node, entry in imported.entries.items()}
-    parents = {node.id: node.parent for node in imported.nodes}
+    tokens = {entry.node_id: entry_tokens(entry) for entry in imported.entries}
+    parents = {entry.node_id: entry.parent for entry in imported.entries}
     path: list[str] = []
     node = imported.leaf
     while node is not None:
         path.append(node)
         node = parents[node]
-    entries = (imported.entries[node.id] for node in imported.nodes)
-    prompts = (entry.turn.blocks for entry in entries if entry.kind == "user")
+    prompts = (entry.turn.blocks for entry in imported.entries if entry.kind == "user")
     first = next((blocks for blocks in prompts if prompt_text(blocks).strip()), ())
     info = replace(
         info,

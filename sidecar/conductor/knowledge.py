@@ -19,6 +19,7 @@ from sidecar._internal.secrets import mask_secrets
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
+from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.ports import StorePort
 from sidecar.conductor.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
@@ -112,15 +113,19 @@ class Knowledge:
         library: Library,
         sid: str,
         roots: Sequence[Path],
+        history: HistoryWriter,
         emit: Callable[[Notice], None],
         *,
+        clock_ms: Callable[[], int],
         is_kept: bool,
         timeout_s: float,
     ) -> None:
         self._library = library
         self._sid = sid
         self._roots = tuple(roots)
+        self._history = history
         self._emit = emit
+        self._clock_ms = clock_ms
         self._is_kept = is_kept
         self._timeout_s = timeout_s
         self.sources: Sequence[KnowledgeSource] = ()
@@ -188,8 +193,11 @@ class Knowledge:
             self._recalled = (prompt, await self._search(prompt, window))
         return self._recalled[1]
 
-    def ingest(self, history: History, now_ms: int) -> None:
-        """Add the new entries of *history* to the library, or all of them when it was moved."""
+    def ingest(self) -> None:
+        """Add the new entries of the history to the library, or all of them when it was moved."""
+        if self._roots[0] not in self._library.in_use:
+            return
+        history, now_ms = self._history.current, self._clock_ms()
         added = history.since(self._ingested)
         self._ingested = history
         if self._is_kept:
@@ -295,8 +303,8 @@ class StoredSessions:
 
     async def events(self, session_id: str) -> Sequence[RoomEvent]:
         """Return the searchable events of a session on all its branches, the compacted turns included."""
-        graph = await self._store.graph(session_id)
-        events = (event_of(session_id, graph.entries[node.id], node.created_at) for node in graph.nodes)
+        entries = (await self._store.graph(session_id)).entries.values()
+        events = (event_of(session_id, entry, entry.created_at) for entry in entries)
         return [event for event in events if event is not None]
 
 

@@ -14,14 +14,14 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
-from sidecar.conductor.ports import Models
+from sidecar.conductor.ports import ModelOrigin, Models
 from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.session_agent import THINKING_LEVELS
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.llmgateway.contract import ModelCard
-from sidecar.permissions.policy import PERMISSION_MODES, Policy
+from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Policy
 
 S = TypeVar("S", bound=str)
 
@@ -29,13 +29,6 @@ _DEFAULT_LEVEL: Final = "default"
 _NO_SOURCE: Final = "none"
 _SEPARATOR: Final = "+"
 """Separates the sources in one value, such as ``workspace+sessions``, for an option has a single value."""
-
-_PERMISSION_NAMES: Final = {
-    "ask": "Ask before every change",
-    "allowEdits": "Edit files in the session's folders without asking",
-    "plan": "Only read, and change nothing",
-    "allowAll": "Never ask",
-}
 
 
 class Options:
@@ -60,10 +53,11 @@ class Options:
         self._events = events
         self._gauge = gauge
 
-    def find_models(self) -> tuple[tuple[str, ModelCard | None, str | None], ...]:
-        """Return the models on offer by name, each with its card and why it cannot be called."""
-        names = dict.fromkeys((*self._models.names(), self._meta.info.model))
-        return tuple((name, self._models.card(name), self._models.why_not(name)) for name in names)
+    def find_models(self) -> tuple[tuple[str, ModelOrigin, ModelCard | None, str | None], ...]:
+        """Return the models on offer by name: the origin of each, its card, and why it cannot be called."""
+        found = self._models
+        names = dict.fromkeys((*found.names(), self._meta.info.model))
+        return tuple((each, found.origin(each), found.card(each), found.why_not(each)) for each in names)
 
     def all(self) -> tuple[ConfigOption, ...]:
         """Return every option with its current value and its choices."""
@@ -74,7 +68,7 @@ class Options:
         engines = tuple(map(_as_choice, self._engines.names))
         levels = self._levels()
         thinking = info.thinking if info.thinking in levels else _DEFAULT_LEVEL
-        modes = tuple(ConfigChoice(mode, _PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
+        modes = tuple(ConfigChoice(mode, PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
         return (
             ConfigOption("model", "Model", "model", info.model, models),
             ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
@@ -128,10 +122,8 @@ class Options:
 
     def _levels(self) -> tuple[str, ...]:
         """Return the thinking levels of the session's model: only the default for one that cannot think."""
-        card = self._models.card(self._meta.info.model)
-        return (
-            (_DEFAULT_LEVEL, *THINKING_LEVELS) if card is not None and card.reasoning else (_DEFAULT_LEVEL,)
-        )
+        card = self._meta.card
+        return (_DEFAULT_LEVEL, *(THINKING_LEVELS if card is not None and card.reasoning else ()))
 
 
 def _join_sources(names: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.contract import (
@@ -24,8 +25,7 @@ from sidecar.permissions.policy import Policy, Verdict
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
-@dataclass(slots=True)
-class PermissionBroker:
+class PermissionBroker(Struct):
     """The questions of one session; *timeout_ms* limits the wait for an answer.
 
     A question that *policy* decides is not asked.
@@ -82,7 +82,7 @@ class PermissionBroker:
             for client in self.host.listeners(self.sid):
                 client.permission_resolved(self.sid, request.permission_id, option, by)
         if option == "allow_always":
-            self.policy.granted.update(verdict.keys)
+            self.policy.grant(verdict)
         return PermissionDecision(option in _ALLOWING)
 
     async def _first_answer(

@@ -14,14 +14,14 @@ from hashlib import blake2b
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.compaction_records import CompactionLog
+from sidecar.conductor.compaction.compaction_records import CompactionLog
+from sidecar.conductor.compaction.loss import prose_of, text_shown
+from sidecar.conductor.compaction.loss_reports import LossReports
+from sidecar.conductor.compaction.loss_values import Pin
 from sidecar.conductor.context import text_tokens
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.loss import prose_of, text_shown
-from sidecar.conductor.loss_reports import LossReports
-from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
@@ -49,16 +49,14 @@ class Pins:
         losses: LossReports,
         *,
         view: Callable[[], Sequence[Entry]],
-        window: Callable[[], int],
     ) -> None:
-        """*view* returns the entries of the next request, *window* the model's in tokens, 0 for unknown."""
+        """*view* returns the entries of the next request."""
         self._meta = meta
         self._history = history
         self._events = events
         self._compactions = compactions
         self._losses = losses
         self._view = view
-        self._window = window
 
     @property
     def all(self) -> tuple[Pin, ...]:
@@ -68,7 +66,7 @@ class Pins:
     @property
     def limit_tokens(self) -> int:
         """The most tokens that the pins may take."""
-        return min(self._window() // SHARE or MAX_TOKENS, MAX_TOKENS)
+        return min(self._meta.window // SHARE or MAX_TOKENS, MAX_TOKENS)
 
     @property
     def used_tokens(self) -> int:

@@ -8,17 +8,18 @@ Nothing is implemented here.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
-from sidecar.conductor.editor_context import Editors
+from sidecar.conductor.editor.context import Editors
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ModelCard, Turn
-from sidecar.runtime.contract import ModelInvoker, SessionBranch, SessionNode, ToolBox, ToolCall
+from sidecar.permissions.rules import Rules
+from sidecar.runtime.contract import ModelInvoker, SessionBranch, ToolBox, ToolCall
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 
 
@@ -52,6 +53,10 @@ class ClientPort(Protocol):
         ...
 
 
+ModelOrigin: TypeAlias = Literal["configured", "discovered", "published", "builtIn"]
+"""The user's settings, a server on this machine, a provider's published list, or the daemon itself."""
+
+
 class Models(Protocol):
     """The models that sessions may use."""
 
@@ -81,6 +86,10 @@ class Models(Protocol):
 
     def why_not(self, model_id: str) -> str | None:
         """Return why *model_id* cannot be called, None when a call can be tried."""
+        ...
+
+    def origin(self, model_id: str) -> ModelOrigin:
+        """Return the place that *model_id* is known from."""
         ...
 
     def invoker(self, model_id: str) -> ModelInvoker:
@@ -149,6 +158,18 @@ class SessionHost(Protocol):
         ...
 
 
+class RuleSettings(Protocol):
+    """The user's rules for permissions in the settings. Works on the disk, so call it in a worker thread."""
+
+    def read(self) -> Rules:
+        """Return the rules as they are now."""
+        ...
+
+    def change(self, effect: Literal["allow", "deny"], rule: str, *, remove: bool = False) -> None:
+        """Add *rule*, or remove it, for good. Raises InvalidInput, or SidecarError where it cannot."""
+        ...
+
+
 class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
@@ -186,21 +207,12 @@ class GraphPort(Protocol):
         ...
 
     @property
-    def nodes(self) -> Sequence[SessionNode]:
-        """Every node of every branch, in the order they were stored."""
-        ...
-
-    @property
     def entries(self) -> Mapping[str, Entry]:
-        """The entry of every node, by its id."""
+        """The entry of every node of every branch, by its id, in the order they were stored."""
         ...
 
-    def node(self, node_id: str) -> SessionNode:
-        """Return the node *node_id*. Raises KeyError for an unknown one."""
-        ...
-
-    def node_path(self, node_id: str) -> Sequence[SessionNode]:
-        """Return the nodes from the root to *node_id*. Raises ValueError for an unknown one."""
+    def kept_path(self, node_id: str | None) -> Sequence[Entry]:
+        """Return the entries from the root to *node_id*. Raises ValueError for an unknown one."""
         ...
 
 
@@ -240,11 +252,10 @@ class JournalPort(Protocol):
     async def adopt(
         self,
         records: Sequence[Mapping[str, Any]],
-        nodes: Sequence[SessionNode],
-        entries: Mapping[str, Entry],
+        entries: Sequence[Entry],
         leaf: str | None,
     ) -> None:
-        """Store records and the nodes of another session in one piece or not at all, and stand at *leaf*."""
+        """Store records and entries of another session in one piece or not at all, and stand at *leaf*."""
         ...
 
     def heal(self, history: History) -> Sequence[Turn]:
@@ -259,8 +270,8 @@ class JournalPort(Protocol):
         """Append records that are not nodes."""
         ...
 
-    def forget(self) -> list[Entry | SessionNode]:
-        """Let go of the session, and return the entries and nodes that were in memory."""
+    def forget(self) -> list[Entry]:
+        """Let go of the session, and return the entries that were in memory."""
         ...
 
     def hold(self) -> None:
@@ -272,8 +283,7 @@ class JournalPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoreReport:
+class StoreReport(Value):
     """The state of a session's file: *repaired* lists mended defects, *missing* lost parts."""
 
     ok: bool = True
@@ -281,8 +291,7 @@ class StoreReport:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSession:
+class OpenedSession(Value):
     """A stored session, opened for writing; *release* gives up its lock."""
 
     journal: JournalPort
@@ -318,12 +327,8 @@ class StorePort(Protocol):
         """Delete *sid* and return whether it existed. Raises SidecarError ``busy``."""
         ...
 
-    async def settle(self) -> None:
-        """Write the lines of closed sessions that could not be written before."""
-        ...
-
     async def aclose(self) -> None:
-        """Settle, and let go of the place where sessions are kept."""
+        """Write the lines that could not be written before, and let go of the place of the sessions."""
         ...
 
     async def search(self, words: Sequence[str]) -> Set[str]:

@@ -10,10 +10,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from sidecar._internal.errors import InvalidInput, log_fault
+from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, content_to_prompt, parse_command
 from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
@@ -71,16 +72,14 @@ class SubmitOptions(TypedDict, total=False):
     allow: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Interruption:
+class Interruption(Value):
     """Whether there was a turn to stop, and the removed prompts where the caller wants them back."""
 
     accepted: bool
     returned: tuple[Content, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SteerResult:
+class SteerResult(Value):
     """The disposition of a prompt for a running turn, and the turn that answers it."""
 
     outcome: Literal["injected", "queued", "startedNewTurn"]
@@ -229,7 +228,9 @@ class Prompts:
             turn_id = next((job.turn_id for job in self._waiting_prompts()), None)
         runs = running is not None and turn_id in (None, running.turn_id)
         if runs:
-            self._queue.put_back(self._take_back_steered())
+            taken_back = self._agent.take_back_queued()
+            steered, self.steered = self.steered, []
+            self._queue.put_back([job for job in steered if any(job.turn is back for back in taken_back)])
             self._runner.stop()
         waiting = self._waiting_prompts()
         named = [job for job in waiting if job.turn_id == turn_id]
@@ -331,12 +332,6 @@ class Prompts:
             entered=job.entered,
             outcome=job.outcome,
         )
-
-    def _take_back_steered(self) -> list[PromptJob]:
-        """Return the steered prompts that have not entered the turn, taken back from the agent."""
-        taken_back = self._agent.take_back_queued()
-        steered, self.steered = self.steered, []
-        return [job for job in steered if any(job.turn is back for back in taken_back)]
 
     def _take_out(self, job: PromptJob) -> None:
         """Remove a waiting prompt from the queue, and end it as cancelled."""

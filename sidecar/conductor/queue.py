@@ -14,13 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from sidecar._internal.errors import bug, log_fault
+from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -45,16 +46,14 @@ def check_loaded(n_loaded: int) -> None:
         raise TooManySessionsError(n_loaded)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFault:
+class TurnFault(Value):
     """The reason why a turn failed; *kind* is a RunErrorKind by its wire name, such as ``modelFailed``."""
 
     kind: str
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOutcome:
+class TurnOutcome(Value, kw_only=True):
     """The end of a turn: *text* is the last answer, *fault* is None for a turn that settled."""
 
     turn_id: str
@@ -65,8 +64,7 @@ class TurnOutcome:
     fault: TurnFault | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitReceipt:
+class SubmitReceipt(Value, kw_only=True):
     """The receipt for a prompt. *entered* and *outcome* belong to the turn that answers it."""
 
     turn_id: str
@@ -77,8 +75,7 @@ class SubmitReceipt:
     outcome: asyncio.Future[TurnOutcome]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactReceipt:
+class CompactReceipt(Value):
     """The receipt for a compaction; *outcome* resolves to the compaction when it has ended."""
 
     compaction_id: str
@@ -87,8 +84,7 @@ class CompactReceipt:
     outcome: asyncio.Future[Compaction]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class PromptJob:
+class PromptJob(Struct, eq=False, kw_only=True):
     """A prompt, or a slash *command* in its place.
 
     Attributes:
@@ -116,8 +112,7 @@ class PromptJob:
         return QueueItem(self.item_id, self.turn_id, self.content)
 
 
-@dataclass(slots=True, eq=False)
-class ChangeJob:
+class ChangeJob(Struct, eq=False):
     """A change of the conversation between two turns, such as an undo or a rewind.
 
     The change is made only if the head is *expect_head* by then; None allows any head. *outcome* resolves to
@@ -129,8 +124,7 @@ class ChangeJob:
     outcome: asyncio.Future[Any]
 
 
-@dataclass(slots=True, eq=False)
-class CompactJob:
+class CompactJob(Struct, eq=False):
     """A compaction that a client requested."""
 
     compaction_id: str
@@ -238,6 +232,7 @@ class StoredQueue:
         self._stored: tuple[StoredPrompt, ...] = ()
         self.entered: set[str] = set()
         self._one_at_a_time = asyncio.Lock()
+        history.records_with = self.records_with
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> Sequence[StoredPrompt]:
         """Return the prompts of the newest ``queue`` record among *records*."""

@@ -7,11 +7,13 @@ is validated here, when it is read, and nowhere after. Nothing here touches the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec import field
 
+from sidecar._internal.values import Value, force_setattr
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
@@ -75,8 +77,7 @@ def reads_by_call(records: Iterable[Mapping[str, Any]]) -> dict[str, list[FileRe
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
+class SessionInfo(Value, kw_only=True):
     """The ``meta`` record of a session: its name, its folders and its choices. Times are epoch milliseconds.
 
     Attributes:
@@ -143,10 +144,10 @@ class SessionInfo:
 
     def __post_init__(self) -> None:
         """Cut a title that is longer than lists and events should carry."""
-        object.__setattr__(self, "title", self.title[:_TITLE_CHARS])
+        force_setattr(self, "title", self.title[:_TITLE_CHARS])
 
-    def summary(self, phase: str, n_messages: int, writer: str | None = None) -> SessionSummary:
-        """Return the session as a list shows it, with *n_messages* turns; *writer* has it open elsewhere."""
+    def summary(self, phase: str, n_messages: int) -> SessionSummary:
+        """Return the session as a list shows it, with *n_messages* turns."""
         return SessionSummary(
             sid=self.sid,
             cwd=self.cwd,
@@ -157,7 +158,6 @@ class SessionInfo:
             tokens=self.tokens,
             last_compaction_at=self.last_compaction_at,
             archived=self.archived,
-            writer=writer,
         )
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:

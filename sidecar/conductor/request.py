@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sidecar.capabilities.recall import RECALL_NOTE
-from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.compaction.loss_values import describe_pins
+from sidecar.conductor.compaction.planner import CompactionPlanner
 from sidecar.conductor.context import ContextMeter, Overhead, Weights, overhead_of
 from sidecar.conductor.contract import ContextUsage, EngineView, RuleFileUsage
 from sidecar.conductor.engines.contract import EngineInput, View
@@ -22,8 +23,10 @@ from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.room import Participants
-from sidecar.conductor.rule_files import RuleFiles
+from sidecar.conductor.rules.rule_files import RuleFiles
+from sidecar.conductor.rules.session_rules import SessionRules
 from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.llmgateway.contract import (
     ModelCard,
@@ -82,34 +85,33 @@ class RequestHead:
 
     Attributes:
         skills: the list of the skills, empty for none.
+        user_rules: the rules of the user, which are sent beside the conversation; None before they are made.
     """
 
     def __init__(
         self,
         look: Callable[[], Coroutine[Any, Any, str]],
+        meta: SessionMeta,
         rules: RuleFiles,
         tools: SessionTools,
-        pins: Callable[[], str] = str,
-        rule_tokens: Callable[[], int] = int,
     ) -> None:
         """Make the head.
 
         Args:
             look: describes the surroundings; it is called once, and must not raise.
+            meta: has the pinned passages.
             rules: the rule files.
             tools: the tools of the session.
-            pins: returns the pinned passages as text.
-            rule_tokens: returns the tokens of the user's rules that are sent beside the conversation.
         """
         self._look = look
         self._surroundings = ""
         self._looking: asyncio.Task[str] | None = None
-        self._pins = pins
+        self._meta = meta
         self._rules = rules
         self._tools = tools
-        self._rule_tokens = rule_tokens
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.skills = ""
+        self.user_rules: SessionRules | None = None
 
     def system(self, view: View | None = None) -> str:
         """Return the system prompt, with the rules as they were last read.
@@ -123,7 +125,8 @@ class RequestHead:
         elif view is not None and not view.is_whole:
             shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
             rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
-        return write_brief(self._surroundings, rules, self._pins(), self.skills)
+        pins = describe_pins(self._meta.pins()) if self._meta.info.pins else ""
+        return write_brief(self._surroundings, rules, pins, self.skills)
 
     async def open(self) -> None:
         """Read the rules, and begin to look at the surroundings, which takes longer."""
@@ -150,7 +153,8 @@ class RequestHead:
         system, tools = self.system(), self._tools.descriptors()
         if self._weighed is None or self._weighed[:2] != (system, tools):
             self._weighed = (system, tools, overhead_of(system, tools))
-        return replace(self._weighed[2], rules=self._rule_tokens())
+        rules = self.user_rules
+        return replace(self._weighed[2], rules=rules.tokens if rules is not None and rules.all else 0)
 
 
 class EngineInputs:
@@ -162,6 +166,7 @@ class EngineInputs:
 
     def __init__(
         self,
+        meta: SessionMeta,
         history: HistoryWriter,
         meter: ContextMeter,
         engines: SessionEngines,
@@ -170,11 +175,11 @@ class EngineInputs:
         files: SessionFiles,
         tools: SessionTools,
         *,
-        card: Callable[[], ModelCard | None],
         participants: Callable[[], Participants],
         rules: Callable[[], tuple[str, ...]],
     ) -> None:
         """*rules* returns the texts of the user's rules that hold."""
+        self._meta = meta
         self._history = history
         self._meter = meter
         self._engines = engines
@@ -182,19 +187,13 @@ class EngineInputs:
         self._knowledge = knowledge
         self._files = files
         self._tools = tools
-        self._card = card
         self._participants = participants
         self._rules = rules
         self.entering: UserTurn | None = None
 
-    @property
-    def card(self) -> ModelCard | None:
-        """The session's model, None where nothing is known of it."""
-        return self._card()
-
     def make(self) -> EngineInput:
         """Return the conversation as it is now, weighed, the entering prompt included."""
-        history, overhead, card = self._history.current, self._head.overhead(), self._card()
+        history, overhead, card = self._history.current, self._head.overhead(), self._meta.card
         entering = estimate_turn_tokens(self.entering) if self.entering is not None else 0
         window = card.context_window if card is not None else 0
         beside, finds = overhead.total + entering, 0
@@ -231,6 +230,7 @@ class ContextGauge:
 
     def __init__(
         self,
+        meta: SessionMeta,
         inputs: EngineInputs,
         history: HistoryWriter,
         meter: ContextMeter,
@@ -238,6 +238,7 @@ class ContextGauge:
         engines: SessionEngines,
         head: RequestHead,
     ) -> None:
+        self._meta = meta
         self._inputs = inputs
         self._history = history
         self._meter = meter
@@ -255,7 +256,7 @@ class ContextGauge:
         usage = self._meter.usage(
             self._weigh_request(),
             self._head.overhead(),
-            card=self._inputs.card,
+            card=self._meta.card,
             views={engine: EngineView(gate.tokens, gate.limit)},
             limit=gate.limit,
             node=self._history.head,
@@ -272,7 +273,7 @@ class ContextGauge:
 
     def _weigh_request(self) -> Weights:
         """Weigh the entries that the next request shows."""
-        view = self._planner.view(self._engines.own_name, self._engines.automatic())
+        view = self._planner.own_view()
         history = self._history.current
         return self._inputs.with_anchor(
             self._meter.weigh(history) if view.is_whole else self._meter.weigh_view(view.entries, history)

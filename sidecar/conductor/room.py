@@ -19,9 +19,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from sidecar._internal.values import Value
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -71,8 +72,7 @@ _CUT_ATTEMPTS: Final = 6
 _MODEL_SOURCE: Final = EventSource(MODEL, ChannelType.AI, ChannelDirection.OUTBOUND)
 
 
-@dataclass(frozen=True, slots=True)
-class Participants:
+class Participants(Value):
     """The participants of session *sid*: the attached clients."""
 
     sid: str = ""

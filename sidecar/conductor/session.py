@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
+from sidecar._internal.allocator import bulk_work
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.changes import HeadChange, UndoneCompaction
-from sidecar.conductor.checkpoint_shapes import FileRestore
+from sidecar.conductor.checkpoints.shapes import FileRestore
+from sidecar.conductor.compaction.expanding import ExpandRequest
+from sidecar.conductor.compaction.restoring import Restoration
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
-from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.ports import JournalPort, SessionHost, StoreReport
 from sidecar.conductor.prompts import SubmitOptions
 from sidecar.conductor.queue import (
@@ -35,12 +36,9 @@ from sidecar.conductor.queue import (
     SubmitReceipt,
 )
 from sidecar.conductor.records import SessionInfo
-from sidecar.conductor.restoring import Restoration
-from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
+from sidecar.conductor.rules.shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_wiring import WiredSession
 from sidecar.conductor.turns import resolve
-from sidecar.conductor.watching import watch_files
-from sidecar.workspace.contract import Dispose
 
 T = TypeVar("T")
 
@@ -49,8 +47,6 @@ class Session(WiredSession):
     """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last."""
 
     def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
-        self._deps = deps
-        self._watches: list[Dispose] = []
         self._n_restored = 0
         self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
         super().__init__(info, journal, deps, host=host, queue=self._queue)
@@ -67,7 +63,7 @@ class Session(WiredSession):
         await self._head.open()
         await self.extensions.load()
         # Each index folds the whole conversation once; nobody else asks for one yet.
-        await asyncio.to_thread(self.gauge.usage)
+        await asyncio.to_thread(bulk_work()(self.gauge.usage))
         await self.rules.load()
         self.compactions.load(records)
         self.checkpoints.load(records)
@@ -93,7 +89,7 @@ class Session(WiredSession):
             await self.prompts.stored.store()
         finally:
             self._head.close()
-            self._runner.close()
+            self._agent.close()
             await self._preparer.aclose()
             await self._compactor.aclose()
             await self._background.aclose()
@@ -101,8 +97,6 @@ class Session(WiredSession):
         self._events.flush()
         await self._knowledge.aclose()
         self.files.close()
-        for dispose in self._watches:
-            dispose()
         await self._meta.store(seq_is_last=True)
         await asyncio.to_thread(self.history.forget)
 
@@ -161,13 +155,6 @@ class Session(WiredSession):
         kept = tuple(server.without_secrets() for server in self.servers.named)
         self._meta.amend(lambda info: replace(info, mcp_servers=kept))
 
-    def watch(self, globs: Sequence[str], notify: Callable[[Sequence[str]], None]) -> Dispose:
-        """Call *notify* with files in the session's folders that change, until disposed or closed."""
-        roots = [Path(folder) for folder in (self.info.cwd, *self.info.roots)]
-        dispose = watch_files(self._deps.workspace, roots, globs, notify)
-        self._watches.append(dispose)
-        return dispose
-
     def introduction(self) -> tuple[Event, ...]:
         """Return the commands, the usage and the rules for one more client; such events have the number 0."""
         payloads: list[Payload] = [CommandsChanged(self.extensions.commands), self.gauge.usage()]
@@ -221,6 +208,14 @@ class Session(WiredSession):
         resolved = self._engines.resolve(request)
         host = self._engines.make(resolved.engine or "")
         return await self._planner.compare(resolved, host, detail=detail)
+
+    async def read_prompt(self, done: Compaction) -> str:
+        """Return the prompt of the summary of *done*, made again; empty where no model wrote the summary."""
+        if done.summary_source != "model":
+            return ""
+        before, _ = await self.losses.around(done)
+        request = self._engines.resolve(CompactionRequest(engine=done.engine, force=True))
+        return await self._planner.write_prompt(request, self._engines.make(done.engine), before)
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction; no model is called and nothing changes."""

@@ -7,23 +7,25 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from dataclasses import replace
 from typing import Final, get_args
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.effects import NO_EFFECTS
-from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar.conductor.clients import SessionServers
+from sidecar.conductor.compaction.compacting import Compactor
+from sidecar.conductor.compaction.planner import CompactionPlanner
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editor.prompt_context import PromptContext
 from sidecar.conductor.engines.contract import CompactionRequest, View
 from sidecar.conductor.events import Notice, Retry
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.prompt_context import PromptContext
-from sidecar.conductor.records import SessionInfo
-from sidecar.conductor.request import ContextGauge, RequestHead
+from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
+from sidecar.conductor.rules.session_rules import SessionRules
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
-from sidecar.conductor.session_rules import SessionRules
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import History
 from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.channel import channel_of
@@ -60,14 +62,16 @@ class SessionAgent:
 
     def __init__(
         self,
-        info: Callable[[], SessionInfo],
+        meta: SessionMeta,
         deps: SessionDeps,
         *,
         history: HistoryWriter,
         engines: SessionEngines,
         compactor: Compactor,
         planner: CompactionPlanner,
+        inputs: EngineInputs,
         head: RequestHead,
+        servers: SessionServers,
         tools: SessionTools,
         knowledge: Knowledge,
         gauge: ContextGauge,
@@ -76,7 +80,7 @@ class SessionAgent:
         rules: SessionRules,
         context: PromptContext,
     ) -> None:
-        self._info = info
+        self._meta = meta
         self._models = deps.models
         self._max_model_calls = deps.max_model_calls
         self._n_calls = 0
@@ -86,7 +90,9 @@ class SessionAgent:
         self._engines = engines
         self._compactor = compactor
         self._planner = planner
+        self._inputs = inputs
         self._head = head
+        self._servers = servers
         self._tools = tools
         self._knowledge = knowledge
         self._gauge = gauge
@@ -101,13 +107,13 @@ class SessionAgent:
         agent_deps = AgentDeps(
             invoke_model=self._invoke,
             journal=history,
-            session_id=info().sid,
+            session_id=meta.info.sid,
             new_id=deps.new_id,
             get_card=deps.models.card,
             get_kinds=history.kinds_of,
             # A call of a tool that is gone changes nothing: it is refused.
             may_change=lambda call: tools.effects().get(call.name, NO_EFFECTS).may_change,
-            make_room=self._make_room,
+            make_room=self._make_room_between_calls,
             on_usage=self._on_usage,
             on_compaction=compactor.begin_backstop,
         )
@@ -120,9 +126,25 @@ class SessionAgent:
         """Whether a run is under way."""
         return self._agent.is_running
 
-    def configure(self, max_model_calls: int | None = None) -> None:
-        """Take over the session's choices for the next turn. An unchanged setup keeps its weights."""
-        self._turn_engine = self._info().engine
+    async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
+        """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
+        await self._head.refresh()
+        self._inputs.entering = prompt
+        try:
+            request = self._engines.automatic()
+            engine = request.engine or ""
+            if self._planner.gate(engine, request).over:
+                on_compact()
+                await self._compactor.compact_if_over_limit(engine, request)
+        finally:
+            self._inputs.entering = None
+
+    async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
+        """Answer the newest prompt of the history; None when *stop* fired before the run began.
+
+        The session's choices of now hold for the turn. An unchanged setup keeps its weights.
+        """
+        self._turn_engine = self._meta.info.engine
         config = self._make_config(max_model_calls)
         if config != self._config:
             if config.model != self._config.model:
@@ -130,9 +152,20 @@ class SessionAgent:
                 self._memory.clear()
             self._config = config
             self._agent.configure(config)
+        if self._servers.named or self._servers.configured or self._servers.missing:
+            await self._servers.ready(stop)
+        if stop.cancelled:
+            return None
+        self._n_calls = 0
+        self._mentioning.clear()
+        return await self._agent.submit(())
 
-    async def answer(self) -> RunSnapshot:
-        """Answer the newest prompt of the history, and return the end of the run."""
+    async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
+        """Compact after the provider refused the size, and answer again; None without an answer."""
+        engine, request = self._engines.own_name, self._engines.automatic()
+        is_smaller = await self._compactor.compact_after_overflow(engine, request)
+        if not is_smaller or stop.cancelled:
+            return None
         self._n_calls = 0
         self._mentioning.clear()
         return await self._agent.submit(())
@@ -151,8 +184,9 @@ class SessionAgent:
         """Return the steered turns that have not entered the run, taken back from it."""
         return [turn for turns in self._agent.take_back_queued() for turn in turns]
 
-    def abort(self) -> None:
-        """Stop the prompt that is answered now."""
+    def stop(self) -> None:
+        """Stop the prompt that is answered now, and a compaction that runs."""
+        self._compactor.cancel()
         self._agent.abort()
 
     def prepare(self, history: History) -> None:
@@ -169,12 +203,11 @@ class SessionAgent:
 
     def _offer_patches(self) -> None:
         """Offer the tool for patches where the model of the session is trained on them."""
-        family = family_of(self._info().model)
+        family = family_of(self._meta.info.model)
         self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
 
     def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
-        info = self._info()
-        card, engine = self._models.card(info.model), self._engines.get()
+        info, card, engine = self._meta.info, self._meta.card, self._engines.get()
         return AgentConfig(
             info.model,
             self._head.system(),
@@ -186,7 +219,7 @@ class SessionAgent:
             max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
         )
 
-    def _make_room(self) -> Coroutine[object, object, None] | None:
+    def _make_room_between_calls(self) -> Coroutine[object, object, None] | None:
         engine, request = self._turn_engine, self._engines.automatic()
         if self._mentioning:
             return self._bring_mentions(engine, request)
@@ -263,7 +296,7 @@ class SessionAgent:
         model, view = self._config.model, self._view()
         card = self._models.card(model)
         caches = card is not None and card.cost.cache_read_per_mtok is not None
-        is_own = model == self._info().model == self._models.summarizer_id(model)
+        is_own = model == self._meta.info.model == self._models.summarizer_id(model)
         if not (self._asks_behind and caches and is_own and view.is_whole):
             return None
         conversation = build_conversation(self._history.turns, self._config)

@@ -1,4 +1,26 @@
-"""The compaction engines of one session: an instance of each, made when it is first used."""
+"""The compaction engines of one session: an instance of each, made when it is first used.
+
+The trigger by price: compact once the cache saves more than the compaction costs.
+
+A provider that keeps a cache still charges for each token that it reads there. With *N* tokens in a request
+and *S* after a compaction, each later call reads *N - S* tokens less. The compaction itself costs once: the
+summarising call reads *N* tokens and writes a summary of *D*, and the first call behind it writes *S* tokens
+into the cache instead of reading them there. The prices are *c* for a cached token, *i* for a token that the
+summarising call reads, *o* for an output token and *w* for a token that is new to the cache. With *R* calls
+to come, a compaction pays from the size *N* on at which
+
+    R * (N - S) * c  =  N * i + D * o + S * (w - c)
+
+The number of calls to come is not known. A conversation is expected to go on for as long as it has gone on
+since its last compaction, so *R* is the number of calls since then. For example with c = 0.30, i = 0.30,
+o = 15, w = 3.75 dollars for a million tokens, S = 20,000, D = 6,000 and R = 50:
+
+    N = (50 * 20,000 * 0.30 + 6,000 * 15 + 20,000 * 3.45) / (50 * 0.30 - 0.30) = 31,224
+
+Each compaction shortens the conversation in view, so none comes before 36 % of the window are used beside
+the system prompt and the tools; and none comes later than the window needs it. Where the prices or the cache
+are not known, the window alone decides.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +29,11 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.compaction_records import CompactionLog
+from sidecar.conductor.compaction.compaction_records import CompactionLog
 from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, SessionEngine
-from sidecar.conductor.price_trigger import find_paying_size
-from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import History, Index
-from sidecar.llmgateway.contract import ModelCard
+from sidecar.llmgateway.contract import CostSheet, ModelCard
 from sidecar.window_budget.prompt import BEHIND_WORDS
 
 _LEAST_SHARE: Final = 0.36
@@ -58,6 +79,34 @@ def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
         if not 0 <= value <= most:
             raise InvalidInput(f"policy.{name} is {value}", hint=f"give a number from 0 to {most:g}")
     return dict(policy)
+
+
+def find_paying_size(
+    cost: CostSheet, *, after_tokens: int, summary_tokens: int, n_calls: int, is_prefix_cached: bool
+) -> float | None:
+    """Return the tokens of a request from which on a compaction pays, None where it never does.
+
+    Args:
+        cost: the prices of the model.
+        after_tokens: the size of a request after a compaction.
+        summary_tokens: the tokens that a model writes for the summary.
+        n_calls: the calls that are expected to follow, 0 or more.
+        is_prefix_cached: whether the summarising call reads the conversation from the cache.
+
+    >>> sheet = CostSheet(3.0, 15.0, 0.30, 3.75)
+    >>> ask = {"after_tokens": 20_000, "summary_tokens": 6_000, "is_prefix_cached": True}
+    >>> round(find_paying_size(sheet, n_calls=50, **ask))
+    31224
+    """
+    cached = cost.cache_read_per_mtok
+    if cached is None or not cached < cost.input_per_mtok:
+        return None
+    written = cost.input_per_mtok if cost.cache_write_per_mtok is None else cost.cache_write_per_mtok
+    saved_per_token = n_calls * cached - (cached if is_prefix_cached else cost.input_per_mtok)
+    if saved_per_token <= 0:
+        return None
+    rewrite = summary_tokens * cost.output_per_mtok + after_tokens * (written - cached)
+    return (n_calls * after_tokens * cached + rewrite) / saved_per_token
 
 
 class PriceTrigger:
@@ -113,7 +162,7 @@ class PriceTrigger:
 
 
 class SessionEngines:
-    """The engines of one session; *info* returns the session's values as they are now.
+    """The engines of one session.
 
     With *prices* the compactions that the session makes by itself follow the prices of its model.
     """
@@ -121,11 +170,11 @@ class SessionEngines:
     def __init__(
         self,
         factories: Mapping[str, Callable[[], SessionEngine]],
-        info: Callable[[], SessionInfo],
+        meta: SessionMeta,
         prices: PriceTrigger | None = None,
     ) -> None:
         self._factories = factories
-        self._info = info
+        self._meta = meta
         self._prices = prices
         self._made: dict[str, SessionEngine] = {}
 
@@ -137,7 +186,7 @@ class SessionEngines:
     @property
     def own_name(self) -> str:
         """The name of the session's own engine."""
-        return self._info().engine
+        return self._meta.info.engine
 
     def get(self, name: str | None = None) -> SessionEngine:
         """Return the instance of the engine *name*, the session's own for None.
@@ -145,7 +194,7 @@ class SessionEngines:
         A compaction that another build stored may name an engine that is not on offer here. Then the
         session's own engine is used.
         """
-        name = name or self._info().engine
+        name = name or self._meta.info.engine
         if name not in self._made:
             self._made[name] = self.make(name)
         return self._made[name]
@@ -180,12 +229,12 @@ class SessionEngines:
 
         Raises InvalidInput for an unknown engine and a policy outside its range.
         """
-        policy = {**self._info().policy, **check_policy(request.policy)}
+        policy = {**self._meta.info.policy, **check_policy(request.policy)}
         return replace(request, engine=self.find_name(request.engine), policy=policy)
 
     def automatic(self) -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself."""
-        info = self._info()
+        info = self._meta.info
         request = CompactionRequest(engine=info.engine, force=False, policy=info.policy)
         if self._prices is None or "triggerRatio" in request.policy:
             return request

@@ -157,8 +157,10 @@ class SessionEvents:
                 self.set_phase(snapshot.phase)
             case SettledEvent(snapshot=snapshot) | FaultedEvent(snapshot=snapshot):
                 self._finish_message(snapshot)
-            case ToolFinishedEvent():
-                self._emit_tool_without_activity(event)
+            case ToolFinishedEvent(id=call_id, name=name, outcome=outcome):
+                if call_id not in self._started_calls:  # cut off, aborted, or of an unknown tool
+                    self.emit(ToolStarted(call_id, name, name, "other"))
+                    self.emit(ToolFinished(call_id, name, name, "other", outcome.output, outcome.is_error))
 
     def on_tool(self, activity: ToolActivity) -> None:
         """Emit the report of a tool."""
@@ -220,14 +222,6 @@ class SessionEvents:
         self._answered = answer
         self._is_shown = False
         self._message_index += 1
-
-    def _emit_tool_without_activity(self, event: ToolFinishedEvent) -> None:
-        """Emit start and end of a call that reached no tool: cut off, aborted, or of an unknown tool."""
-        if event.id in self._started_calls:
-            return
-        self.emit(ToolStarted(event.id, event.name, event.name, "other"))
-        outcome = event.outcome
-        self.emit(ToolFinished(event.id, event.name, event.name, "other", outcome.output, outcome.is_error))
 
     def _message_id(self) -> str:
         return f"{self.turn_id or 'none'}.{self._message_index}"

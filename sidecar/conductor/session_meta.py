@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from sidecar.capabilities.contract import PlanEntry
+from sidecar.conductor.compaction.loss_values import Pin
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import ContextUsage, PlanItem
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.loss_values import Pin
+from sidecar.conductor.ports import Models
 from sidecar.conductor.records import SessionInfo, from_record, to_record
+from sidecar.llmgateway.contract import ModelCard
 
 
 class SessionMeta:
@@ -26,6 +28,7 @@ class SessionMeta:
     def __init__(
         self,
         info: SessionInfo,
+        models: Models,
         log: EventLog,
         history: HistoryWriter,
         meter: ContextMeter,
@@ -37,10 +40,22 @@ class SessionMeta:
         self.todo = tuple(entry for entry in stored if entry is not None)
         # The session's own model, by the model that a command has for the running turn alone.
         self.own_models: dict[str, str] = {}
+        self._models = models
         self._log = log
         self._history = history
         self._meter = meter
         self._on_store = on_store
+
+    @property
+    def card(self) -> ModelCard | None:
+        """The card of the session's model, None for an unknown one."""
+        return self._models.card(self.info.model)
+
+    @property
+    def window(self) -> int:
+        """The window of the session's model in tokens, 0 for unknown."""
+        card = self._models.card(self.info.model)
+        return card.context_window if card is not None else 0
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> SessionInfo:
         """Change the values and return them."""

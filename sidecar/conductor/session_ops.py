@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.conductor.bridge import (
     content_to_blocks,
     extend_transcript,
@@ -66,8 +67,7 @@ FileFinder: TypeAlias = Callable[[BudgetPlan], Awaitable[RestoredFiles]]
 """Finds the files that a plan puts back, as they are now. Contract: never raises; keeps to its tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class CondenseOpts:
+class CondenseOpts(Value):
     """How to condense.
 
     *force* is a manual compact, which needs no gate. *model* is the id of the model in use, for bindings that
@@ -223,7 +223,7 @@ async def _ask_for_digest(
     if invoke is None:
         return ModelDigest(failure="noModel")
     token = cancel.child() if cancel is not None else CancelToken()
-    deps = SummarizeDeps(invoke, cancel=token, max_tokens=request.max_summary_tokens)
+    deps = SummarizeDeps(invoke, cancel=token)
     return await _within(lambda: request_plan_digest(plan, request, deps), token, deadline_s)
 
 

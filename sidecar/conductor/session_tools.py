@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.command_output import output_folder
 from sidecar.capabilities.contract import (
+    AskUser,
     CallGuard,
-    PermissionDecision,
-    PermissionQuestion,
     PlanEntry,
     SubagentEnd,
     SubagentTask,
@@ -19,22 +19,25 @@ from sidecar.capabilities.contract import (
     ToolContext,
 )
 from sidecar.capabilities.subagent import TASK
-from sidecar.conductor.checkpoints import Checkpoints
+from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editor.prompt_context import PromptContext
+from sidecar.conductor.editor.session_editor import SessionEditor
 from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import PlanChanged
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionHost, SessionTools
-from sidecar.conductor.prompt_context import PromptContext
 from sidecar.conductor.records import from_record
-from sidecar.conductor.rule_files import RuleFiles
-from sidecar.conductor.session_editor import SessionEditor
+from sidecar.conductor.rules.rule_files import RuleFiles
 from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
+from sidecar.permissions.policy import Policy
+
+_MAX_OUTPUT_CHARS: Final = 30_000
+"""The length of a reply of a tool."""
 
 
 def make_tools(
@@ -45,7 +48,8 @@ def make_tools(
     files: SessionFiles,
     rules: RuleFiles,
     events: SessionEvents,
-    permissions: PermissionBroker,
+    policy: Policy,
+    ask: AskUser,
     host: SessionHost,
     background: BackgroundCommands,
     checkpoints: Checkpoints,
@@ -59,11 +63,6 @@ def make_tools(
 
     *guard* returns the judge of the calls, None while there is none; *server_tools* the tools of the servers.
     """
-
-    async def ask(question: PermissionQuestion) -> PermissionDecision:
-        if deps.ask is not None:
-            return await deps.ask(question)
-        return await permissions.ask(question, events.turn_id)
 
     async def run_subagent(task: SubagentTask, context: ToolContext, cancel: CancelToken) -> SubagentEnd:
         assert deps.run_subagent is not None
@@ -81,7 +80,6 @@ def make_tools(
 
     def make_context(call_id: str) -> ToolContext:
         return ToolContext(
-            session_id=meta.info.sid,
             call_id=call_id,
             cwd=roots[0],
             roots=tuple(roots),
@@ -89,16 +87,14 @@ def make_tools(
             reads=files,
             ask=ask,
             progress=lambda text: None,
-            plan=lambda: meta.todo,
             set_plan=set_plan,
             child_started=deps.child_started,
-            max_output_chars=deps.max_output_chars,
+            max_output_chars=_MAX_OUTPUT_CHARS,
             terminal=host.terminal(meta.info.sid),
             confine=deps.confine,
             show_rules=rules.show,
-            sees_images=(card := deps.models.card(meta.info.model)) is not None
-            and "image" in card.modalities,
-            reads_only=permissions.policy.mode == "plan",
+            sees_images=(card := meta.card) is not None and "image" in card.modalities,
+            reads_only=policy.mode == "plan",
             list_folded=lambda: history.current.list_folded(own_view().entries),
             may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
@@ -116,7 +112,7 @@ def make_tools(
         history,
         tools,
         make_context=make_context,
-        window=lambda: card.context_window if (card := deps.models.card(meta.info.model)) else 0,
+        window=lambda: meta.window,
         view=own_view,
         emit=events.emit,
     )

@@ -3,52 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.background import BackgroundCommands
-from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, Tool
-from sidecar.capabilities.mcp.contract import ServerHost
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.changes import Changes
-from sidecar.conductor.checkpoints import Checkpoints
+from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.commands import Commands
-from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.compaction_planner import CompactionPlanner
-from sidecar.conductor.compaction_records import CompactionLog
+from sidecar.conductor.compaction.compacting import Compactor
+from sidecar.conductor.compaction.compaction_records import CompactionLog
+from sidecar.conductor.compaction.expanding import Expander
+from sidecar.conductor.compaction.loss_reports import LossReports
+from sidecar.conductor.compaction.planner import CompactionPlanner
+from sidecar.conductor.compaction.preparing import SummaryPreparer
 from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
-from sidecar.conductor.engines.contract import View
 from sidecar.conductor.events import Notice
-from sidecar.conductor.expanding import Expander
 from sidecar.conductor.files import SessionFiles
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.knowledge import Knowledge
 from sidecar.conductor.log import EventLog
-from sidecar.conductor.loss_reports import LossReports
-from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.options import Options
+from sidecar.conductor.permission_rules import PermissionRules
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.pins import Pins
 from sidecar.conductor.ports import JournalPort, SessionHost
-from sidecar.conductor.preparing import SummaryPreparer
 from sidecar.conductor.prompts import Prompts
 from sidecar.conductor.queue import Job, JobQueue
 from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.room import Participants
-from sidecar.conductor.rule_files import RuleFiles
+from sidecar.conductor.rules.rule_files import RuleFiles
+from sidecar.conductor.rules.session_rules import SessionRules
 from sidecar.conductor.session_agent import SessionAgent
 from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents, with_notices
 from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.session_rules import SessionRules
 from sidecar.conductor.session_tools import make_tools
-from sidecar.conductor.turns import PromptAnswerer, TurnRunner
+from sidecar.conductor.turns import TurnRunner
 from sidecar.conductor.user_shell import UserShell
 from sidecar.conversation import Entry
 from sidecar.extensions.hooks import HookGuard
@@ -56,9 +54,14 @@ from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
 
+_PERMISSION_TIMEOUT_MS: Final = 300_000
+"""How long a question waits for an answer."""
+
 
 class WiredSession:
-    """The parts of one session, wired to each other.
+    """The parts of one session, wired to each other in four groups, each built on those before it.
+
+    A part that needs a later one gets a function that looks it up when it is called.
 
     Attributes:
         log: the events.
@@ -67,15 +70,16 @@ class WiredSession:
         files: the files that the model has seen.
         tools: the tools.
         servers: the tool servers that clients named.
+        checkpoints: the kept files, for reading.
+        extensions: the commands, skills, hooks and tool servers of the user and of the folder.
+        permission_rules: the rules for permissions.
         compactions: the compactions.
         losses: the loss reports of the compactions.
-        pins: the passages that the model always sees.
         gauge: how full the model's window is.
-        changes: the changes of the conversation; a change is made through the queue of the session.
-        checkpoints: the kept files, for reading.
-        options: the config options.
-        extensions: the commands, skills, hooks and tool servers of the user and of the folder.
         rules: the rules of the user, for reading.
+        changes: the changes of the conversation; a change is made through the queue of the session.
+        pins: the passages that the model always sees.
+        options: the config options.
         prompts: the prompts, and the queue of them.
     """
 
@@ -97,64 +101,66 @@ class WiredSession:
             host: the hub, which knows the clients.
             queue: the session's jobs.
         """
-        roots = (Path(info.cwd), *map(Path, info.roots))
-        log = self.log = EventLog(info.sid, deps.clock_ms, info.seq)
-        events = self._events = SessionEvents(log, asyncio.get_running_loop().call_later)
-        notices = self.notices = OneTimeNotices(events.emit, deps.models.problems)
+        self._deps = deps
+        self._host = host
+        self._roots = (Path(info.cwd), *map(Path, info.roots))
+        self._make_conversation(info, journal)
+        self._make_tools(info)
+        self._make_compactor(info.sid)
+        self._make_prompts(queue)
 
-        def on_store_trouble(error: SidecarError) -> None:
+    def _make_conversation(self, info: SessionInfo, journal: JournalPort) -> None:
+        """Make the event log, the history with its nodes, and everything else that is stored."""
+        deps = self._deps
+        self.log = EventLog(info.sid, deps.clock_ms, info.seq)
+        events = self._events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
+        self.notices = OneTimeNotices(events.emit, deps.models.problems)
+
+        def on_trouble(error: SidecarError) -> None:
             why = error.message.rstrip(".")
             text = f"{why}. The conversation goes on in memory and is stored once that works again."
             events.emit(Notice("error", "The session cannot be stored", text))
 
-        def on_history(appended: tuple[Entry, ...] | None) -> None:
-            shows_files = appended is None or bool(files.pending)
+        def on_change(appended: tuple[Entry, ...] | None) -> None:
+            shows_files = appended is None or bool(self.files.pending)
             for entry in appended or ():
                 shows_files = shows_files or bool(entry.reads)
             if shows_files:
-                files.sync()
+                self.files.sync()
             # A fork, or an imported session, begins with the summary of another one.
             path = history.current
-            is_folded = compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
-            tools.offer("recall", (RECALL,) if is_folded else ())
-            user_rules.follow()
+            is_folded = self.compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
+            self.tools.offer("recall", (RECALL,) if is_folded else ())
+            self.rules.follow()
             for entry in appended or ():
-                if entry.kind == "user" and prompts.steered:
-                    prompts.on_steered(entry)
+                if entry.kind == "user" and self.prompts.steered:
+                    self.prompts.on_steered(entry)
 
         history = self.history = HistoryWriter(
             journal,
-            on_trouble=on_store_trouble,
-            on_change=on_history,
-            on_branch=lambda: compactor.end_backstop(),
-            on_load=lambda: (files.seen_paths, rules.reached.of(history.current)),
-            records_with=lambda turns: prompts.stored.records_with(turns),
+            on_trouble=on_trouble,
+            on_change=on_change,
+            on_branch=lambda: self._compactor.end_backstop(),
+            on_load=lambda: (self.files.seen_paths, self._rule_files.reached.of(history.current)),
         )
-        meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)
+        self._meter = ContextMeter(from_record(TokenCounts, info.session_total), info.cost, deps.factors)
         knowledge = self._knowledge = Knowledge(
             deps.library,
             info.sid,
-            roots,
+            self._roots,
+            history,
             events.emit,
+            clock_ms=deps.clock_ms,
             is_kept=not info.ephemeral,
             timeout_s=deps.knowledge_timeout_s,
         )
-
         history.follow(knowledge)
+        self._meta = SessionMeta(info, deps.models, self.log, history, self._meter, knowledge.ingest)
 
-        def on_store() -> None:
-            if roots[0] in deps.library.in_use:
-                knowledge.ingest(history.current, deps.clock_ms())
-
-        meta = self._meta = SessionMeta(info, log, history, meter, on_store)
-
-        def window() -> int:
-            return card.context_window if (card := deps.models.card(meta.info.model)) else 0
-
-        def own_view() -> View:
-            return planner.view(engines.own_name, engines.automatic())
-
-        files = self.files = SessionFiles(
+    def _make_tools(self, info: SessionInfo) -> None:
+        """Make the files, the tools with their permissions, and the extensions: the head of each request."""
+        deps, roots, host, events, history = self._deps, self._roots, self._host, self._events, self.history
+        self.files = SessionFiles(
             info.sid,
             deps.workspace,
             roots,
@@ -162,218 +168,219 @@ class WiredSession:
             resolve=lambda path: deps.resolve(path, roots[0]),
             emit=events.emit,
         )
-        rules = RuleFiles(
+        self._rule_files = RuleFiles(
             roots,
             deps.home,
             deps.workspace,
-            files,
-            notices,
+            self.files,
+            self.notices,
             history=history,
-            effects=lambda: tools.effects(),
-            window=window,
+            effects=lambda: self.tools.effects(),
+            window=lambda: self._meta.window,
         )
-        policy = Policy(SessionFolders(roots, deps.home), deps.permission_rules)
-        permissions = PermissionBroker(
-            info.sid, host, deps.new_id, deps.clock_ms, deps.permission_timeout_ms, policy
-        )
-
-        checkpoints = self.checkpoints = Checkpoints(
-            info.sid,
-            roots,
-            history,
-            deps.workspace,
-            None if info.ephemeral else deps.contents,
-            seen=lambda: files.seen_paths,
-            turn_id=lambda: events.turn_id,
-            new_id=deps.new_id,
-            clock_ms=deps.clock_ms,
-        )
-        background = self._background = BackgroundCommands()
-        tools, prompt_context = make_tools(
-            meta,
-            deps,
-            roots,
-            files=files,
-            rules=rules,
-            events=events,
-            permissions=permissions,
-            host=host,
-            own_view=own_view,
-            background=background,
-            checkpoints=checkpoints,
-            meter=meter,
-            guard=lambda: guard if extensions.found.hooks else None,
-            server_tools=lambda: servers.tools,
-            history=history,
-        )
-        self.tools = tools
-        guard = HookGuard(lambda: extensions.hooks)
-
-        def offer_server_tools(offered: Sequence[Tool]) -> None:
-            servers.tools = tuple(offered)
-            tools.offer("servers", offered)
-
-        server_host = ServerHost(
-            roots[0],
-            offer=offer_server_tools,
-            warn=lambda title, text: events.emit(Notice("warning", title, text)),
-            child_started=deps.child_started,
-        )
-        servers = self.servers = SessionServers(deps.tool_servers, server_host, info.mcp_servers)
-        head = self._head = RequestHead(
-            lambda: deps.surroundings(roots),
-            rules,
-            tools,
-            lambda: describe_pins(meta.pins()) if meta.info.pins else "",
-            lambda: user_rules.tokens if user_rules.all else 0,
+        user_settings = deps.permission_rules
+        read_rules = None if user_settings is None else user_settings.read
+        self._policy = Policy(SessionFolders(roots, deps.home), read_rules=read_rules)
+        permissions = self._permissions = PermissionBroker(
+            info.sid, host, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self._policy
         )
 
         async def ask(question: PermissionQuestion) -> PermissionDecision:
             return await permissions.ask(question, events.turn_id)
 
-        extensions = self.extensions = SessionExtensions(
+        self.checkpoints = Checkpoints(
+            info.sid,
+            roots,
+            history,
+            deps.workspace,
+            None if info.ephemeral else deps.contents,
+            seen=lambda: self.files.seen_paths,
+            turn_id=lambda: events.turn_id,
+            new_id=deps.new_id,
+            clock_ms=deps.clock_ms,
+        )
+        self._background = BackgroundCommands()
+        guard = HookGuard(lambda: self.extensions.hooks)
+        self.tools, self._prompt_context = make_tools(
+            self._meta,
+            deps,
+            roots,
+            files=self.files,
+            rules=self._rule_files,
+            events=events,
+            policy=self._policy,
+            ask=deps.ask or ask,
+            host=host,
+            own_view=lambda: self._planner.own_view(),
+            background=self._background,
+            checkpoints=self.checkpoints,
+            meter=self._meter,
+            guard=lambda: guard if self.extensions.found.hooks else None,
+            server_tools=lambda: self.servers.tools,
+            history=history,
+        )
+        self.permission_rules = PermissionRules(self._policy, self.tools, user_settings)
+        self.servers = SessionServers(deps, roots[0], self.tools, events.emit, info.mcp_servers)
+        self._head = RequestHead(
+            lambda: deps.surroundings(roots),
+            self._meta,
+            self._rule_files,
+            self.tools,
+        )
+        self.extensions = SessionExtensions(
             info.sid,
             roots,
             deps,
-            tools=tools,
-            servers=servers,
-            policy=policy,
-            head=head,
-            notices=notices,
+            tools=self.tools,
+            servers=self.servers,
+            policy=self._policy,
+            head=self._head,
+            notices=self.notices,
             emit=events.emit,
             ask=deps.ask or ask,
         )
-        compactions = self.compactions = CompactionLog(info.sid)
+
+    def _make_compactor(self, sid: str) -> None:
+        """Make the engines with their input, the compactions, and the gauge of the window."""
+        deps, meta, history, events, meter = self._deps, self._meta, self.history, self._events, self._meter
+        compactions = self.compactions = CompactionLog(sid)
         prices = PriceTrigger(
             lambda: history.current,
             compactions,
-            lambda: deps.models.card(meta.info.model),
-            overhead_tokens=lambda: head.overhead().total,
+            lambda: meta.card,
+            overhead_tokens=lambda: self._head.overhead().total,
             is_prefix_cached=deps.compaction.same_prefix,
         )
         engines = self._engines = SessionEngines(
-            deps.engines, lambda: meta.info, prices if deps.compaction.by_price else None
+            deps.engines, meta, prices if deps.compaction.by_price else None
         )
 
         def participants() -> Participants:
-            clients = host.listeners(info.sid)
-            return Participants(info.sid, tuple(Participant(each.client_id, each.name) for each in clients))
+            clients = self._host.listeners(sid)
+            return Participants(sid, tuple(Participant(each.client_id, each.name) for each in clients))
 
-        inputs = EngineInputs(
+        self._inputs = EngineInputs(
+            meta,
             history,
             meter,
             engines,
-            head,
-            knowledge,
-            files,
-            tools,
-            card=lambda: deps.models.card(meta.info.model),
+            self._head,
+            self._knowledge,
+            self.files,
+            self.tools,
             participants=participants,
-            rules=lambda: user_rules.texts,
+            rules=lambda: self.rules.texts,
         )
-        losses = self.losses = LossReports(history, engines, inputs.make, head.system, meta.pins)
+        self.losses = LossReports(history, engines, self._inputs.make, self._head.system, meta.pins)
         compactor_deps = CompactorDeps(
-            engine_input=inputs.make,
-            own_engine=lambda: meta.info.engine,
-            engine=engines.get,
-            summarizer=lambda: with_notices(*deps.models.summarizer(meta.info.model), notices),
-            cached=lambda: agent.cached_request(),
+            session=deps,
+            engine_input=self._inputs.make,
+            engines=engines,
+            files=self.files,
+            losses=self.losses,
+            summarizer=lambda: with_notices(*deps.models.summarizer(meta.info.model), self.notices),
+            cached=lambda: self._agent.cached_request(),
             count=lambda usage: meter.add(
                 usage, deps.models.card(deps.models.summarizer_id(meta.info.model))
             ),
-            on_summary=lambda summary, of: user_rules.propose(summary, of),
-            with_loss=losses.with_counts,
-            count_loss=losses.count,
-            fresh=files.look,
-            is_stale=files.is_stale,
-            new_id=deps.new_id,
-            clock_ms=deps.clock_ms,
-            deadline_s=deps.summary_deadline_s,
-            prepares=deps.compaction.prepare,
-            refuse=extensions.refuse_compaction,
+            on_summary=lambda summary, of: self.rules.propose(summary, of),
+            refuse=self.extensions.refuse_compaction,
         )
-        planner = self._planner = CompactionPlanner(info.sid, history, compactions, compactor_deps)
-        preparer = self._preparer = SummaryPreparer(
-            history, events, planner, compactor_deps, engines.automatic
+        planner = self._planner = CompactionPlanner(sid, history, compactions, compactor_deps)
+        self._preparer = SummaryPreparer(history, events, planner, compactor_deps)
+        self._compactor = Compactor(
+            sid, history, events, compactions, planner, self._preparer, compactor_deps
         )
-        compactor = self._compactor = Compactor(
-            info.sid, history, events, compactions, planner, preparer, compactor_deps
+        self.gauge = ContextGauge(meta, self._inputs, history, meter, planner, engines, self._head)
+        self.rules = self._head.user_rules = SessionRules(
+            meta, history, planner.own_view, events.emit, deps.clock_ms
         )
-        gauge = self.gauge = ContextGauge(inputs, history, meter, planner, engines, head)
-        user_rules = self.rules = SessionRules(meta, history, own_view, events.emit, deps.clock_ms)
-        agent = SessionAgent(
-            lambda: meta.info,
+
+    def _make_prompts(self, queue: JobQueue[Job]) -> None:
+        """Make the agent, the changes that clients ask for, and the runner of the prompts."""
+        deps, meta, history, events = self._deps, self._meta, self.history, self._events
+        compactor, planner, engines = self._compactor, self._planner, self._engines
+        self._agent = SessionAgent(
+            meta,
             deps,
             history=history,
             engines=engines,
             compactor=compactor,
             planner=planner,
-            head=head,
-            tools=tools,
-            knowledge=knowledge,
-            gauge=gauge,
+            inputs=self._inputs,
+            head=self._head,
+            servers=self.servers,
+            tools=self.tools,
+            knowledge=self._knowledge,
+            gauge=self.gauge,
             events=events,
-            notices=notices,
-            rules=user_rules,
-            context=prompt_context,
+            notices=self.notices,
+            rules=self.rules,
+            context=self._prompt_context,
         )
-        expander = Expander(info.sid, history, events, compactions, planner, compactor, engines, deps.new_id)
-        changes = self.changes = Changes(
-            meta, history, events, compactor, expander, files, checkpoints, gauge, deps, tools.effects
+        expander = Expander(
+            meta.info.sid, history, events, self.compactions, planner, compactor, engines, deps.new_id
         )
-        pins = self.pins = Pins(
+        self.changes = Changes(
             meta,
             history,
             events,
-            compactions,
-            losses,
-            view=lambda: own_view().entries,
-            window=window,
+            compactor,
+            expander,
+            self.files,
+            self.checkpoints,
+            self.gauge,
+            deps,
+            self.tools.effects,
         )
-        options = self.options = Options(
-            meta, deps.models, engines, deps.library.names, policy, events, gauge
+        self.pins = Pins(
+            meta, history, events, self.compactions, self.losses, view=lambda: planner.own_view().entries
+        )
+        self.options = Options(
+            meta, deps.models, engines, deps.library.names, self._policy, events, self.gauge
         )
         commands = Commands(
             meta,
             history=history,
             engines=engines,
-            compactions=compactions,
+            compactions=self.compactions,
             planner=planner,
-            losses=losses,
-            pins=pins,
-            changes=changes,
-            checkpoints=checkpoints,
-            options=options,
-            gauge=gauge,
-            rules=user_rules,
-            extensions=extensions,
-            shell=UserShell(meta, history, events, tools, permissions, checkpoints, deps),
-            fork=host.fork_of,
+            losses=self.losses,
+            pins=self.pins,
+            changes=self.changes,
+            checkpoints=self.checkpoints,
+            options=self.options,
+            gauge=self.gauge,
+            rules=self.rules,
+            extensions=self.extensions,
+            permission_rules=self.permission_rules,
+            shell=UserShell(meta, history, self.tools, self._permissions, self.checkpoints, deps),
+            fork=self._host.fork_of,
             new_id=deps.new_id,
         )
-        runner = self._runner = TurnRunner(
+        self._runner = TurnRunner(
             meta,
             deps,
             history=history,
             events=events,
-            notices=notices,
-            gauge=gauge,
-            answerer=PromptAnswerer(agent, compactor, planner, engines, inputs, head, servers),
-            policy=policy,
+            notices=self.notices,
+            gauge=self.gauge,
+            agent=self._agent,
+            policy=self._policy,
             run_command=commands.run,
-            extensions=extensions,
-            options=options,
-            context=prompt_context,
-            take_news=lambda: background.take_news() if background.news else "",
+            extensions=self.extensions,
+            options=self.options,
+            context=self._prompt_context,
+            background=self._background,
         )
-        prompts = self.prompts = Prompts(
+        self.prompts = Prompts(
             meta,
             queue,
-            runner,
-            agent=agent,
+            self._runner,
+            agent=self._agent,
             history=history,
             events=events,
-            gauge=gauge,
-            extensions=extensions,
+            gauge=self.gauge,
+            extensions=self.extensions,
             new_id=deps.new_id,
         )

@@ -26,7 +26,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.editor_context import Editors
+from sidecar.conductor.editor.context import Editors
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
 from sidecar.conductor.log import EventLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from sidecar._internal.errors import log_fault
+from sidecar._internal.errors import LeaseLostError, log_fault
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.conductor.events import Notice
 from sidecar.conductor.hub import Hub
@@ -35,8 +35,9 @@ class Takeovers:
                 )
             )
             notices.emit_pending()
+            self._hub.lost[sid] = holder
             await self._hub.close(sid)
-        except SessionNotFound:
+        except (SessionNotFound, LeaseLostError):
             return  # it was closed meanwhile
         except Exception as error:
             log_fault("close a session that was taken over", error)

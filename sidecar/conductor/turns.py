@@ -10,28 +10,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
-from sidecar.conductor.clients import SessionServers
-from sidecar.conductor.compacting import Compactor
-from sidecar.conductor.compaction_planner import CompactionPlanner
+from sidecar._internal.values import Value
+from sidecar.capabilities.background import BackgroundCommands
+from sidecar.conductor.branching import branch_entry
 from sidecar.conductor.content import SlashCommand, prompt_text, prompt_title, turn_content, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editor.prompt_context import PromptContext
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.left_branch import branch_entry
 from sidecar.conductor.options import Options
-from sidecar.conductor.prompt_context import PromptContext
 from sidecar.conductor.queue import PromptJob, TurnFault, TurnOutcome
-from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
+from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.session_agent import SessionAgent
-from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.session_extensions import SessionExtensions
 from sidecar.conductor.session_meta import SessionMeta
@@ -56,75 +54,12 @@ _MOST_STOPS_REFUSED: Final = 3
 _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Value):
     """The result of a turn, before it is stored and published."""
 
     stop: StopReasonName
     text: str = ""
     fault: TurnFault | None = None
-
-
-class PromptAnswerer:
-    """Lets the agent answer a prompt, with room made before and after it."""
-
-    def __init__(
-        self,
-        agent: SessionAgent,
-        compactor: Compactor,
-        planner: CompactionPlanner,
-        engines: SessionEngines,
-        inputs: EngineInputs,
-        head: RequestHead,
-        servers: SessionServers,
-    ) -> None:
-        self._agent = agent
-        self._compactor = compactor
-        self._planner = planner
-        self._engines = engines
-        self._inputs = inputs
-        self._head = head
-        self._servers = servers
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the agent is at work."""
-        return self._agent.is_running
-
-    def stop(self) -> None:
-        """Stop the agent, and a compaction that runs."""
-        self._compactor.cancel()
-        self._agent.abort()
-
-    def close(self) -> None:
-        """Let the models forget the conversation."""
-        self._agent.close()
-
-    async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
-        """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
-        await self._head.refresh()
-        self._inputs.entering = prompt
-        try:
-            request = self._engines.automatic()
-            engine = request.engine or ""
-            if self._planner.gate(engine, request).over:
-                on_compact()
-                await self._compactor.compact_if_over_limit(engine, request)
-        finally:
-            self._inputs.entering = None
-
-    async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
-        """Answer the newest prompt of the history; None when *stop* fired before the agent began."""
-        self._agent.configure(max_model_calls)
-        if self._servers.named or self._servers.configured or self._servers.missing:
-            await self._servers.ready(stop)
-        return None if stop.cancelled else await self._agent.answer()
-
-    async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
-        """Compact after the provider refused the size, and answer again; None without an answer."""
-        engine, request = self._engines.own_name, self._engines.automatic()
-        is_smaller = await self._compactor.compact_after_overflow(engine, request)
-        return await self._agent.answer() if is_smaller and not stop.cancelled else None
 
 
 class TurnRunner:
@@ -143,15 +78,15 @@ class TurnRunner:
         events: SessionEvents,
         notices: OneTimeNotices,
         gauge: ContextGauge,
-        answerer: PromptAnswerer,
+        agent: SessionAgent,
         policy: Policy,
         run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
         extensions: SessionExtensions,
         options: Options,
-        take_news: Callable[[], str],
+        background: BackgroundCommands,
         context: PromptContext,
     ) -> None:
-        """*run_command* runs a command until its token fires; *take_news* returns lines for the model."""
+        """*run_command* runs a command until its token fires."""
         self._meta = meta
         self._models = deps.models
         self._clock_ms = deps.clock_ms
@@ -159,12 +94,12 @@ class TurnRunner:
         self._events = events
         self._notices = notices
         self._gauge = gauge
-        self._answerer = answerer
+        self._agent = agent
         self._policy = policy
         self._run_command = run_command
         self._extensions = extensions
         self._options = options
-        self._take_news = take_news
+        self._background = background
         self._context = context
         self._stop = CancelToken()
         self.is_ending = False
@@ -172,7 +107,7 @@ class TurnRunner:
     @property
     def may_steer(self) -> bool:
         """Whether the agent is at work on a turn that nobody has stopped."""
-        return self._answerer.is_running and not self._was_stopped()
+        return self._agent.is_running and not self._was_stopped()
 
     def _was_stopped(self) -> bool:
         return self._stop.cancelled
@@ -180,11 +115,7 @@ class TurnRunner:
     def stop(self) -> None:
         """Stop the running turn at once; it ends as cancelled."""
         self._stop.cancel("the turn was stopped")
-        self._answerer.stop()
-
-    def close(self) -> None:
-        """Let the models forget the conversation of the session, which is over."""
-        self._answerer.close()
+        self._agent.stop()
 
     async def run(self, job: PromptJob) -> None:
         """Run *job* from its first event to its last."""
@@ -249,7 +180,7 @@ class TurnRunner:
                 break
             node = await self._history.append(Entry(asked, "user"))
             self._events.emit(UserMessage(node, turn_content(asked)))
-            answer = answer_of(await self._answerer.answer(self._stop, job.max_model_calls))
+            answer = answer_of(await self._agent.answer(self._stop, job.max_model_calls))
         return answer
 
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
@@ -259,7 +190,7 @@ class TurnRunner:
             in_front = await context.read_mentions(job.turn, job.content)
         entering = [block for entry in in_front for block in entry.turn.blocks] if in_front else []
         prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
-        await self._answerer.make_room(prompt, lambda: resolve(job.entered, None))
+        await self._agent.make_room(prompt, lambda: resolve(job.entered, None))
         if self._notices.pending:
             self._notices.emit_pending()
         if self._stop.cancelled:
@@ -269,7 +200,7 @@ class TurnRunner:
         node = await self._store_prompt(job, in_front)
         resolve(job.entered, node)
         self._events.emit(UserMessage(node, job.content, job.author))
-        snapshot = await self._answerer.answer(self._stop, job.max_model_calls)
+        snapshot = await self._agent.answer(self._stop, job.max_model_calls)
         error = snapshot.error if snapshot is not None else None
         refusal = error.cause if error is not None else None
         if snapshot is None or not isinstance(refusal, GatewayError) or not refusal.is_overflow:
@@ -281,7 +212,7 @@ class TurnRunner:
             self._models.learn_window(snapshot.model, window)
         if self._was_stopped():
             return snapshot
-        again = await self._answerer.answer_after_overflow(self._stop)
+        again = await self._agent.answer_after_overflow(self._stop)
         return again if again is not None or self._was_stopped() else snapshot
 
     async def _store_prompt(self, job: PromptJob, in_front: tuple[Entry, ...]) -> str | None:
@@ -289,7 +220,7 @@ class TurnRunner:
 
         The digest of a branch that was left stands in front of it, and then the entries *in_front*.
         """
-        news = self._take_news()
+        news = self._background.take_news() if self._background.news else ""
         # Not in the events: a client shows the prompt as it was typed.
         turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
         prompt, left = (

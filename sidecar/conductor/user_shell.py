@@ -17,12 +17,11 @@ from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import messages_to_turns
-from sidecar.conductor.checkpoints import Checkpoints
+from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.permissions import PermissionBroker
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.session_events import SessionEvents
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import Entry
 from sidecar.runtime.contract import ToolCall
@@ -40,7 +39,6 @@ class UserShell:
         self,
         meta: SessionMeta,
         history: HistoryWriter,
-        events: SessionEvents,
         tools: SessionTools,
         permissions: PermissionBroker,
         checkpoints: Checkpoints,
@@ -48,7 +46,6 @@ class UserShell:
     ) -> None:
         self._meta = meta
         self._history = history
-        self._events = events
         self._tools = tools
         self._permissions = permissions
         self._checkpoints = checkpoints

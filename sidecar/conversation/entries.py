@@ -7,9 +7,10 @@ by their text, once, at load.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import AssistantTurn, ToolTurn, Turn
 
 EntryKind: TypeAlias = Literal["user", "assistant", "tool", "summary", "file", "branch", "shell", "note"]
@@ -24,8 +25,7 @@ LineRange: TypeAlias = tuple[int, int | None]
 """A first line, counted from 1, and a number of lines; None reaches the end of the file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRead:
+class FileRead(Value, kw_only=True):
     """One content of a file that an entry shows to the model.
 
     Attributes:
@@ -47,8 +47,7 @@ class FileRead:
     ranges: tuple[LineRange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UsageAnchor:
+class UsageAnchor(Value):
     """The size of a model call: as the provider reported it, and as the session's meter estimated its turns.
 
     The difference of two estimates is better known than either of them. So the next request is taken to have
@@ -73,6 +72,8 @@ class Entry:
         anchor: for an answer, the size of the call that it answers.
         author: for a prompt, the client it came from, as long as this process runs.
         node_id: the stored node; empty until it is stored.
+        parent: the node before it, None for a root.
+        created_at: when it was stored, in epoch milliseconds. The node's id is a hash of these and the turn.
     """
 
     turn: Turn
@@ -82,6 +83,8 @@ class Entry:
     anchor: UsageAnchor | None = None
     author: str | None = None
     node_id: str = ""
+    parent: str | None = field(default=None, compare=False, repr=False)
+    created_at: int = field(default=0, compare=False, repr=False)
 
 
 def kind_by_role(turn: Turn) -> EntryKind:

@@ -9,10 +9,11 @@ away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.conversation.entries import Entry, FileRead, LineRange
 from sidecar.conversation.history import TABLE_KEPT_EVERY, Index
 
@@ -20,8 +21,7 @@ WeighRead: TypeAlias = Callable[[Entry, str], int]
 """Returns the tokens of one call's result in an entry, or of a restored file for an empty call id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenFile:
+class SeenFile(Value, kw_only=True):
     """One file as the model has seen it.
 
     Attributes:

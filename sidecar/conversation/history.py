@@ -123,7 +123,7 @@ class History(AppendOnlySeq[Entry]):
     @property
     def node_ids(self) -> tuple[str, ...]:
         """The nodes of the path, oldest first."""
-        return tuple(self._node_ids)
+        return self._node_ids[:]
 
     def first(self, count: int) -> History:
         """Return the history of the first *count* entries."""
@@ -198,16 +198,21 @@ class History(AppendOnlySeq[Entry]):
 
         Each comes with its index in the path, None for one behind a summary. Costs only those taken.
         """
-        path = zip(reversed(self), range(len(self) - 1, -1, -1), strict=True)
-        pending: list[Iterator[tuple[Entry | None, int | None]]] = [path]
-        while pending:
-            entry, index = next(pending[-1], (None, -1))
-            if entry is not None and entry.kind == "summary" and entry.origin:
-                pending.append((self._archive.get(node), None) for node in reversed(entry.origin))
-            elif entry is not None:
+        for index in range(self._n - 1, -1, -1):
+            entry = self._buffer[index]
+            pending = [reversed(entry.origin)] if entry.kind == "summary" and entry.origin else []
+            if not pending:
                 yield entry, index
-            elif index is not None:
-                pending.pop()
+            while pending:
+                for node in pending[-1]:
+                    found = self._archive.get(node)
+                    if found is not None and found.kind == "summary" and found.origin:
+                        pending.append(reversed(found.origin))
+                        break
+                    if found is not None:
+                        yield found, None
+                else:
+                    pending.pop()
 
     def originals(self) -> AppendOnlySeq[Entry]:
         """Return the entries of this path as they were first stored, folded ones included.

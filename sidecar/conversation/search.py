@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sidecar._internal.patterns import compile_later
+from sidecar._internal.values import Value
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 
 MAX_WORDS = 32
-_WORD = re.compile(r"[^\W_]+")
-_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD = compile_later(r"[^\W_]+")
+_WITHOUT_BLANKS = compile_later(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Value):
     """An entry that a search found, its *text*, and the place *at* of the first word that it holds."""
 
     index: int

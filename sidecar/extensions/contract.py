@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.llmgateway.extension_entries import HookEvent
 
@@ -14,8 +15,7 @@ ExtensionSource: TypeAlias = Literal["user", "folder"]
 """The author of an extension: the user, or the author of the session's folder."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomCommand:
+class CustomCommand(Value, kw_only=True):
     """A slash command from a Markdown file.
 
     Attributes:
@@ -38,8 +38,7 @@ class CustomCommand:
     is_trusted: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skill:
+class Skill(Value, kw_only=True):
     """A folder with instructions for one kind of task; *path* is its ``SKILL.md``, links followed."""
 
     name: str
@@ -48,8 +47,7 @@ class Skill:
     source: ExtensionSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hook:
+class Hook(Value, kw_only=True):
     """A command that runs at an event; *tools* are patterns of the names of tools, empty for all."""
 
     event: HookEvent
@@ -59,16 +57,14 @@ class Hook:
     source: ExtensionSource = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredServer:
+class ConfiguredServer(Value):
     """A tool server of the settings."""
 
     server: McpServer
     source: ExtensionSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extensions:
+class Extensions(Value, kw_only=True):
     """The extensions of one session; *problems* are sentences about others that are left out."""
 
     commands: tuple[CustomCommand, ...] = ()
@@ -90,8 +86,7 @@ class ExtensionsPort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WithoutServers:
+class WithoutServers(Value):
     """Finds all that *inner* finds but for tool servers, for a session with the servers of another one."""
 
     inner: ExtensionsPort

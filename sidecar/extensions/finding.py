@@ -20,7 +20,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -30,6 +29,7 @@ import msgspec
 from sidecar._internal.env import copy_environment
 from sidecar._internal.errors import log_fault
 from sidecar._internal.state_folder import read_state_file, replace_state_file
+from sidecar._internal.values import Value
 from sidecar.extensions.contract import (
     ConfiguredServer,
     CustomCommand,
@@ -44,7 +44,7 @@ from sidecar.llmgateway.config import (
     CONFIG_FILE,
     SETTINGS_LIMIT_BYTES,
     ModelSettings,
-    TrustedFolders,
+    UserSettings,
     how_to_trust,
     read_folder_settings,
 )
@@ -71,8 +71,7 @@ _TRUSTED_BYTES: Final = 1_000_000
 _MOST_TRUSTED: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Value):
     """A folder to look in; *inside* are the trees that it may resolve into, None for anywhere."""
 
     folder: Path
@@ -122,7 +121,7 @@ class ExtensionFinder:
         self._reserved = reserved
         self._variables = variables
         self._trusted = TrustedContents(home)
-        self._folders = TrustedFolders(home)
+        self._live = UserSettings(home)
 
     def trust(self, command: CustomCommand) -> None:
         """Remember that the user allowed *command*, until its content changes."""
@@ -143,7 +142,7 @@ class ExtensionFinder:
 
     def trusted_folders(self) -> frozenset[Path]:
         """Return the folders that the user trusts now, resolved."""
-        return ModelSettings(trusted=self._folders.list()).trusted_folders()
+        return ModelSettings(trusted=self._live.read().trusted).trusted_folders()
 
     def list_projects(self, roots: Sequence[Path]) -> Iterator[tuple[Path, tuple[Path, ...]]]:
         """Yield the folders that may have extensions, the nearest first, each with the trees of its project.
@@ -227,7 +226,7 @@ class ExtensionFinder:
         own = self._settings
         servers = self._fill_in("user", own.servers, self._home / CONFIG_FILE, problems)
         # The problems of this file are shown with those of its models.
-        theirs = read_folder_settings(folder, self._folders.list())
+        theirs = read_folder_settings(folder, self._live.read().trusted)
         servers = self._fill_in("folder", theirs.servers, folder, problems) | servers
         path = folder / MCP_FILE
         if os.path.lexists(path):

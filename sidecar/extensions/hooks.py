@@ -19,7 +19,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +26,7 @@ from typing import Any, Final
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
+from sidecar._internal.values import Value
 from sidecar.capabilities.bash import child_environment, shell_argv
 from sidecar.capabilities.contract import HookVerdict, ToolReply
 from sidecar.capabilities.processes import KILL, supervise
@@ -41,8 +41,7 @@ _READ_BYTES: Final = 65_536
 _END_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class HookEnd:
+class HookEnd(Value):
     """The end of one hook; *exit_code* is None where it was ended."""
 
     exit_code: int | None

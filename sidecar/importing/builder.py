@@ -17,9 +17,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, TypeAlias
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.conversation import EntryKind
 from sidecar.importing.content import Json, as_list, flatten, is_image
 from sidecar.importing.contract import NoteReason
@@ -29,8 +32,7 @@ from sidecar.runtime.wire import NO_RESULT
 MAX_RESULT_CHARS: Final = 1_000_000
 
 
-@dataclass(slots=True, eq=False)
-class Item:
+class Item(Struct, eq=False):
     """One message while it is read.
 
     Attributes:
@@ -55,31 +57,27 @@ class Item:
         return [block for block in self.blocks if isinstance(block, ToolCallBlock)]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownFile:
+class ShownFile(Value):
     """The whole text of a file, as the agent showed it to its model."""
 
     path: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Value):
     """A step: *item* follows the head."""
 
     item: Item
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Value):
     """A step: *summary* stands for the conversation so far, but for the items that are *kept*."""
 
     summary: Item
     kept: tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound:
+class Rewound(Value):
     """A step: the conversation goes on behind its first *n_kept* items."""
 
     n_kept: int

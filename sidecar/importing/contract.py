@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.values import Value
 from sidecar.conversation import Entry
-from sidecar.runtime.contract import SessionNode
 
 NoteReason: TypeAlias = Literal[
     "corruptLine",
@@ -65,8 +65,7 @@ class ImportFailedError(SidecarError):
     kind: ClassVar[str] = "fileProblem"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundSession:
+class FoundSession(Value, kw_only=True):
     """A session of another agent on this machine.
 
     Attributes:
@@ -88,8 +87,7 @@ class FoundSession:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportReport:
+class ImportReport(Value, kw_only=True):
     """The outcome of reading a session.
 
     Attributes:
@@ -107,8 +105,7 @@ class ImportReport:
     notes: Mapping[NoteReason, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedCompaction:
+class ImportedCompaction(Value, kw_only=True):
     """A compaction of the other agent: its summary, and the nodes of the conversation around it.
 
     *kept_from* is the first node before it that stayed, None where none did.
@@ -127,8 +124,7 @@ class ImportedSession:
     Attributes:
         cwd: the folder it worked in, empty where the file does not name one.
         title: its title, empty where the file has none.
-        nodes: all nodes, each after its parent.
-        entries: the entry of each node.
+        entries: all entries, each after its parent.
         leaf: the head, None for a session without messages.
     """
 
@@ -136,8 +132,7 @@ class ImportedSession:
     title: str
     created_at: int
     updated_at: int
-    nodes: tuple[SessionNode, ...]
-    entries: Mapping[str, Entry] = field(repr=False)
+    entries: tuple[Entry, ...] = field(repr=False)
     leaf: str | None
     compactions: tuple[ImportedCompaction, ...]
     report: ImportReport

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from sidecar._internal.values import Value
 from sidecar.importing.content import as_list, as_mapping, as_text, parse_json_text
 from sidecar.importing.contract import FoundSession
 from sidecar.importing.opencode_store import list_database
@@ -28,8 +28,7 @@ _TITLE_CHARS: Final = 80
 _MAX_PEEKED_BYTES: Final = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """A folder of one format, and a pattern for the files of its sessions."""
 
     format: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from sidecar._internal.values import Value
 from sidecar.importing.aider import is_aider, read_aider
 from sidecar.importing.builder import ImportBuilder
 from sidecar.importing.chat import is_chat, is_cline, read_chat
@@ -20,8 +20,7 @@ from sidecar.importing.openhands import is_openhands, read_openhands
 from sidecar.importing.pi import is_pi, read_pi
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportFormat:
+class ImportFormat(Value, kw_only=True):
     """One format.
 
     Attributes:

@@ -20,8 +20,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard, PriceTier
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, parse_name
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
 
 _SEPARATORS: Final = "-.:@"
 _RELEASE: Final = re.compile(
@@ -93,9 +94,9 @@ def _claude(prefix: str, window: int, max_output: int, *, reasoning: bool = True
     return Family(f"claude-{prefix}", "anthropic", window, max_output, reasoning=reasoning)
 
 
-def _gpt(prefix: str, window: int, max_output: int) -> Family:
+def _gpt(prefix: str, window: int) -> Family:
     """A model that reasons, with a window that request and answer share."""
-    return Family(prefix, "openai", window, max_output, patches=True, reserves_output=True)
+    return Family(prefix, "openai", window, 128_000, patches=True, reserves_output=True)
 
 
 def _older_gpt(
@@ -129,11 +130,11 @@ _FAMILIES: Final = (
         Family(name, "openai", 200_000, 100_000, patches=True)
         for name in ("o1", "o3", "o3-mini", "o3-pro", "o4-mini")
     ),
-    *(_gpt(f"gpt-5{size}", 400_000, 128_000) for size in ("", "-mini", "-nano", "-codex", "-pro")),
-    *(_gpt(f"gpt-5.{minor}", 400_000, 128_000) for minor in (1, 2, 3)),
-    *(_gpt(f"gpt-5.{minor}", 1_050_000, 128_000) for minor in (4, 5, 6)),
-    *(_gpt(f"gpt-5.4-{size}", 400_000, 128_000) for size in ("mini", "nano")),
-    *(_gpt(name, 1_050_000, 128_000) for name in ("gpt-6", "gpt-6.1")),
+    *(_gpt(f"gpt-5{size}", 400_000) for size in ("", "-mini", "-nano", "-codex", "-pro")),
+    *(_gpt(f"gpt-5.{minor}", 400_000) for minor in (1, 2, 3)),
+    *(_gpt(f"gpt-5.{minor}", 1_050_000) for minor in (4, 5, 6)),
+    *(_gpt(f"gpt-5.4-{size}", 400_000) for size in ("mini", "nano")),
+    *(_gpt(name, 1_050_000) for name in ("gpt-6", "gpt-6.1")),
     *(
         _gemini(name, 8_192, reasoning=False)
         for name in ("1.5-flash", "1.5-pro", "2.0-flash", "2.0-flash-lite")
@@ -243,11 +244,11 @@ def get_card(model_id: str) -> ModelCard | None:
     return BUILT_IN.get(model_id) or published_card(model_id)
 
 
-def published_card(name: str, providers: Providers = PROVIDERS_BY_NAME) -> ModelCard | None:
+def published_card(name: str) -> ModelCard | None:
     """Return the published card of *name*, ``provider:model`` or a plain id, or None."""
     parts = parse_name(name)
     if parts.provider is not None:
-        provider = providers.get(parts.provider)
+        provider = PROVIDERS_BY_NAME.get(parts.provider)
         return card_of(name, provider, parts.model) if provider is not None else None
     # A plain id: the model is served by the company that makes it.
     found, family = _find(name, None), family_of(name)
@@ -314,8 +315,7 @@ def card_of(name: str, provider: Provider, model: str) -> ModelCard | None:
     return _card(name, provider, model, found, family)
 
 
-@dataclass(frozen=True, slots=True)
-class _Published:
+class _Published(Value):
     """The package's entry of a model."""
 
     provider: str

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
     Channel,
@@ -42,8 +44,7 @@ ChannelFactory: TypeAlias = Callable[[], AsyncIterator[Emission]]
 """Starts one model call. Contract: takes no arguments and returns a fresh iterator each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FactoryChannel:
+class _FactoryChannel(Value):
     factory: ChannelFactory
 
     def __aiter__(self) -> AsyncIterator[Emission]:
@@ -105,8 +106,7 @@ def fold_reply(model: str, emissions: Iterable[Emission]) -> Reply:
     return Reply(model, fold.blocks(), fold.usage, _stop(fold.stop, bool(fold.names)))
 
 
-@dataclass(slots=True)
-class _Fold:
+class _Fold(Struct):
     thinking: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)

@@ -12,16 +12,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import field
 
 from sidecar._internal.env import read_env
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
 from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
-from sidecar.llmgateway.names import Provider, Providers
+from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, PYDANTIC_AI, Provider, Providers
 from sidecar.permissions.rules import Rules, parse_rules
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
@@ -45,7 +47,7 @@ _OF_USER: Final = {
 MAX_NESTING: Final = 32
 """How deep arrays and tables may be nested in a settings file, dotted keys included."""
 
-_OPAQUE: Final = re.compile(
+OPAQUE: Final = re.compile(
     r"""
       "{3} (?: \\. | [^\\] )*? (?: "{3} | \Z )
     | '{3} .*? (?: '{3} | \Z )
@@ -119,19 +121,34 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str
-    api: Literal[
-        "openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"
-    ] = "openai-chat"
+    api: (
+        Literal["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"]
+        | None
+    ) = None
     key_env: str | None = None
 
     def provider(self, name: str) -> Provider:
-        """Return the provider *name* with these settings. Raises ValueError for a wrong one."""
+        """Return the provider *name* with these settings; a known one at another address keeps the rest.
+
+        Raises ValueError for a wrong one.
+        """
         if ":" in name or not name:
             raise ValueError(f"a provider cannot be called {name!r}; a name has no colon")
         if not self.base_url.startswith(("http://", "https://")):
             raise ValueError(f"providers.{name}.base_url must begin with http:// or https://")
         keys = (self.key_env,) if self.key_env else ()
-        return Provider(name, self.api, self.base_url, key_env=keys, needs_key=bool(keys))
+        known = PROVIDERS_BY_NAME.get(name)
+        if known is None or known.api == PYDANTIC_AI:
+            return Provider(name, self.api or OPENAI_CHAT, self.base_url, key_env=keys, needs_key=bool(keys))
+        return replace(
+            known,
+            api=self.api or known.other_api or known.api,
+            base_url=self.base_url,
+            base_url_env=None,
+            host_env=None,
+            key_env=keys or known.key_env,
+            needs_key=bool(keys),
+        )
 
 
 class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,8 +195,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mcp_servers: dict[str, ServerEntry] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(Value, kw_only=True):
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
@@ -252,16 +268,16 @@ def read_settings(home: Path) -> ModelSettings:
     return replace(found, unreadable=next(iter(found.problems), None))
 
 
-class TrustedFolders:
-    """The folders that the user trusts, as ``config.toml`` of *home* lists them now. Works on the disk."""
+class UserSettings:
+    """The settings of the user, as ``config.toml`` of *home* has them now. Works on the disk."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._listed: tuple[str, ...] = ()
+        self._found = ModelSettings()
         self._version: tuple[int, ...] | None = None
 
-    def list(self) -> tuple[str, ...]:
-        """Return the folders; a changed file is read again, and one with a mistake changes nothing."""
+    def read(self) -> ModelSettings:
+        """Return the settings; a changed file is read again, and one with a mistake changes nothing."""
         try:
             found = (self._home / CONFIG_FILE).stat()
             version: tuple[int, ...] = (found.st_mtime_ns, found.st_size, found.st_ino)
@@ -270,9 +286,9 @@ class TrustedFolders:
         if version != self._version:
             settings = read_settings(self._home)
             if settings.unreadable is None:
-                self._listed = settings.trusted
+                self._found = settings
             self._version = version
-        return self._listed
+        return self._found
 
 
 def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSettings:
@@ -352,7 +368,7 @@ def is_nested_too_deep(text: str) -> bool:
     >>> is_nested_too_deep("x = " + "[" * 33), is_nested_too_deep('x = "' + "[" * 33 + '"')
     (True, False)
     """
-    structure = _OPAQUE.sub("s", text)
+    structure = OPAQUE.sub("s", text)
     depth = 0
     for bracket in re.findall(r"[\[\]{}]", structure):
         depth = depth + 1 if bracket in "[{" else max(0, depth - 1)

@@ -10,13 +10,13 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import Final, TypeAlias
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import GatewayError, gateway_error
 from sidecar.llmgateway.names import Provider
 
@@ -29,12 +29,13 @@ Keyring: TypeAlias = Callable[[str], str | None]
 """Returns the key stored for a provider, or None. Contract: never raises, and answers within seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Value):
     """A key, and its source, which is safe to show."""
 
-    value: str = field(repr=False)
+    value: str
     source: str
+
+    __repr__ = hide_in_repr("value")
 
 
 class Credentials:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
+from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.contract import GatewayError
@@ -29,8 +29,7 @@ _MODELS_SHOWN: Final = 6
 _UNKNOWN_WINDOW: Final = f"of unknown size (context_window of a [models.NAME] in {CONFIG_FILE} sets it)"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Value):
     """One sentence on one subject; *is_well* is False for a setting of the user's that cannot work."""
 
     subject: str

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ApiKind
 
 OPENAI_RESPONSES: Final = "openai-responses"
@@ -66,8 +67,7 @@ Providers: TypeAlias = Mapping[str, Provider]
 """Providers by id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelName:
+class ModelName(Value):
     """The parts of a name; *provider* is None for a plain id."""
 
     provider: str | None

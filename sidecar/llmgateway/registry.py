@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import field
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import install_command
+from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import BUILT_IN, MOCK_CARD, OFFLINE_CARD, Catalog
 from sidecar.llmgateway.channel import Invoke, channel_of, contain_cancellation, with_fallback
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     ModelSettings,
-    TrustedFolders,
+    UserSettings,
     from_environment,
     read_folder_settings,
     read_settings,
@@ -55,13 +59,12 @@ _LEAST_CUT = 1_024
 """A server that has read fewer tokens does not count the ones in its cache."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSetup:
+class ModelSetup(Value, kw_only=True):
     """The keys, connections and settings that the registries of all folders share.
 
     The settings of a folder override *base*, and *upper* overrides them. Servers published *windows* and
-    *capabilities*; *confirmed* holds the routes that were asked again after a call. *trusted* lists the
-    folders with files that may change providers; without it the list of *base* holds.
+    *capabilities*; *confirmed* holds the routes that were asked again after a call. *settings* are
+    read again for the folders with files that may change providers; without them the list of *base* holds.
     """
 
     credentials: Credentials
@@ -71,7 +74,7 @@ class ModelSetup:
     windows: dict[Route, int] = field(default_factory=dict)
     capabilities: dict[Route, frozenset[str]] = field(default_factory=dict)
     confirmed: set[Route] = field(default_factory=set)
-    trusted: TrustedFolders | None = None
+    settings: UserSettings | None = None
 
     @classmethod
     def of_user(cls, home: Path) -> ModelSetup:
@@ -82,7 +85,7 @@ class ModelSetup:
             served=ProviderModels(credentials, idle_timeout_s=base.model_idle_timeout_s),
             base=base,
             upper=from_environment(),
-            trusted=TrustedFolders(home),
+            settings=UserSettings(home),
         )
 
     @classmethod
@@ -161,6 +164,17 @@ class ModelRegistry:
             extra, _ = sdk_of(route.provider)
             return f"it needs the extra [{extra}]; run: {install_command(extra)}"
         return None
+
+    def origin(self, model_id: str) -> Literal["configured", "discovered", "published", "builtIn"]:
+        """Return the place that *model_id* is known from: settings, a local server, a published list."""
+        if self.catalog.get(model_id) is not None:
+            return "builtIn"
+        if model_id in self.settings.models:
+            return "configured"
+        provider = self.provider_of(model_id)
+        return (
+            "discovered" if provider is not None and is_local(address_of(provider).base_url) else "published"
+        )
 
     def provider_of(self, model_id: str) -> Provider | None:
         """Return the provider of *model_id*; None for a built-in model, and for one without a provider."""
@@ -314,7 +328,7 @@ class ModelRegistry:
         setup = self._setup
 
         def read_folder() -> ModelSettings:
-            listed = setup.base.trusted if setup.trusted is None else setup.trusted.list()
+            listed = (setup.base if setup.settings is None else setup.settings.read()).trusted
             return read_folder_settings(folder, listed)
 
         found = await asyncio.to_thread(read_folder)
@@ -332,6 +346,15 @@ class ModelRegistry:
     def load_ahead(self) -> None:
         """Load the packages that :meth:`at` uses; blocks."""
         load_for_survey(self._routes.providers, self._setup.credentials)
+
+    def load_sdk(self) -> None:
+        """Load the SDK of the model that the settings name; blocks.
+
+        Raises:
+            ImportError: it is not installed.
+        """
+        if self.settings.model is not None and (route := self._route(self.settings.model)) is not None:
+            import_module(sdk_of(route.provider)[1])
 
     async def aclose(self) -> None:
         """Close the connections to providers."""

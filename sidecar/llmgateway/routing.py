@@ -7,10 +7,11 @@ no network.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from sidecar._internal.env import indusagi_home
+from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import card_of, output_limit, published_card
 from sidecar.llmgateway.channel import Invoke
 from sidecar.llmgateway.config import ModelEntry, ModelSettings
@@ -21,10 +22,11 @@ from sidecar.llmgateway.providers import ProviderModels
 
 _FREE: Final = CostSheet(0.0, 0.0)
 _NO_ENTRY: Final = ModelEntry()
+_Learned: TypeAlias = tuple[int | None, frozenset[str] | None]
+"""The window and the capabilities that the server of a route has published, None for unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Value):
     """The model *model* of *provider*, under the *name* that the user wrote."""
 
     name: str
@@ -65,9 +67,9 @@ class Routes:
         self._windows = windows if windows is not None else {}
         self._capabilities = capabilities if capabilities is not None else {}
         self.providers = {**PROVIDERS_BY_NAME, **self._settings.providers}
-        # A session looks up its card at every turn; a price list is searched once for each name.
+        # A session looks up its card twenty times for each model call; a price list is long.
         self._found: dict[str, Route | None] = {}
-        self._published: dict[Route, ModelCard | None] = {}
+        self._cards: dict[str, tuple[_Learned, ModelCard | None]] = {}
 
     def find(self, name: str) -> Route | None:
         """Return the route of *name*, or None when no provider serves it.
@@ -95,11 +97,18 @@ class Routes:
         route = self.find(name)
         if route is None:
             return None
-        entry = self._settings.facts_about(name, route.provider.id, route.model)
-        if route not in self._published:
-            self._published[route] = card_of(name, route.provider, route.model)
-        card = self._published[route]
-        window = entry.context_window or self._windows.get(route) or (card.context_window if card else 0)
+        learned = self._windows.get(route), self._capabilities.get(route)
+        known = self._cards.get(name)
+        if known is None or known[0] != learned:
+            known = self._cards[name] = learned, self.make_card(route, learned)
+        return known[1]
+
+    def make_card(self, route: Route, learned: _Learned) -> ModelCard | None:
+        """Return the card of *route*; its server has published *learned*."""
+        learned_window, able = learned
+        entry = self._settings.facts_about(route.name, route.provider.id, route.model)
+        card = card_of(route.name, route.provider, route.model)
+        window = entry.context_window or learned_window or (card.context_window if card else 0)
         if not window:
             return None
         if card is None or card.context_window != window:
@@ -107,7 +116,7 @@ class Routes:
             guess = output_limit(window)
             limit = min(card.max_output_tokens, guess) if card is not None else guess
             card = replace(known, context_window=window, max_output_tokens=limit)
-        if (able := self._capabilities.get(route)) is not None:
+        if able is not None:
             seen: tuple[Modality, ...] = ("text", "image") if "vision" in able else ("text",)
             card = replace(card, reasoning="thinking" in able, modalities=seen)
         modalities: tuple[Modality, ...] = ("text", "image") if entry.images else ("text",)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import field
+
 from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
+from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
@@ -51,16 +53,14 @@ _OTHER_USES: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Value):
     """The model for a session that names none, and the reason in words that complete "because"."""
 
     model: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Survey(Value, kw_only=True):
     """The providers that can be called now.
 
     Attributes:
@@ -115,9 +115,14 @@ async def survey_machine(providers: Providers, credentials: Credentials) -> Surv
         except TimeoutError:
             # It waits for the user to unlock it.
             sources = {}
-    missing = {name: sdk_of(providers[name])[0] for name in sources if not is_installed(providers[name])}
-    keys = {name: source for name, source in sources.items() if name not in missing}
-    addresses = dict(list_addresses(providers, keys))
+
+    def look() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+        missing = {name: sdk_of(providers[name])[0] for name in sources if not is_installed(providers[name])}
+        keys = {name: source for name, source in sources.items() if name not in missing}
+        return missing, keys, dict(list_addresses(providers, keys))
+
+    # In a thread: it looks for packages with a hundred system calls, and each may wait for a busy thread.
+    missing, keys, addresses = await asyncio.to_thread(look)
 
     async def ask(name: str, address: str) -> tuple[str, ...] | None:
         try:

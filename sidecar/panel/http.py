@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from sidecar._internal.values import Value
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 HEAD_BYTES: Final = 16 * 1024
@@ -29,8 +30,7 @@ class RequestError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class PageRequest:
+class PageRequest(Value):
     """One request; the names of *headers* are in lower case."""
 
     method: str

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from sidecar._internal.values import Value
 
-@dataclass(frozen=True, slots=True)
-class CommandAccess:
+
+class CommandAccess(Value):
     """To run the command *line* in the resolved folder *cwd*; *is_posix*: a POSIX shell reads it."""
 
     line: str
@@ -16,37 +16,32 @@ class CommandAccess:
     is_posix: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAccess:
+class ReadAccess(Value):
     """To read the resolved *path*, which lies outside the session's folders."""
 
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class EditAccess:
+class EditAccess(Value):
     """To change the resolved *path*; *is_inside* says whether the session's folders hold it."""
 
     path: Path
     is_inside: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PatchAccess:
+class PatchAccess(Value):
     """To make several changes of files at once."""
 
     edits: tuple[EditAccess, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAccess:
+class FetchAccess(Value):
     """To fetch pages from *host*, in small letters and with its port where that is an unusual one."""
 
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class ServerToolAccess:
+class ServerToolAccess(Value):
     """To call a tool of a server, which declares whether it only reads."""
 
     server: str
@@ -54,8 +49,7 @@ class ServerToolAccess:
     is_read_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectTextAccess:
+class ProjectTextAccess(Value):
     """To send the text of *path*, which came with the folder, to the model as if the user had typed it."""
 
     path: Path

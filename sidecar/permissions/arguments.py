@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sidecar._internal.values import Value
 from sidecar.permissions.shell_words import Word
 from sidecar.permissions.table import KnownCommand
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Value):
     """The arguments of a known command: its operands, and its flags with their values."""
 
     operands: tuple[Word, ...]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from sidecar._internal.patterns import compile_later
 from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.shell_words import Word
 from sidecar.permissions.table import find_entry
@@ -28,12 +29,13 @@ _SED_REPLACE: Final = (
 )
 _SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
 _SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
-_SED_SCRIPT: Final = re.compile(
+_SED_SCRIPT: Final = compile_later(
     rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
 )
 """A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
 
-_AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON")
+_AWK_ACTS: Final = compile_later(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
+_JQ_LOOKS_AROUND: Final = compile_later(r"import|include|\$ENV|(?<![.\w])env\b")
 _PLAIN_TESTS: Final = (
     "-print -print0 -prune -ls -quit -xdev -mount -depth -empty -not ! -o -or -a -and ( ) -true"
 )
@@ -46,12 +48,12 @@ _FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VAL
 
 _TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
 _TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
-_DISCUSSION_COMMENT: Final = re.compile(
+_DISCUSSION_COMMENT: Final = compile_later(
     r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
     r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
     re.ASCII,
 )
-_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
+_ADDRESS: Final = compile_later(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
 
 
 def check_sed(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
@@ -71,8 +73,8 @@ def check_awk(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
 
 
 def check_jq(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
-    """Allow filters that load no module."""
-    is_fine = bool(given.texts) and re.search(r"import|include", given.texts[0]) is None
+    """Allow filters that load no module and do not read the environment."""
+    is_fine = bool(given.texts) and _JQ_LOOKS_AROUND.search(given.texts[0]) is None
     return name if is_fine and is_inside(given.operands[1:]) else None
 
 

@@ -18,16 +18,21 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from glob import escape, iglob
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.checks import CHECKS
-from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, why_protected
-from sidecar.permissions.repository import find_repository, names_programs
+from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
+from sidecar.permissions.protected import SessionFolders, why_protected
+from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
 from sidecar.permissions.shell import parse_command_line
 from sidecar.permissions.shell_words import ShellSyntaxError, SimpleCommand, Word
 from sidecar.permissions.table import (
@@ -44,47 +49,20 @@ from sidecar.permissions.table import (
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import is_inside
 
-EDITS: Final = "edit"
-EDITS_LABEL: Final = "changes to files in the session's folders"
-"""The key of changes to files inside the session's folders, and the words for it."""
-
 _MAX_FOLDERS: Final = 16
 _MAX_MATCHES: Final = 500
 _LABEL_CHARS: Final = 80
+
+_PATHLESS: Final = frozenset(("none", "any", "text", "@test", "@date"))
+"""Operands of free commands that are no paths."""
+
+_STEPS_OF_FILES: Final = frozenset(("switch", "stash", "pull", "merge", "rebase"))
+"""The commands of git that may bring other files."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w:.-]*\Z", re.ASCII)
 _REF: Final = re.compile(r"(?!-)[\w./@^~{}:#+=,-]*\Z", re.ASCII)
 _REMOTE: Final = re.compile(r"[A-Za-z0-9_][\w-]*\Z", re.ASCII)
 _BRANCH: Final = re.compile(r"[A-Za-z0-9_][\w./@-]*\Z", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """One thing that an action needs permission for.
-
-    Attributes:
-        text: the thing, as the user reads it.
-        why: the reason for *key* and *is_free*, as a part of a sentence.
-        key: the scope of an answer "always"; None when there is none.
-        label: the words for *key*.
-        is_free: whether no question is needed.
-        words: the words of a command, for the user's rules; None for other things and for computed words.
-        scope: the words of the known command that *key* stands for; None when it is none.
-        path: the file to change, for the user's rules.
-        tool: the server and the tool to call, for the user's rules.
-        host: the host to fetch from, for the user's rules.
-    """
-
-    text: str
-    why: str
-    key: str | None = None
-    label: str = ""
-    is_free: bool = False
-    words: tuple[str, ...] | None = None
-    scope: tuple[str, ...] | None = None
-    path: Path | None = None
-    tool: tuple[str, str] | None = None
-    host: str | None = None
 
 
 def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need, ...]:
@@ -95,13 +73,15 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
         return (Need(text=_shorten(line), why=f"the line is not understood: {error}"),)
     folders: tuple[Path, ...] = (cwd,)
     needs: list[Need] = []
+    is_moved = False
     for command in commands:
-        judge = _Judge(command, folders, place)
+        judge = _Judge(command, folders, place, is_moved)
         needs += judge.needs_of_redirections()
         if not command.words and not command.assignments:
             continue
         need, *reads = judge.judge()
         needs += [need, *reads]
+        is_moved = is_moved or judge.moves_links(need.scope or ())
         if need.words is not None and need.words[0] == "cd":
             target = os.path.expanduser(need.words[-1] if len(need.words) > 1 else "~")
             moved = (Path(os.path.normpath(folder / target)) for folder in folders)
@@ -111,42 +91,16 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
     return tuple(needs)
 
 
-def need_of_reading(path: Path, is_folder: bool) -> Need:
-    """Return the need of reading *path* outside the roots; "always" covers its folder, or all below a folder.
+class _Judge(Value):
+    """One simple command, in one of *folders*; *outside* collects the paths outside that it names.
 
-    The home folder, the folders above it and the user's keys ask each time.
+    *is_moved* says whether an earlier command of the line can put a link where a path leads now.
     """
-    need = Need(text=f"reading {path}", why="it lies outside the session's folders")
-    folder = path if is_folder else path.parent
-    if why_protected(path, SessionFolders(())) == KEYS_OF_USER or Path(
-        os.path.expanduser("~")
-    ).is_relative_to(folder):
-        return need
-    key, below = (f"tree:{folder}", " and below") if is_folder else (f"read:{folder}", "")
-    return replace(need, key=key, label=f"reading in `{folder}`{below}")
-
-
-def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
-    """Return the need of changing the resolved *path*; outside of the roots "always" covers its folder."""
-    need = Need(text=f"changing {path}", why="it changes a file", path=path)
-    reason = why_protected(path, place)
-    if reason is not None:
-        return replace(need, why=f"{path.name} is protected as {reason}")
-    if is_inside:
-        return replace(need, key=EDITS, label=EDITS_LABEL)
-    folder = path.parent
-    if Path(os.path.expanduser("~")).is_relative_to(folder):
-        return need
-    return replace(need, key=f"edit:{folder}", label=f"changes to files in `{folder}`")
-
-
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    """One simple command, in one of *folders*; *outside* collects the paths outside that it names."""
 
     command: SimpleCommand
     folders: tuple[Path, ...]
     place: SessionFolders
+    is_moved: bool = False
     outside: list[Path] = field(default_factory=list)
 
     def judge(self) -> tuple[Need, ...]:
@@ -185,13 +139,20 @@ class _Judge:
             others = [need_of_reading(path, path.is_dir()) for path in inner.outside]
         return (replace(need, text=shown), *others)
 
+    def moves_links(self, scope: tuple[str, ...]) -> bool:
+        """Whether the known command *scope* can bring links, from another branch or from another folder."""
+        if scope[:1] != ("mv",):
+            return scope[:1] == ("git",) and not _STEPS_OF_FILES.isdisjoint(scope[1:2])
+        paths = [folder / str(word.text) for word in self.command.words[1:-1] for folder in self.folders]
+        return any(path.is_symlink() or path.is_dir() for path in paths)
+
     def needs_of_redirections(self) -> Iterator[Need]:
         """Yield the needs of the files that the command is redirected to or from."""
         for each in self.command.redirections:
             if not each.touches_file:
                 continue
             shown = _shorten(f"{each.operator} {each.target.text or '$...'}")
-            if each.target.text is None or each.target.is_pattern:
+            if each.target.text is None or each.target.is_pattern or self.is_moved:
                 yield Need(text=shown, why="it is redirected to or from a computed file")
                 continue
             for path in (_find_path(folder, each.target) for folder in self.folders):
@@ -263,7 +224,7 @@ class _Judge:
         if entry.words[0] == "git" and not is_elsewhere:
             repositories = {find_repository(each) for each in self.folders}
             is_elsewhere = not repositories <= {find_repository(root) for root in self.place.roots}
-            runs_programs = any(map(names_programs, repositories))
+            runs_programs = any(names_programs(each) or has_submodules(each) for each in repositories)
         need = Need(
             text=name, why=f"`{name}` is a known command", label=f"`{name}`", words=words, scope=scope
         )
@@ -277,6 +238,11 @@ class _Judge:
             label = GROUP_LABELS[entry.group]
             need = replace(need, label=label.format(os.path.join(folder, scope[0])))
             name = f"{scope[0]}: {entry.group}" if folder or "{" in label else entry.group
+            if entry.group == "steps" and any(runs_hooks(find_repository(each)) for each in self.folders):
+                need, name = (
+                    replace(need, label=f"{need.label}, and the hooks that they run"),
+                    f"{name} with hooks",
+                )
         elif folder:
             need = replace(need, label=f"`{os.path.join(folder, name)}`")
         if folder:
@@ -322,6 +288,9 @@ class _Judge:
         """Return the words of the scope of a command with these arguments, None when they leave the entry."""
         texts = given.texts
         is_literal = all(word.is_literal for word in given.operands)
+        follows_paths = entry.kind != "ask" and entry.words[0] != "git" and entry.operands not in _PATHLESS
+        if self.is_moved and texts and follows_paths:
+            return None
         if entry.operands == "@copy":
             *sources, target = given.operands or (Word(""),)
             if not self.are_inside(sources) or self.outside:
@@ -369,9 +338,13 @@ class _Judge:
         start = real_path(folder)
         path = os.path.expanduser(text) if word.has_tilde else text
         fixed = re.split(r"[*?\[]", path, maxsplit=1)[0].rpartition("/")[0]
-        if ".." in path[len(fixed) :].split("/") or not is_inside(real_path(start / fixed), self.place.roots):
+        # Shells differ in what stands between brackets, and in whether ".*" matches the folder above.
+        wider = [part.partition("[")[0] + "*" if "[" in part else part for part in path.split("/")]
+        n_fixed = len(fixed.split("/")) if fixed else 0
+        climbs = any(part[:1] == "." and fnmatchcase("..", part) for part in wider[n_fixed:])
+        if climbs or not is_inside(real_path(start / fixed), self.place.roots):
             return False
-        found = list(islice(iglob(os.path.join(escape(str(start)), path)), _MAX_MATCHES))
+        found = list(islice(iglob(os.path.join(escape(str(start)), "/".join(wider))), _MAX_MATCHES))
         is_bounded = len(found) < _MAX_MATCHES
         return is_bounded and all(is_inside(real_path(Path(each)), self.place.roots) for each in found)
 

@@ -8,10 +8,13 @@ mode ``allowEdits``. The action runs when all its needs are met, and else asks o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.permissions.access import (
     Access,
     CommandAccess,
@@ -22,7 +25,8 @@ from sidecar.permissions.access import (
     ReadAccess,
     ServerToolAccess,
 )
-from sidecar.permissions.commands import EDITS, Need, need_of_edit, need_of_reading, needs_of_command
+from sidecar.permissions.commands import needs_of_command
+from sidecar.permissions.needs import EDITS, Need, need_of_edit, need_of_reading
 from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import Rule, Rules
 
@@ -31,9 +35,16 @@ PermissionMode: TypeAlias = Literal["ask", "allowEdits", "plan", "allowAll"]
 
 PERMISSION_MODES: Final = get_args(PermissionMode)
 
+PERMISSION_NAMES: Final = {
+    "ask": "Ask before every change",
+    "allowEdits": "Edit files in the session's folders without asking",
+    "plan": "Only read, and change nothing",
+    "allowAll": "Never ask",
+}
+"""The modes in words."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+
+class Verdict(Value, kw_only=True):
     """The decision about one action.
 
     Attributes:
@@ -42,6 +53,7 @@ class Verdict:
         keys: the keys that an answer "always" would grant; empty when it cannot be given.
         label: the words for *keys*.
         needs: each thing that the action needs permission for.
+        rule: the rule of the user that decides, or the first one of several; None where none does.
     """
 
     outcome: Literal["allow", "ask", "deny"]
@@ -49,13 +61,14 @@ class Verdict:
     keys: frozenset[str] = frozenset()
     label: str = ""
     needs: tuple[Need, ...] = ()
+    rule: Rule | None = None
 
 
-@dataclass(slots=True)
-class Policy:
+class Policy(Struct):
     """The policy of one session.
 
-    *granted* are the keys of its answers "always"; *turn_rules* allow actions in the present turn.
+    *granted* are the keys of its answers "always", and *answers* the words for them; *turn_rules* allow
+    actions in the present turn. *read_rules* returns the user's rules as they are now; it looks at the disk.
     """
 
     place: SessionFolders
@@ -63,15 +76,29 @@ class Policy:
     mode: PermissionMode = "ask"
     granted: set[str] = field(default_factory=set)
     turn_rules: tuple[Rule, ...] = ()
+    answers: list[str] = field(default_factory=list)
+    read_rules: Callable[[], Rules] | None = None
+
+    def read_again(self) -> None:
+        """Read the user's rules. Looks at the disk, so call it in a worker thread."""
+        if self.read_rules is not None:
+            self.rules = self.read_rules()
+
+    def grant(self, verdict: Verdict) -> None:
+        """Remember the answer "always" to the question of *verdict*."""
+        self.granted.update(verdict.keys)
+        self.answers.append(verdict.label)
 
     def judge(self, access: Access) -> Verdict:
         """Return the decision about an action. Looks at the disk, so call it in a worker thread."""
+        self.read_again()
         needs = needs_of(access, self.place)
         line = access.line if isinstance(access, CommandAccess) else ""
         root = self.place.roots[0]
         for rule in self.rules.deny:
             if any(rule.denies(need, line, root) for need in needs):
-                return Verdict(outcome="deny", why=f"your rule {rule.text!r} denies it", needs=needs)
+                why = f"your rule {rule.text!r} denies it"
+                return Verdict(outcome="deny", why=why, needs=needs, rule=rule)
         may_read = isinstance(access, ReadAccess | FetchAccess | ProjectTextAccess) or (
             isinstance(access, ServerToolAccess) and access.is_read_only
         )
@@ -82,7 +109,8 @@ class Policy:
         open_needs = tuple(need for need in needs if self._why_met(need) is None)
         if not open_needs:
             why = "; ".join(dict.fromkeys(str(self._why_met(need)) for need in needs))
-            return Verdict(outcome="allow", why=why, needs=needs)
+            rules = (self._rule_for(need) for need in needs if not need.is_free)
+            return Verdict(outcome="allow", why=why, needs=needs, rule=next(filter(None, rules), None))
         why = "; ".join(dict.fromkeys(need.why for need in open_needs))
         if any(need.key is None for need in open_needs):
             return Verdict(outcome="ask", why=why, needs=needs)
@@ -99,9 +127,12 @@ class Policy:
             return f"you have always allowed {need.label}"
         if need.key == EDITS and self.mode == "allowEdits":
             return "the mode is allowEdits"
-        rules = (*self.rules.allow, *self.turn_rules)
-        rule = next((rule for rule in rules if rule.allows(need, self.place.roots[0])), None)
+        rule = self._rule_for(need)
         return None if rule is None else f"your rule {rule.text!r} allows it"
+
+    def _rule_for(self, need: Need) -> Rule | None:
+        rules = (*self.rules.allow, *self.turn_rules)
+        return next((rule for rule in rules if rule.allows(need, self.place.roots[0])), None)
 
     def is_below_granted(self, key: str) -> bool:
         kind, _, path = key.partition(":")

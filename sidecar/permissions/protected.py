@@ -9,9 +9,10 @@ invisible characters do not count. Pure but for the spelling of paths.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from sidecar._internal.values import Value
 
 KEYS_OF_USER: Final = "keys of the user"
 
@@ -38,8 +39,7 @@ PROTECTED: Final = {
 _REASONS: Final = {name: why for why, names in PROTECTED.items() for name in names.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFolders:
+class SessionFolders(Value):
     """The folders of a session: its *roots*, resolved, the working folder first, and the state directory."""
 
     roots: tuple[Path, ...]

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from sidecar.permissions.commands import Need
+from sidecar._internal.values import Value
+from sidecar.permissions.needs import Need
 from sidecar.permissions.shell import parse_command_line
 from sidecar.permissions.shell_words import ShellSyntaxError
 from sidecar.permissions.table import knows_program
@@ -35,8 +35,7 @@ _RUNNERS: Final = frozenset(_RUNNER_NAMES.split())
 """Programs for which a rule with ``*`` would allow everything; they are allowed word for word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """One rule: its text as the user wrote it, and its kind, ``command``, ``edit``, ``mcp`` or ``fetch``."""
 
     text: str
@@ -102,8 +101,7 @@ class Rule:
         return tool[0] == server and (not names or names[0] in ("*", tool[1]))
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Value):
     """All rules of the user."""
 
     allow: tuple[Rule, ...] = ()

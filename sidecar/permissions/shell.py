@@ -58,7 +58,7 @@ _SETTING: Final = re.compile(rf"({_NAME})=")
 _LOOP_BODY: Final = re.compile(r"[ \t]*[;\n]\s*do(?=[ \t\n])")
 _PLAIN: Final = re.compile(r"[\w./:@%+,=-]+", re.ASCII)
 _MAX_TURNS: Final = 20
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"'}
 _HIDDEN: Final = ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 
@@ -322,7 +322,7 @@ class _Parser:
         return text
 
     def read_ansi_quotes(self) -> str:
-        r"""Read the rest of ``$'...'``; escapes by number are refused."""
+        r"""Read the rest of ``$'...'``; numbers, and ``\'``, at which other shells end it, are refused."""
         text = ""
         while (char := self.rest(1)) != "'":
             self.at += 1

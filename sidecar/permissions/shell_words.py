@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 
 
 class ShellSyntaxError(Exception):
     """A command line is not understood; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Value):
     """One word of a command.
 
     Attributes:
@@ -32,8 +34,7 @@ class Word:
         return self.text is not None and not self.is_pattern and not self.has_tilde
 
 
-@dataclass(slots=True)
-class Redirection:
+class Redirection(Struct):
     """A redirection; the target of a here-document is its text, set once the line has been read that far."""
 
     operator: str
@@ -49,8 +50,7 @@ class Redirection:
         return not (self.target.is_literal and (is_number or text == "/dev/null"))
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(Value):
     """One simple command: its words, its redirections, and the assignments before its words.
 
     *is_fed* says whether a pipe leads into it. *local_names* are the variables that it sets, when it does
@@ -64,8 +64,7 @@ class SimpleCommand:
     local_names: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class WordBuffer:
+class WordBuffer(Struct):
     """A word while it is read."""
 
     text: str | None = ""
@@ -95,8 +94,7 @@ class WordBuffer:
         self.add(None if self.has_brace and is_list else char)
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """The variables of a line.
 
     *texts* has the known values, *names* each variable that was set so far, *used* each that is read.

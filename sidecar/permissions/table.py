@@ -38,10 +38,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Final, Literal, TypeAlias
+
+from sidecar._internal.patterns import compile_later
+from sidecar._internal.values import Value
 
 EntryKind: TypeAlias = Literal["free", "edit", "ask"]
 """``free`` runs unasked, ``edit`` as changes of files do, ``ask`` after a question."""
@@ -75,13 +77,13 @@ GROUP_LABELS: Final = {
     "steps": "`{0}` add, commit, stash, switch, fetch, pull, merge and rebase",
 }
 
-ROUTINE: Final = re.compile(
+ROUTINE: Final = compile_later(
     r"(?:(?:css|docs|web)[:-])?(?:test|lint|check|type-?check|fmt|format|build|compile|coverage|clean)(?:[:._-][\w:.-]*)?",
     re.ASCII,
 )
 """Names of scripts and targets that belong to the group ``builds``."""
 
-HARMLESS_VARIABLES: Final = re.compile(
+HARMLESS_VARIABLES: Final = compile_later(
     r"(?:CI|NO_COLOR|FORCE_COLOR|CLICOLOR|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|NODE_ENV|TZ"
     r"|PYTHONUNBUFFERED)=[\w.,:=-]*",
     re.ASCII,
@@ -249,7 +251,7 @@ git fetch | remote | --all --tags --prune -p -q -v --depth= --quiet --unshallow 
 git restore --staged | paths | -q | steps
 git switch | refs | -c= --create= -q --detach | steps
 git merge | refs | -m= --no-edit --ff-only --no-ff --squash --stat -q | steps
-git rebase | refs | | steps
+git rebase | refs | --onto= --continue --abort | steps
 git submodule status | paths |
 git config --get | text |
 git config --list | none | --show-origin --local --global
@@ -317,8 +319,7 @@ _SCRIPT_NAMES: Final = "test/lint/build/check/typecheck/type-check/check-types/c
 """Names by which package managers run scripts of a project without the word "run"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownCommand:
+class KnownCommand(Value, kw_only=True):
     """One known command; see the head of this module.
 
     Attributes:

@@ -51,17 +51,19 @@ def from_wire(kind: type[T], value: Any, path: str = "params", *, is_open: bool 
         path: the name of *value* in messages.
         is_open: whether a choice may be a word that this version does not know.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise InvalidInput(f"{path} must be an object, found {json_type(value)}")
-
-    def explain(error: BaseException, _kind: Any) -> str:
-        if isinstance(error, KeyError):
-            return f'required field "{to_camel(str(error.args[0]))}" is missing'
-        return str(error) or type(error).__name__
-
     try:
-        return _converter(is_open=is_open).structure(value, kind)
+        hashable: Any = kind  # mypy does not take a type for one
+        result: T = _reader(hashable, is_open=is_open)(value, kind)
+        return result
     except Exception as error:
+
+        def explain(error: BaseException, _kind: Any) -> str:
+            if isinstance(error, KeyError):
+                return f'required field "{to_camel(str(error.args[0]))}" is missing'
+            return str(error) or type(error).__name__
+
         places = dict.fromkeys(transform_error(error, path=path, format_exception=explain))
         parts = (place.rpartition(" @ ") for place in places)
         reasons = (f"{why} @ {'.'.join(map(to_camel, where.split('.')))}" for why, _, where in parts)
@@ -78,7 +80,7 @@ def result_from_wire(kind: type[T], value: Any) -> T:
 
 def to_wire(value: Any) -> Any:
     """Return *value* as JSON-ready data. A field that is None by default is left out while it is None."""
-    return _converter(is_open=False).unstructure(value)
+    return _writer(value.__class__)(value)
 
 
 def event_to_wire(event: Event) -> dict[str, Any]:
@@ -88,20 +90,31 @@ def event_to_wire(event: Event) -> dict[str, Any]:
         "seq": event.seq,
         "at": event.at,
         "kind": event.data.kind,
-        "data": _converter(is_open=False).unstructure(event.data),
+        "data": to_wire(event.data),
     }
     if event.turn_id is not None:
         wire["turnId"] = event.turn_id
     return wire
 
 
-def prepare(read: Iterable[type[Any]], written: Iterable[type[Any]]) -> None:
+def prepare(read: Iterable[Any], written: Iterable[Any]) -> None:
     """Make the readers and the writers of types before they are used: the first time each takes half a ms."""
-    converter = _converter(is_open=False)
     for kind in read:
-        converter.get_structure_hook(kind)
+        _reader(kind, is_open=False)
     for kind in written:
-        converter.get_unstructure_hook(kind)
+        _writer(kind)
+
+
+@cache
+def _reader(kind: Any, *, is_open: bool) -> Callable[[Any, Any], Any]:
+    """Return the function that reads a *kind*; the converter itself would look it up for each value."""
+    return _converter(is_open=is_open).get_structure_hook(kind)
+
+
+@cache
+def _writer(kind: Any) -> Callable[[Any], Any]:
+    """Return the function that writes a *kind*."""
+    return _converter(is_open=False).get_unstructure_hook(kind)
 
 
 @cache
@@ -119,7 +132,7 @@ def _converter(*, is_open: bool) -> Converter:
         read = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **spell(kind))
 
         def read_object(value: Any, kind: Any) -> Any:
-            if not isinstance(value, Mapping):
+            if type(value) is not dict and not isinstance(value, Mapping):
                 raise TypeError(f"expected an object, found {json_type(value)}")
             return read(value, kind)
 

@@ -6,10 +6,10 @@ specification of the face, and several kinds share one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.values import Value
 
 __all__ = ["InvalidInput"]  # raised by the codec; clients may import it from the protocol alone
 
@@ -17,8 +17,7 @@ REQUEST_FAILED: Final = -32803
 _INTERNAL: Final = -32603
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorKind:
+class ErrorKind(Value):
     """One row of the table: the code of an error on either face, its cause, and whether a retry can help."""
 
     kind: str
@@ -62,9 +61,10 @@ _ROWS: Final = (
         "storeUnavailable",
         REQUEST_FAILED,
         _INTERNAL,
-        "The disk is full or read-only.",
+        "The disk is full or read-only, or the database does not answer.",
         retryable=True,
     ),
+    ErrorKind("leaseLost", REQUEST_FAILED, -32600, "Another daemon has taken the session over."),
     ErrorKind("fileProblem", REQUEST_FAILED, _INTERNAL, "A file cannot be read or written."),
     ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model call failed or stopped answering."),
     ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A defect in a tool ended the run."),

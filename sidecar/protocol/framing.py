@@ -17,9 +17,9 @@ and LF.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.protocol.jsonrpc import Id
 from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
 
@@ -35,8 +35,7 @@ _PLAIN_HEADER: Final = re.compile(rb"Content-Length: (\d{1,8})\r\n\r\n")
 """The header as nearly every client sends it; any other is read line by line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Oversized:
+class Oversized(Value):
     """A body over the limit; it was skipped and the stream goes on.
 
     *id* is None when its two ends do not show it. *is_response* is True when the id is one of ours.
@@ -47,8 +46,7 @@ class Oversized:
     is_response: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenStream:
+class BrokenStream(Value):
     """The beginning of the next message is lost; no frame comes after this one.
 
     *kind* is that of the error: ``parse`` or ``messageTooLarge``.

@@ -10,14 +10,15 @@ method table, and so that no message changes unnoticed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from sidecar._internal.values import Value
 
 PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:08aaabc505e6002f7c61344c628cdb90ea5d76c7917766e8cdc563e86f8c57a3"
+SCHEMA_HASH: Final = "sha256:768af0c2afc98b0d1ca2f2aabc346ff54f64275c4550ba5be38b9644d479da1f"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -41,7 +42,6 @@ METHOD_NAMES: Final = (
     "sidecar/session/close",
     "sidecar/session/export",
     "sidecar/session/setConfigOption",
-    "sidecar/import/list",
     "sidecar/session/import",
     "sidecar/turn/start",
     "sidecar/turn/run",
@@ -53,9 +53,8 @@ METHOD_NAMES: Final = (
     "sidecar/context/usage",
     "sidecar/context/files",
     "sidecar/context/drop",
-    "sidecar/pin/list",
-    "sidecar/pin/add",
-    "sidecar/pin/remove",
+    "sidecar/context/pin",
+    "sidecar/context/expand",
     "sidecar/rehydrate/preview",
     "sidecar/rehydrate/run",
     "sidecar/fs/watch",
@@ -65,7 +64,6 @@ METHOD_NAMES: Final = (
     "sidecar/compact/start",
     "sidecar/compact/cancel",
     "sidecar/compact/undo",
-    "sidecar/compact/expand",
     "sidecar/compact/list",
     "sidecar/compact/read",
     "sidecar/rule/list",
@@ -76,13 +74,13 @@ METHOD_NAMES: Final = (
     "sidecar/checkpoint/restore",
     "sidecar/complete",
     "sidecar/model/list",
+    "sidecar/permission/rules",
     "sidecar/extension/list",
 )
 """The names in ``sidecar.protocol.methods.METHODS``, in the order of the table; a test compares the two."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
+class ServerInfo(Value):
     """The declaration of the daemon.
 
     *event_buffer* is the number of events kept for each session; *socket* is the path to attach further
@@ -99,8 +97,7 @@ class ServerInfo:
     socket: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFeatures:
+class ClientFeatures(Value):
     """The declaration of a client that knows this protocol.
 
     *kinds* are the kinds of events to send, None for all; *opt_out* are kinds and notifications to leave out.

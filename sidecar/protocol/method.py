@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from sidecar._internal.values import Value
+
 Scope: TypeAlias = Literal["daemon", "session", "exclusive"]
 """The order of a request.
 
@@ -33,8 +35,7 @@ class Method:
     since: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationMethod:
+class NotificationMethod(Value):
     """One notification, of the daemon or of a client."""
 
     name: str
@@ -43,5 +44,5 @@ class NotificationMethod:
     since: int = 1
 
 
-STORES: Final = ("storeUnavailable",)
+STORES: Final = ("storeUnavailable", "leaseLost")
 MOVES: Final = ("headMoved", "busy", *STORES)

@@ -110,27 +110,20 @@ _CONTEXT: Final = (
         errors=("nodeNotFound", *MOVES),
     ),
     Method(
-        "sidecar/pin/list",
-        m.SidParams,
-        m.PinListResult,
+        "sidecar/context/pin",
+        m.ContextPinParams,
+        m.ContextPinResult,
         "session",
-        "List the passages that the model sees word for word in each request.",
-    ),
-    Method(
-        "sidecar/pin/add",
-        m.PinAddParams,
-        m.PinAddResult,
-        "session",
-        "Let the model see a passage of the conversation word for word from the next request on.",
+        "Pin a passage, which the model sees word for word in each request, or take a pin away.",
         errors=("nodeNotFound", *STORES),
     ),
     Method(
-        "sidecar/pin/remove",
-        m.PinRemoveParams,
-        m.PinListResult,
+        "sidecar/context/expand",
+        m.ContextExpandParams,
+        m.ContextExpandResult,
         "session",
-        "Take a pin away.",
-        errors=STORES,
+        "Let the model see the turns behind a summary again, all of them or some.",
+        errors=("compactionNotFound", "nodeNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
         "sidecar/rehydrate/preview",
@@ -196,14 +189,6 @@ _COMPACT: Final = (
         "session",
         "Restore the conversation as it was before a compaction.",
         errors=("compactionNotFound", "wouldExceedWindow", "invalidState", *MOVES),
-    ),
-    Method(
-        "sidecar/compact/expand",
-        m.CompactExpandParams,
-        m.CompactExpandResult,
-        "session",
-        "Let the model see the turns behind a summary again, all of them or some.",
-        errors=("compactionNotFound", "nodeNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
         "sidecar/compact/list",
@@ -288,6 +273,17 @@ _MODEL: Final = (
     ),
 )
 
+_PERMISSION: Final = (
+    Method(
+        "sidecar/permission/rules",
+        m.PermissionRulesParams,
+        m.PermissionRulesResult,
+        "session",
+        "List the rules for permissions, say which one answers an action, or change the user's own.",
+        errors=("fileProblem",),
+    ),
+)
+
 _EXTENSION: Final = (
     Method(
         "sidecar/extension/list",
@@ -310,6 +306,7 @@ METHODS: Final[dict[str, Method]] = {
         _CHECKPOINT,
         _EDITOR,
         _MODEL,
+        _PERMISSION,
         _EXTENSION,
     )
     for row in rows

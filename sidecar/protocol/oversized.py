@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from sidecar._internal.values import Value
 from sidecar.protocol.jsonrpc import Id, decode_json
 
 HEAD_BYTES: Final = 16 * 1024
@@ -28,8 +28,7 @@ _LAST_MEMBERS: Final = re.compile(
 """The id when only scalar members follow it up to the end of the body."""
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(Value):
     """The id of a message that was not kept, None if not found, and whether it is a response."""
 
     id: Id | None

@@ -46,15 +46,16 @@ _PROSE = ("doc", "description", "errors")
 
 
 @cache
-def schema_text(form: SchemaFormat) -> str:
-    """Return the description of the protocol; it ends with a newline."""
+def schema_text(form: SchemaFormat, face: Literal["lsp", "acp"] = "lsp") -> str:
+    """Return the description of the protocol, with the names that *face* has; it ends with a newline."""
     match form:
         case "jsonschema":
-            return json.dumps(schema_document(protocol_shapes()), indent=2) + "\n"
+            text = json.dumps(schema_document(protocol_shapes()), indent=2) + "\n"
         case "ts":
-            return typescript(protocol_shapes())
+            text = typescript(protocol_shapes())
         case "markdown":
             return _REFERENCE.read_text(encoding="utf-8")
+    return text if face == "lsp" else text.replace('"sidecar/', '"_sidecar/')
 
 
 @cache

@@ -8,49 +8,44 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from sidecar._internal.values import Value
 from sidecar.protocol.codec import to_camel, wire_name
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Value):
     """``string``, ``integer``, ``number``, ``boolean``, ``null``, or ``any`` JSON value."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Value):
     """One of some words."""
 
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Value):
     """An array."""
 
     item: Type
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(Value):
     """An object with any names."""
 
     value: Type
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Value):
     """Another shape."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Value):
     """One of several types."""
 
     arms: tuple[Type, ...]
@@ -59,8 +54,7 @@ class AnyOf:
 Type: TypeAlias = Scalar | Choice | ListOf | MapOf | Named | AnyOf
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Value):
     """One member of a shape; *default* is the JSON value of an absent member, None if it has none."""
 
     name: str
@@ -69,8 +63,7 @@ class Property:
     default: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Value):
     """One object of the wire; *doc* names its members as they are spelled there."""
 
     name: str

@@ -66,7 +66,7 @@ SESSION_METHODS: Final = (
     Method(
         "sidecar/session/rename",
         m.SessionRenameParams,
-        m.Empty,
+        m.SeqResult,
         "exclusive",
         "Give a session a title.",
         errors=STORES,
@@ -74,7 +74,7 @@ SESSION_METHODS: Final = (
     Method(
         "sidecar/session/archive",
         m.SidParams,
-        m.Empty,
+        m.SeqResult,
         "exclusive",
         "Leave a session out of the list.",
         errors=STORES,
@@ -82,7 +82,7 @@ SESSION_METHODS: Final = (
     Method(
         "sidecar/session/unarchive",
         m.SidParams,
-        m.Empty,
+        m.SeqResult,
         "exclusive",
         "Put an archived session into the list again.",
         errors=STORES,
@@ -98,7 +98,7 @@ SESSION_METHODS: Final = (
     Method(
         "sidecar/session/close",
         m.SidParams,
-        m.Empty,
+        m.SeqResult,
         "exclusive",
         "Close a session; it stays stored.",
         errors=STORES,
@@ -120,19 +120,11 @@ SESSION_METHODS: Final = (
         errors=("modelNotFound", *STORES),
     ),
     Method(
-        "sidecar/import/list",
-        m.ImportListParams,
-        m.ImportListResult,
-        "daemon",
-        "List the sessions of other agents on this machine.",
-        errors=STORES,
-    ),
-    Method(
         "sidecar/session/import",
         m.SessionImportParams,
         m.SessionImportResult,
         "daemon",
-        "Import a session of another agent.",
+        "Import a session of another agent, or list those on this machine.",
         errors=("fileProblem", "modelNotFound", *STORES),
     ),
 )

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from msgspec import field
+
+from sidecar._internal.values import Value, force_setattr
 from sidecar.rooms.content import to_json
 from sidecar.rooms.events import RoomContext
 
 
-@dataclass(frozen=True, slots=True)
-class AITextPart:
+class AITextPart(Value):
     """Prose."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AIImagePart:
+class AIImagePart(Value):
     """An image behind a URL, or inside a ``data:`` one."""
 
     type: ClassVar[Literal["image"]] = "image"
@@ -31,8 +31,7 @@ class AIImagePart:
     mime_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AIToolCallPart:
+class AIToolCallPart(Value):
     """A request of the model to run the tool *name*."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
@@ -41,8 +40,7 @@ class AIToolCallPart:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AIToolResultPart:
+class AIToolResultPart(Value):
     """The result of the call *tool_call_id*: any JSON value, usually text."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -58,8 +56,7 @@ class AIToolResultPart:
         return to_json(self.result)
 
 
-@dataclass(frozen=True, slots=True)
-class AIThinkingPart:
+class AIThinkingPart(Value):
     """The model's reasoning; *signature* is the provider's proof of it."""
 
     type: ClassVar[Literal["thinking"]] = "thinking"
@@ -71,8 +68,7 @@ AIPart: TypeAlias = AITextPart | AIImagePart | AIToolCallPart | AIToolResultPart
 """A piece of a message that is more than a string; ``type`` tells the variants apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class AIMessage:
+class AIMessage(Value):
     """One message to or from a model: a string, or parts in order."""
 
     role: str
@@ -81,11 +77,10 @@ class AIMessage:
 
     def __post_init__(self) -> None:
         if not isinstance(self.content, str):
-            object.__setattr__(self, "content", tuple(self.content))
+            force_setattr(self, "content", tuple(self.content))
 
 
-@dataclass(frozen=True, slots=True)
-class AITool:
+class AITool(Value):
     """A tool the model may ask for; *parameters* is a JSON schema."""
 
     name: str
@@ -93,8 +88,7 @@ class AITool:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class AIContext:
+class AIContext(Value):
     """One request. *max_tokens* bounds the answer, None leaves it to the provider."""
 
     messages: Sequence[AIMessage]
@@ -106,12 +100,11 @@ class AIContext:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "messages", tuple(self.messages))
-        object.__setattr__(self, "tools", tuple(self.tools))
+        force_setattr(self, "messages", tuple(self.messages))
+        force_setattr(self, "tools", tuple(self.tools))
 
 
-@dataclass(frozen=True, slots=True)
-class AIResponse:
+class AIResponse(Value):
     """One answer. *usage* counts tokens under the provider's own names."""
 
     content: str

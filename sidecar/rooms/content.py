@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, assert_never
 
+from msgspec import field
+
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value, force_setattr
 
 MAX_NESTING = 5
 URL_SCHEMES = ("http://", "https://", "data:")
@@ -21,8 +23,7 @@ class RoomValueError(InvalidInput, ValueError):
     """A value of the rooms was built from arguments that break its rules."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextContent:
+class TextContent(Value):
     """Plain prose; *language* is a BCP 47 tag."""
 
     type: ClassVar[Literal["text"]] = "text"
@@ -30,8 +31,7 @@ class TextContent:
     language: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RichContent:
+class RichContent(Value):
     """Formatted prose, with buttons and cards that a channel may show; *plain_text* is its fallback."""
 
     type: ClassVar[Literal["rich"]] = "rich"
@@ -43,8 +43,7 @@ class RichContent:
     quick_replies: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MediaContent:
+class MediaContent(Value):
     """A file or an image behind a URL, or inside a ``data:`` one."""
 
     type: ClassVar[Literal["media"]] = "media"
@@ -58,8 +57,7 @@ class MediaContent:
         _check_url(self.url)
 
 
-@dataclass(frozen=True, slots=True)
-class LocationContent:
+class LocationContent(Value):
     """A place, in degrees."""
 
     type: ClassVar[Literal["location"]] = "location"
@@ -69,8 +67,7 @@ class LocationContent:
     address: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AudioContent:
+class AudioContent(Value):
     """A recording; *transcript* is its text, when there is one."""
 
     type: ClassVar[Literal["audio"]] = "audio"
@@ -83,8 +80,7 @@ class AudioContent:
         _check_url(self.url)
 
 
-@dataclass(frozen=True, slots=True)
-class VideoContent:
+class VideoContent(Value):
     """A film."""
 
     type: ClassVar[Literal["video"]] = "video"
@@ -98,15 +94,14 @@ class VideoContent:
         _check_url(self.url)
 
 
-@dataclass(frozen=True, slots=True)
-class CompositeContent:
+class CompositeContent(Value):
     """Several contents that belong together: at least one, nested at most five deep."""
 
     type: ClassVar[Literal["composite"]] = "composite"
     parts: Sequence[EventContent]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+        force_setattr(self, "parts", tuple(self.parts))
         if not self.parts:
             raise RoomValueError("a composite has no parts; give at least one, or use TextContent")
         depth = _depth(self)
@@ -114,8 +109,7 @@ class CompositeContent:
             raise RoomValueError(f"composites are nested {depth} deep; flatten them to {MAX_NESTING} or less")
 
 
-@dataclass(frozen=True, slots=True)
-class SystemContent:
+class SystemContent(Value):
     """A notice of the room itself, not of a participant."""
 
     type: ClassVar[Literal["system"]] = "system"
@@ -124,8 +118,7 @@ class SystemContent:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateContent:
+class TemplateContent(Value):
     """A message by the name of its template; *body* is the text it renders to, when known."""
 
     type: ClassVar[Literal["template"]] = "template"
@@ -135,8 +128,7 @@ class TemplateContent:
     body: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EditContent:
+class EditContent(Value):
     """New content for an earlier event."""
 
     type: ClassVar[Literal["edit"]] = "edit"
@@ -144,8 +136,7 @@ class EditContent:
     new_content: EventContent
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteContent:
+class DeleteContent(Value):
     """The deletion of an earlier event."""
 
     type: ClassVar[Literal["delete"]] = "delete"
@@ -153,8 +144,7 @@ class DeleteContent:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallContent:
+class ToolCallContent(Value):
     """A tool that was run in the room; *result* is any JSON value."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"

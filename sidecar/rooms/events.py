@@ -8,12 +8,14 @@ given; nothing else in the rooms looks at a clock or draws a random number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
+from msgspec import field
+
+from sidecar._internal.values import Value, force_setattr
 from sidecar.rooms.content import EventContent, RoomValueError
 
 
@@ -59,8 +61,7 @@ class ChannelDirection(StrEnum):
     OUTBOUND = "outbound"
 
 
-@dataclass(frozen=True, slots=True)
-class EventSource:
+class EventSource(Value):
     """The origin of an event: the channel, and the participant behind it."""
 
     channel_id: str
@@ -72,8 +73,7 @@ class EventSource:
     raw_payload: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomEvent:
+class RoomEvent(Value, kw_only=True):
     """One event of a room.
 
     *id* defaults to a fresh one and *created_at* to now; *created_at* must be aware of its time zone. *index*
@@ -108,16 +108,14 @@ def is_from_ai(event: RoomEvent) -> bool:
     return event.source.channel_type == ChannelType.AI
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Value):
     """A place where events happen."""
 
     id: str = field(default_factory=new_id)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Participant:
+class Participant(Value):
     """A participant of the room; an event's ``source.participant_id`` refers to *id*."""
 
     id: str
@@ -125,8 +123,7 @@ class Participant:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelBinding:
+class ChannelBinding(Value):
     """A channel that is attached to the room."""
 
     channel_id: str
@@ -134,8 +131,7 @@ class ChannelBinding:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RoomContext:
+class RoomContext(Value):
     """A room as one channel sees it. *recent_events* is the room's tail, oldest first."""
 
     room: Room
@@ -145,4 +141,4 @@ class RoomContext:
 
     def __post_init__(self) -> None:
         for name in ("bindings", "participants", "recent_events"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            force_setattr(self, name, tuple(getattr(self, name)))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import field
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeResult:
+from sidecar._internal.values import Value
+
+
+class KnowledgeResult(Value):
     """One result of a search. *score* is 0 to 1, higher is better; *source* names its origin, or is "".
 
     ``metadata["event_id"]`` names the event that the result was made from, where there is one.

@@ -52,15 +52,8 @@ def is_independent(call: ToolCall) -> bool:
     return False
 
 
-def create_scheduler(
-    runner: ToolRunner,
-    concurrency: float = DEFAULT_CONCURRENCY,
-    *,
-    grace_s: float = DEFAULT_GRACE_S,
-    on_start: OnStart | None = None,
-    may_change: CallOrder = is_independent,
-) -> Scheduler:
-    """Return a scheduler over *runner*.
+class Scheduler:
+    """Runs rounds of tool calls; several may be live at once.
 
     Args:
         runner: runs a call.
@@ -69,11 +62,6 @@ def create_scheduler(
         on_start: called with the calls that are being started.
         may_change: whether a call runs alone; unless given, all calls of a round run at the same time.
     """
-    return Scheduler(runner, concurrency, grace_s=grace_s, on_start=on_start, may_change=may_change)
-
-
-class Scheduler:
-    """Runs rounds of tool calls; several may be live at once. Arguments: see :func:`create_scheduler`."""
 
     def __init__(
         self,
@@ -115,6 +103,10 @@ class Scheduler:
         """Cancel every live round."""
         for round_ in tuple(self._live):
             round_.token.cancel("the round was cancelled")
+
+
+create_scheduler = Scheduler
+"""Makes a scheduler; the name that goes with ``create_agent``."""
 
 
 class _Round:

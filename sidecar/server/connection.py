@@ -10,12 +10,15 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import field
+
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
+from sidecar._internal.values import Value
 from sidecar.protocol.errors import RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
@@ -40,8 +43,7 @@ _DIALECT: Final = Dialect(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LspOptions:
+class LspOptions(Value, kw_only=True):
     """The options of every LSP connection of a daemon.
 
     Attributes:

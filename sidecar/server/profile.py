@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 from sidecar.protocol.handshake import ClientFeatures, parse_client_features
 from sidecar.server.handshake import InitializeParams
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from sidecar.workspace.contract import PositionEncoding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientProfile:
+class ClientProfile(Value, kw_only=True):
     """The capabilities of one client; *features* is None when it knows the Language Server Protocol alone."""
 
     name: str
@@ -44,8 +43,7 @@ class ClientProfile:
         return self.features is None and self.shows_progress
 
 
-@dataclass(frozen=True, slots=True)
-class Handshake:
+class Handshake(Value):
     """The result of a handshake; *encoding* is the unit of positions, *options* are for the daemon."""
 
     profile: ClientProfile

@@ -6,9 +6,9 @@ A view exists only when the client declared the capability for it, and computes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
 from sidecar.conductor.log import EventLog
@@ -33,8 +33,7 @@ class SessionView(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
+class _Followed(Value):
     log: EventLog
     stop: Callable[[], None]
 

@@ -6,10 +6,11 @@ A front end turns bytes into calls and events into bytes. It never decides the m
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
+
+from sidecar._internal.values import Value
 
 if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
     from sidecar.capabilities.contract import RunInTerminal
@@ -20,8 +21,7 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
     from sidecar.workspace.contract import PositionEncoding, WorkspacePort
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """A result, JSON-ready or already JSON, and a function to call once its bytes are queued.
 
     *then* starts the events of a session that the result introduces, so that no event overtakes it.
@@ -165,8 +165,7 @@ class ServicePort(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Value):
     """The service and the workspace that answer the clients of a front end."""
 
     service: ServicePort

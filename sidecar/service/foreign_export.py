@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import Entry
@@ -30,23 +30,13 @@ from sidecar.llmgateway.contract import (
     ToolCallBlock,
     ToolResultBlock,
 )
-from sidecar.runtime.contract import SessionNode
 
 _Line: TypeAlias = dict[str, Any]
 _VERSION: Final = "2.0.0"
 _NOT_IN_IDS: Final = re.compile(r"[^\w-]", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedMessage:
-    """One message, with its time in epoch milliseconds."""
-
-    entry: Entry
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedCompaction:
+class ExportedCompaction(Value, kw_only=True):
     """A compaction between two messages.
 
     Attributes:
@@ -62,7 +52,7 @@ class ExportedCompaction:
     tokens: int = 0
 
 
-ExportPart: TypeAlias = ExportedMessage | ExportedCompaction
+ExportPart: TypeAlias = Entry | ExportedCompaction
 
 
 ForeignFormat: TypeAlias = Literal["claude-code", "codex"]
@@ -70,26 +60,22 @@ ForeignFormat: TypeAlias = Literal["claude-code", "codex"]
 
 def export_foreign(
     info: SessionInfo,
-    items: Sequence[SessionNode | Compaction],
-    entries: Mapping[str, Entry],
+    timeline: Sequence[Entry | Compaction],
     form: ForeignFormat,
 ) -> Iterator[str]:
     """Yield a conversation as lines in the form of another agent.
 
     Args:
         info: the session.
-        items: its nodes, and the compactions between them, oldest first.
-        entries: the entry of each node.
+        timeline: its entries, and the compactions between them, oldest first.
         form: the format.
     """
     export = export_claude_code if form == "claude-code" else export_codex
-    lines = export(info, list_parts(items, entries))
+    lines = export(info, list_parts(timeline))
     return (f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
 
 
-def list_parts(
-    timeline: Sequence[SessionNode | Compaction], entries: Mapping[str, Entry]
-) -> Iterator[ExportPart]:
+def list_parts(timeline: Sequence[Entry | Compaction]) -> Iterator[ExportPart]:
     """Yield the parts of a conversation, given as for :func:`export_foreign`."""
     before: list[Entry] = []
     for item in timeline:
@@ -104,11 +90,11 @@ def list_parts(
                 kept=tuple(before[first_kept:]),
                 tokens=item.pre_tokens,
             )
-        elif entries[item.id].kind == "summary":
-            yield ExportedCompaction(id=item.id, summary=join_texts(item.turn.blocks))
+        elif item.kind == "summary":
+            yield ExportedCompaction(id=item.node_id, summary=join_texts(item.turn.blocks))
         else:
-            before.append(entries[item.id])
-            yield ExportedMessage(entries[item.id], item.created_at)
+            before.append(item)
+            yield item
 
 
 def export_claude_code(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterator[_Line]:
@@ -118,8 +104,8 @@ def export_claude_code(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterat
     head = {"isSidechain": False, "userType": "external", "cwd": info.cwd, "version": _VERSION}
     head |= {"sessionId": as_uuid(info.sid), "gitBranch": ""}
     for part in parts:
-        at_ms = part.at_ms if isinstance(part, ExportedMessage) else at_ms
-        key = part.entry.node_id if isinstance(part, ExportedMessage) else part.id
+        at_ms = part.created_at if isinstance(part, Entry) else at_ms
+        key = part.node_id if isinstance(part, Entry) else part.id
         for number, body in enumerate(claude_lines(info, part)):
             uuid = as_uuid(f"{key}:{number}" if number else key)
             if body.get("subtype") == "compact_boundary":
@@ -153,16 +139,15 @@ def claude_lines(info: SessionInfo, part: ExportPart) -> Iterator[_Line]:
             "message": {"role": "user", "content": part.summary},
         }
         return
-    entry = part.entry
-    content = [each for block in entry.turn.blocks if (each := claude_part(block)) is not None]
+    content = [each for block in part.turn.blocks if (each := claude_part(block)) is not None]
     if not content:
         return
-    if entry.kind == "assistant":
+    if part.kind == "assistant":
         is_call = any(each["type"] == "tool_use" for each in content)
         yield {
             "type": "assistant",
             "message": {
-                "id": f"msg_{entry.node_id[:24]}",
+                "id": f"msg_{part.node_id[:24]}",
                 "type": "message",
                 "role": "assistant",
                 "model": info.model,
@@ -173,7 +158,7 @@ def claude_lines(info: SessionInfo, part: ExportPart) -> Iterator[_Line]:
             },
         }
     else:
-        is_host = {"isMeta": True} if entry.kind in ("file", "note") else {}
+        is_host = {"isMeta": True} if part.kind in ("file", "note") else {}
         yield {"type": "user", **is_host, "message": {"role": "user", "content": content}}
 
 
@@ -220,12 +205,12 @@ def export_codex(info: SessionInfo, parts: Iterable[ExportPart]) -> Iterator[_Li
                 ]
             yield {"timestamp": as_time(at_ms), "type": "compacted", "payload": payload}
             continue
-        at_ms = part.at_ms
-        for item in codex_items(part.entry):
+        at_ms = part.created_at
+        for item in codex_items(part):
             yield {"timestamp": as_time(at_ms), "type": "response_item", "payload": item}
-        text = join_texts(part.entry.turn.blocks)
-        if text and part.entry.kind in ("user", "assistant"):
-            kind = "user_message" if part.entry.kind == "user" else "agent_message"
+        text = join_texts(part.turn.blocks)
+        if text and part.kind in ("user", "assistant"):
+            kind = "user_message" if part.kind == "user" else "agent_message"
             shown = {"type": kind, "message": text}
             yield {"timestamp": as_time(at_ms), "type": "event_msg", "payload": shown}
     if info.title:

@@ -13,10 +13,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.conductor.events import Event
 from sidecar.conductor.log import EventLog
+from sidecar.conductor.permission_rules import changes_permissions
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
@@ -220,14 +222,24 @@ class GuestClient:
     def check(self, method: str, params: Any) -> None:
         """Raise SidecarError for a request that no link may bring.
 
-        A link is about sessions that are open here, and permissions are given on this machine alone.
+        A link is about sessions that are open here. On this machine alone, permissions are given, tool
+        servers are named, folders are added, and conversations are written to files.
         """
         row = METHODS.get(method)
         if row is None or row.scope == "daemon":
             raise MethodNotFound(method)
-        if all(session.sid != params.get("sid") for session in self._connection.hub.sessions):
-            raise SessionNotFound(str(params.get("sid")))
-        if params.get("allow") or params.get("configId") == "permissions":
+        wanted = from_wire(row.params, params)
+        infos = (session.info for session in self._connection.hub.sessions)
+        if (info := next((info for info in infos if info.sid == wanted.sid), None)) is None:
+            raise SessionNotFound(wanted.sid)
+        command = parse_command(getattr(wanted, "input", ()))
+        folders = {getattr(wanted, "cwd", None) or info.cwd, *(getattr(wanted, "roots", None) or ())}
+        if (
+            any(getattr(wanted, name, None) for name in ("allow", "set", "mcp_servers", "path"))
+            or not folders <= {info.cwd, *info.roots}
+            or getattr(wanted, "config_id", None) == "permissions"
+            or (command is not None and changes_permissions(command))
+        ):
             raise InvalidInput("what runs unasked is decided on the machine that has the session open")
 
     async def _answer(self, method: str, params: Any) -> Answer:

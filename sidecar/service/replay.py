@@ -33,46 +33,44 @@ from sidecar.conductor.session_events import tool_finished, tool_started
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.protocol.messages import NodeView, TreeNode
-from sidecar.runtime.contract import SessionNode, ToolCall
+from sidecar.runtime.contract import ToolCall
 from sidecar.runtime.store import turn_to_record
 
 Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
 """Returns the activity that clients are shown for a tool call."""
 
+StoryPart: TypeAlias = Entry | Compaction
+"""A part of a conversation as its user saw it."""
+
 _FOR_THE_MODEL: Final = ("file", "branch", "note")
 """The kinds of entries under the user's role that no user wrote."""
 
 
-def node_view(node: SessionNode) -> NodeView:
-    """Return *node* with its content, as clients see it."""
-    record = turn_to_record(node.turn)
+def node_view(entry: Entry) -> NodeView:
+    """Return the node of *entry* with its content, as clients see it."""
+    record = turn_to_record(entry.turn)
     return NodeView(
-        id=node.id,
-        parent=node.parent,
+        id=entry.node_id,
+        parent=entry.parent,
         role=record["role"],
         blocks=tuple(record["blocks"]),
-        created_at=node.created_at,
+        created_at=entry.created_at,
     )
 
 
-def tree_node(node: SessionNode, graph: GraphPort) -> TreeNode:
-    """Return a node of *graph* without its content, as a tree shows it."""
+def tree_node(entry: Entry) -> TreeNode:
+    """Return the node of *entry* without its content, as a tree shows it."""
     return TreeNode(
-        id=node.id,
-        parent=node.parent,
-        kind=graph.entries[node.id].kind,
-        tokens=entry_tokens(graph.entries[node.id]),
-        at=node.created_at,
+        id=entry.node_id,
+        parent=entry.parent,
+        kind=entry.kind,
+        tokens=entry_tokens(entry),
+        at=entry.created_at,
     )
 
 
-def path_to(graph: GraphPort, head: str | None) -> Sequence[SessionNode]:
-    """Return the nodes from the root to *head*; none when *head* is None."""
-    return () if head is None else graph.node_path(head)
-
-
-async def nodes_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[SessionNode]:
-    """Return the nodes of a session that a view selects.
+async def entries_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Sequence[Entry]:
+    """Return the entries of a session that a view selects.
 
     Args:
         hub: the sessions.
@@ -87,9 +85,9 @@ async def nodes_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Se
     """
     graph = await hub.graph(sid)
     if view == "full":
-        return graph.nodes
+        return tuple(graph.entries.values())
     if not isinstance(view, Mapping):
-        return await asyncio.to_thread(path_to, graph, graph.leaf)
+        return await asyncio.to_thread(graph.kept_path, graph.leaf)
     wanted, at = view.get("compactionId", ""), view.get("at", "before")
     if at not in ("before", "after"):
         raise InvalidInput(f"a view is before or after a compaction, not {at!r:.100}")
@@ -97,29 +95,27 @@ async def nodes_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> Se
         if done.compaction_id == wanted:
             changed = at == "after" and done.after_head is not None
             head = done.after_head if changed else done.before_head
-            return await asyncio.to_thread(path_to, graph, head)
+            return await asyncio.to_thread(graph.kept_path, head)
     raise CompactionNotFound(sid, wanted)
 
 
-def timeline(
-    graph: GraphPort, compactions: Sequence[Compaction], head: str | None
-) -> list[SessionNode | Compaction]:
+def timeline(graph: GraphPort, compactions: Sequence[Compaction], head: str | None) -> list[StoryPart]:
     """Return the conversation that ends at *head* as its user saw it; the head of the module says how.
 
     Args:
-        graph: the stored nodes.
+        graph: the stored entries.
         compactions: the compactions of the session, in any order.
         head: the last node, or None for a conversation without nodes.
     """
     made = {done.after_head: done for done in compactions if done.status == "completed" and done.before_head}
-    chapters: list[Sequence[SessionNode | Compaction]] = []
+    chapters: list[Sequence[StoryPart]] = []
     while head is not None:
-        path = graph.node_path(head)
-        start = next((n for n in reversed(range(len(path))) if path[n].id in made), None)
+        path = graph.kept_path(head)
+        start = next((n for n in reversed(range(len(path))) if path[n].node_id in made), None)
         if start is None:
             chapters.append(path)
             break
-        done = made.pop(path[start].id)
+        done = made.pop(path[start].node_id)
         chapters.append((done, *path[start + 1 :]))
         head = done.before_head
     return [each for chapter in reversed(chapters) for each in chapter]
@@ -132,16 +128,14 @@ def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
     return () if first is None else history[first:]
 
 
-def replay_timeline(
-    sid: str, graph: GraphPort, parts: Sequence[SessionNode | Compaction], describe: Describe
-) -> Iterator[Event]:
-    """Yield the events of a :func:`timeline` of *graph*; files that were restored for the model have none."""
+def replay_timeline(sid: str, parts: Sequence[StoryPart], describe: Describe) -> Iterator[Event]:
+    """Yield the events of a :func:`timeline`; files that were restored for the model have none."""
     calls: dict[str, ToolActivity] = {}
     for part in parts:
         if isinstance(part, Compaction):
             yield Event(sid, 0, 0, part)
-        elif graph.entries[part.id].kind not in _FOR_THE_MODEL:
-            for payload in _payloads(part.turn, part.id, calls, describe):
+        elif part.kind not in _FOR_THE_MODEL:
+            for payload in _payloads(part.turn, part.node_id, calls, describe):
                 yield Event(sid, 0, 0, payload)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
-from sidecar.conductor.editor_context import EditorReport, EditorState
+from sidecar.conductor.editor.context import EditorReport, EditorState
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
@@ -231,7 +231,7 @@ class Connection:
         def notify(uris: Sequence[str]) -> None:
             self._notify("sidecar/fs/changed", FsChangedNotification(session.sid, watch_id, tuple(uris)))
 
-        self._watches[watch_id] = session.watch(globs, notify)
+        self._watches[watch_id] = session.files.watch(globs, notify)
         return watch_id
 
     def unwatch(self, watch_id: str) -> None:

@@ -136,8 +136,8 @@ class LogRing(logging.Handler):
         finally:
             self.release()
 
-    def tail(self, from_line: int | None, level: str) -> tuple[Sequence[LogLine], int]:
-        """Return up to 500 lines of *level* or above, and the number to continue from.
+    def tail(self, from_line: int | None, level: str, session: str = "") -> tuple[Sequence[LogLine], int]:
+        """Return up to 500 lines of *level* or above with *session* in them, and the number to continue from.
 
         The lines begin at number *from_line*; with None they are the newest ones.
         """
@@ -148,7 +148,11 @@ class LogRing(logging.Handler):
             self.release()
         ranks = {name.lower(): rank for name, rank in logging.getLevelNamesMapping().items()}
         first, lowest = from_line or 0, ranks[level]
-        kept = [line for line in lines if line.line >= first and ranks[line.level] >= lowest]
+        kept = [
+            line
+            for line in lines
+            if line.line >= first and ranks[line.level] >= lowest and session in line.text
+        ]
         shown = kept[-_LINES_AT_ONCE:] if from_line is None else kept[:_LINES_AT_ONCE]
         is_all = from_line is None or len(shown) == len(kept)
         return shown, self._n_lines + 1 if is_all else shown[-1].line + 1

@@ -8,10 +8,12 @@ one. A feed never waits and never encodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import structs
+
+from sidecar._internal.values import Value
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
     from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
@@ -24,8 +26,7 @@ MERGEABLE: Final = frozenset({"textDelta", "thinkingDelta"})
 """The kinds of events that may wait for more of their message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Value):
     """The events *first* to *last* of session *sid*, which are lost.
 
     *reason* is ``slowClient``, or ``notKept`` for events from before the client joined.
@@ -40,8 +41,7 @@ class Gap:
 FeedItem: TypeAlias = "Event | Gap"
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(Value):
     """The view that one client has of a log.
 
     Attributes:

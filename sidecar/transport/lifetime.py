@@ -16,10 +16,10 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Protocol
 
 from sidecar._internal.errors import log_fault
+from sidecar._internal.values import Value
 from sidecar.transport.processes import STARTED_BY, is_process_id, wait_for_parent, wait_for_process
 from sidecar.transport.stdio import LossyStderr
 
@@ -29,8 +29,7 @@ _SETTLE_SHARE: Final = 0.7
 _log = logging.getLogger("sidecar.transport")
 
 
-@dataclass(frozen=True, slots=True)
-class ExitReason:
+class ExitReason(Value):
     """The reason why the process ends, and the exit code that it ends with."""
 
     reason: str

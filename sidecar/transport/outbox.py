@@ -22,9 +22,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Final
+
+from msgspec import Struct
 
 from sidecar._internal.errors import log_fault
 from sidecar.transport.feed import MERGEABLE, MERGED_CHARS, Feed, FeedItem, Projection
@@ -40,8 +41,7 @@ _BATCH_BYTES: Final = 64 * 1024
 _PULL_EVENTS: Final = 64
 
 
-@dataclass(slots=True)
-class _Mark:
+class _Mark(Struct):
     """A place in the queue for the events of *feed* up to *up_to*; *epoch* counts the messages before it.
 
     *waiting_chars* counts the text of deltas that wait for more of their message.
@@ -63,8 +63,7 @@ class _Mark:
         return items, False
 
 
-@dataclass(slots=True)
-class _Past:
+class _Past(Struct):
     """A place in the queue for *events*, which are made and encoded when there is room to send them."""
 
     events: Iterator[Event]
@@ -82,8 +81,7 @@ class _Past:
         return events, len(events) == _PULL_EVENTS
 
 
-@dataclass(slots=True)
-class _FollowedLog:
+class _FollowedLog(Struct):
     """A followed log: its feed, its newest mark, and the call that ends the subscription.
 
     *burst* is the kind and the message of the newest delta.

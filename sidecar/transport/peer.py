@@ -12,10 +12,10 @@ import contextlib
 import gc
 import itertools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from sidecar._internal.errors import SidecarError, log_fault
+from sidecar._internal.values import Value
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.errors import RequestCancelled, RequestRefused, error_data
 from sidecar.protocol.framing import MAX_BODY_BYTES, BrokenStream, Decoder, Frame, Oversized
@@ -48,16 +48,14 @@ class PeerRefused(SidecarError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Value):
     """The limits of one connection: bytes of one body, and requests open at once."""
 
     max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Value):
     """The JSON-RPC dialect of a front end.
 
     Attributes:

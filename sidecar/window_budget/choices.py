@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
+from sidecar._internal.patterns import compile_later
+from sidecar._internal.values import Value
 from sidecar.window_budget.language import NEGATION
 
 _TABLE: Final = {
@@ -94,27 +95,28 @@ _TABLE: Final = {
 }
 """The slots: the words of the topic, then each value."""
 
-_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_FIRST_ASIAN: Final = "\u3040"
+"""The first of the Chinese, Japanese and Korean characters."""
 
 
 def _as_words(pattern: str) -> re.Pattern[str]:
     """Return a pattern of whole words, and of Chinese, Japanese and Korean words wherever they stand."""
-    whole = [each for each in pattern.split("|") if not _ASIAN.search(each)]
-    inside = [each for each in pattern.split("|") if _ASIAN.search(each)]
-    return re.compile("|".join(filter(None, (rf"\b(?:{'|'.join(whole)})\b" if whole else "", *inside))))
+    whole = [each for each in pattern.split("|") if max(each) < _FIRST_ASIAN]
+    inside = [each for each in pattern.split("|") if max(each) >= _FIRST_ASIAN]
+    return compile_later("|".join(filter(None, (rf"\b(?:{'|'.join(whole)})\b" if whole else "", *inside))))
 
 
 _SLOTS: Final = {
     name: (_as_words(topic), tuple(_as_words(value) for value in values))
     for name, (topic, *values) in _TABLE.items()
 }
-_INSTEAD: Final = re.compile(
+_INSTEAD: Final = compile_later(
     r"\b(?:instead of|rather than|over|not|never|statt|anstatt|anstelle|nicht|nie|en lugar de|en vez de|no"
     r"|nunca|au lieu de|plutôt que|pas|jamais|em vez de|não|invece di|non|mai|вместо|а не|никогда)\b"
     r"|而不是|代替|不要|不用"
 )
 """The value before these words is the chosen one."""
-_USE_FOR: Final = re.compile(
+_USE_FOR: Final = compile_later(
     r"\b(?:use|using|prefer|verwende[nt]?|benutze[nt]?|nutze[nt]?|nimm|usa|usar|utiliza|utilise[rz]?"
     r"|используй(?:те)?|utilizza)\s+(?:only |always |nur |immer |solo |sólo |só |toujours |siempre |sempre "
     r"|только |всегда )?(?P<value>[\w.+#-]+)\s+(?:for|as|für|als|para|como|pour|comme|per|come|для|как)\s"
@@ -122,8 +124,7 @@ _USE_FOR: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChoice:
+class RuleChoice(Value):
     """The *value* for a *slot*; *is_exclusive* says that another value cannot hold beside it."""
 
     slot: Hashable

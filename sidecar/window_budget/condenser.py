@@ -8,9 +8,10 @@ to the runner, ``sidecar.conductor.session_ops``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import AUTO_CONDENSE_POLICY, BudgetPolicy, CondenseScope, Summary
@@ -25,8 +26,7 @@ Condenser: TypeAlias = Callable[[Sequence[Message]], Awaitable[Sequence[Message]
 """Returns a smaller transcript, or the very object it was given when there is nothing to do. Never raises."""
 
 
-@dataclass(frozen=True, slots=True)
-class CondenserDeps:
+class CondenserDeps(Value):
     """The dependencies of a condenser, all of them optional.
 
     Without *invoke* the digest is the local one; without *card* there is no window to be over, so nothing is

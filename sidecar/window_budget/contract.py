@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import Conversation, ModelCard, ThinkingLevel
 from sidecar.window_budget.message import Message
 
@@ -28,8 +29,7 @@ NoOpReason: TypeAlias = Literal[
 """Why a compaction leaves the transcript as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetPolicy:
+class BudgetPolicy(Value):
     """When to condense and how much to keep.
 
     ``trigger_ratio`` is a fraction of the usable window, in (0, 1]. ``keep_recent`` is the verbatim tail
@@ -46,8 +46,7 @@ AUTO_CONDENSE_POLICY = BudgetPolicy(trigger_ratio=0.75, keep_recent=6000, reserv
 """The one policy that gate and slice share: condense at three quarters of the window, keep 6000 tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenEstimate:
+class TokenEstimate(Value):
     """How full a window is, in tokens; *anchored* when a provider counted more than the heuristic."""
 
     context_tokens: int
@@ -55,8 +54,7 @@ class TokenEstimate:
     anchored: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CondensePlan:
+class CondensePlan(Value):
     """The division of a transcript: ``dropped == messages[:cut]``, ``kept == messages[cut:]``.
 
     ``cut == 0`` means that nothing can be condensed.
@@ -87,8 +85,7 @@ class Summary:
     fallback_reason: FallbackReason | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class RehydrateOpts:
+class RehydrateOpts(Value):
     """The files to restore: at most *max_files* that *read_tool_name* read, in *token_budget* tokens.
 
     With None as the name, the files count that any tool with a declared effect of reading read.
@@ -103,8 +100,7 @@ ResolvePath: TypeAlias = Callable[[str], str]
 """Maps any spelling of a path to one. Contract: pure, never raises."""
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRequest:
+class CachedRequest(Value):
     """A request that continues the newest one, which the provider has in its cache.
 
     *thinking* is the level of that one: a provider's cache holds for the same level alone.
@@ -114,16 +110,14 @@ class CachedRequest:
     thinking: ThinkingLevel | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedDigest:
+class PreparedDigest(Value):
     """A model's digest of the first *n_messages* messages, written before the compaction was due."""
 
     text: str
     n_messages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRequest:
+class BudgetRequest(Value, kw_only=True):
     """One compaction of a live session: everything it depends on besides the messages.
 
     Attributes:
@@ -136,7 +130,6 @@ class BudgetRequest:
         resolve_path: makes spellings of a path one, beyond the lexical rules.
         instructions: the user's wishes for the digest, None for none.
         summarizer_card: the model that writes the digest; None when it is the session's own.
-        max_summary_tokens: caps the output of that model; None leaves it to the provider.
         closing: the last line of the digest, from the host for the model that reads it; empty for none.
         rules: the rules of the user that hold, oldest first; None to take them from the messages.
         ahead: plan under the limit as well, as it will be once the limit is reached.
@@ -150,21 +143,21 @@ class BudgetRequest:
     overhead_tokens: int = 0
     policy: BudgetPolicy = AUTO_CONDENSE_POLICY
     card: ModelCard | None = None
-    rehydrate: RehydrateOpts = field(default_factory=RehydrateOpts)
+    rehydrate: RehydrateOpts = RehydrateOpts()
     resolve_path: ResolvePath | None = None
     instructions: str | None = None
     summarizer_card: ModelCard | None = None
-    max_summary_tokens: int | None = None
     closing: str = ""
     rules: tuple[str, ...] | None = None
     ahead: bool = False
     prepared: PreparedDigest | None = None
-    cached: CachedRequest | None = field(default=None, repr=False)
+    cached: CachedRequest | None = None
     added_tokens: int = 0
 
+    __repr__ = hide_in_repr("cached")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallEffect:
+
+class CallEffect(Value, kw_only=True):
     """The effect of the calls of one tool: which files they read and change, and whether they run a command.
 
     A tool that both reads and changes files says in its argument ``command`` which one a call does: ``view``

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.window_budget.facts import Fact, FactKind
 from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER
 from sidecar.window_budget.text import one_line
@@ -46,8 +47,7 @@ _BULLET = re.compile(r"^\s*[-*•]\s+")
 _EACH_IN = re.compile(r"(.*) \(each in (.+)\)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class PreviousDigest:
+class PreviousDigest(Value):
     """An earlier digest: the facts of our own sections, in order, and all its other lines as *prose*."""
 
     facts: tuple[Fact, ...] = ()
@@ -116,16 +116,37 @@ def render_facts(facts: Iterable[Fact]) -> str:
     ## Files read
     - a.py; b.py
     """
-    by_kind: dict[FactKind, list[str]] = {}
-    for fact in facts:
-        by_kind.setdefault(fact.kind, []).append(fact.text)
     lines: list[str] = []
-    for kind, texts in by_kind.items():
-        if kind in JOINED_KINDS:
-            texts = [*join_by_place(texts)] if kind is FactKind.SEARCH else [JOINT.join(texts)]
+    for kind, texts in list_sections(facts):
         lines.append(f"## {kind.value}")
         lines.extend(f"- {indent(text)}" for text in texts)
     return "\n".join(lines)
+
+
+def measure_facts(facts: Iterable[Fact]) -> int:
+    """Return the length of the text that :func:`render_facts` returns of *facts*, which is not written.
+
+    >>> measure_facts([Fact(FactKind.RULE, "be brief"), Fact(FactKind.READ, "a.py")])
+    40
+    """
+    length = 0
+    for kind, texts in list_sections(facts):
+        together = "\n".join(texts)
+        n_further = together.count("\n") + 1 - len(texts)
+        length += len(f"## {kind.value}\n{together}\n") + len("- ") * len(texts) + len(INDENT) * n_further
+    return max(0, length - 1)
+
+
+def list_sections(facts: Iterable[Fact]) -> Iterator[tuple[FactKind, list[str]]]:
+    """Yield the kinds of *facts*, each with the texts that have a bullet under its title."""
+    by_kind: dict[FactKind, list[str]] = {}
+    for fact in facts:
+        by_kind.setdefault(fact.kind, []).append(fact.text)
+    for kind, texts in by_kind.items():
+        if kind is FactKind.SEARCH:
+            yield kind, [*join_by_place(texts)]
+        else:
+            yield kind, [JOINT.join(texts)] if kind in JOINED_KINDS else texts
 
 
 def join_by_place(searches: Sequence[str]) -> Iterator[str]:

@@ -35,6 +35,7 @@ from sidecar.window_budget.message import (
     ToolResultMessage,
     UserMessage,
     blocks_of,
+    branch_text,
     calls_of,
     digest_text,
     is_prompt,
@@ -62,7 +63,7 @@ def estimate_message_tokens(message: Message) -> int:
         case AssistantMessage(content=content, error_message=error):
             chars, framing, images = _weigh_content(content)
             chars += len(error or "")
-            framing += TOOLCALL_ENVELOPE_TOKENS * sum(1 for _ in calls_of(message))
+            framing += TOOLCALL_ENVELOPE_TOKENS * len([*calls_of(message)])
         case ToolResultMessage(tool_name=name, content=content):
             chars, framing, images = _weigh_content(content)
             chars += len(name)
@@ -143,13 +144,15 @@ def _weigh_content(content: Content) -> tuple[int, int, int]:
     blocks = blocks_of(content)
     chars = images = 0
     for block in blocks:
-        if isinstance(block, ImageBlock):
-            images += 1
-        elif isinstance(block, TextBlock | ThinkingBlock):
+        if isinstance(block, TextBlock):
             chars += len(block.text)
         elif isinstance(block, ToolCallBlock):
             # A call without arguments is free of them: JSON null stands for "none were given".
             chars += len(block.name) + (0 if block.input is None else len(compact_json(block.input)))
+        elif isinstance(block, ThinkingBlock):
+            chars += len(block.text)
+        elif isinstance(block, ImageBlock):
+            images += 1
         else:
             chars += len(compact_json({item.name: getattr(block, item.name) for item in fields(block)}))
     return chars, BLOCK_FRAMING_TOKENS * len(blocks), images
@@ -158,27 +161,29 @@ def _weigh_content(content: Content) -> tuple[int, int, int]:
 class _MeterBuffer:
     """The shared buffer of a meter: every array only grows, and holds ascending positions or sums."""
 
-    __slots__ = ("before", "digests", "first_call", "orphans", "prompts", "starts")
+    __slots__ = ("before", "branches", "digests", "first_call", "orphans", "prompts", "starts")
 
     def __init__(self) -> None:
         self.before = array("I", [0])
         self.starts, self.prompts = array("I"), array("I")
-        self.orphans, self.digests = array("I"), array("I")
+        self.orphans, self.digests, self.branches = array("I"), array("I"), array("I")
         self.first_call: dict[str, int] = {}
 
     def append(self, message: Message) -> None:
         index = len(self.before) - 1
-        if isinstance(message, AssistantMessage):
-            for call in calls_of(message):
-                self.first_call.setdefault(call.id, index)
         if not isinstance(message, ToolResultMessage):
             self.starts.append(index)
         elif not self.has_call(message.tool_call_id, index):
             self.orphans.append(index)
-        if is_prompt(message):
+        if isinstance(message, AssistantMessage):
+            for call in calls_of(message):
+                self.first_call.setdefault(call.id, index)
+        elif is_prompt(message):
             self.prompts.append(index)
         elif digest_text(message) is not None:
             self.digests.append(index)
+        elif branch_text(message) is not None:
+            self.branches.append(index)
         self.before.append(self.before[-1] + estimate_message_tokens(message))
 
     def has_call(self, call_id: str, before: int) -> bool:
@@ -192,6 +197,7 @@ class _MeterBuffer:
         copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
         copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
         copy.digests = self.digests[: bisect_left(self.digests, count)]
+        copy.branches = self.branches[: bisect_left(self.branches, count)]
         copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
         return copy
 
@@ -250,6 +256,10 @@ class PrefixMeter:
     def digests(self, before: int) -> tuple[int, ...]:
         """Return the positions of the session digests before *before*."""
         return tuple(self._buffer.digests[: bisect_left(self._buffer.digests, before)])
+
+    def branches(self, before: int) -> tuple[int, ...]:
+        """Return the positions of the digests of abandoned branches before *before*."""
+        return tuple(self._buffer.branches[: bisect_left(self._buffer.branches, before)])
 
     def before(self, index: int) -> int:
         """Return the tokens before the message at *index*, which may be ``len(self)``."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.facts import (
@@ -90,16 +90,14 @@ class _HasIndex(Protocol):
 _Record = TypeVar("_Record", ReadCall, WriteCall)
 
 
-@dataclass(frozen=True, slots=True)
-class TodoList:
+class TodoList(Value):
     """The items of a todo list that were not done when the call at *index* wrote it."""
 
     index: int
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfTurn:
+class EndOfTurn(Value):
     """An answer at *index* with the *question* at its end, empty for none, or a prompt, which answers it."""
 
     index: int
@@ -146,10 +144,6 @@ class FactIndex:
         longer.tools, longer._open_calls = self.tools, open_calls
         longer._buffer, longer._count = buffer, buffer.count
         return longer
-
-    def open_call(self, call_id: str) -> ToolCallBlock | None:
-        """Return the call *call_id* while its result is awaited, else None."""
-        return self._open_calls.get(call_id)
 
     def first(self, count: int) -> FactIndex:
         """Return the index as it was after *count* messages; of the calls none is known to be open then."""
@@ -200,11 +194,14 @@ class FactIndex:
         chosen = groups[newest:count] + groups[: min(OLDEST_GROUPS, newest)]
         sized = [(group, _count_before(group, before)) for group in chosen]
         sized.sort(key=lambda each: -each[0][each[1] - 1].index)
-        return [
-            RankedFact(rank + GROUP_DEPTH * depth, key, fact)
-            for rank, (group, size) in enumerate(sized)
-            for depth, (key, fact) in enumerate(_distinct(group, size, most))
-        ]
+        ranked: list[RankedFact] = []
+        for rank, (group, size) in enumerate(sized):
+            if size == 1:  # as most are
+                ranked.append(RankedFact(rank, fact_key(kind, group[0].text), group[0]))
+                continue
+            facts = _distinct(group, size, most)
+            ranked += (RankedFact(rank + GROUP_DEPTH * at, key, fact) for at, (key, fact) in enumerate(facts))
+        return ranked
 
     def all(self) -> Iterator[Fact]:
         """Yield every fact, by kind and group."""
@@ -282,6 +279,9 @@ class _FactBuffer:
             if group is None:
                 group = self.groups[shape] = []
                 self.order[fact.kind].append(group)
+            # A file or a command is named again and again: its facts share one text.
+            if group and group[-1].text == fact.text:
+                fact = Fact(fact.kind, group[-1].text, fact.index, fact.is_minor)
             group.append(fact)
 
     def copy_first(self, count: int) -> _FactBuffer:

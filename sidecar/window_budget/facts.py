@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import groupby, islice
 
+from sidecar._internal.patterns import compile_later
 from sidecar._internal.typed_text import hide_pasted_text
+from sidecar._internal.values import Value
 from sidecar.window_budget.text import cut_middle, one_line, tidy
 from sidecar.window_budget.wording import find_permission, find_rule_words, sets_rule, states_decision
 
@@ -67,8 +68,7 @@ class FactKind(Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Value):
     """A fact found in the message at *index*; *is_minor* when it is rarely missed."""
 
     kind: FactKind
@@ -81,8 +81,11 @@ class Fact:
         return self if text == self.text else Fact(self.kind, text, self.index, self.is_minor)
 
 
+_NOT_BY_WORDS = frozenset({FactKind.READ, FactKind.MODIFIED, FactKind.COMMAND, FactKind.ERROR})
+"""Kinds whose facts are known by something else than their first words."""
+
 # Every repetition is bounded: these run over whatever a tool or a user pastes, megabytes of base64 included.
-_NAME = re.compile(
+_NAME = compile_later(
     r"https?://[^\s)>\]\"'`]{1,200}"
     r"|`[^`\n]{2,60}`"
     # An ordinary word, with another one or the end behind it: most words, and none of the rest begins there.
@@ -99,35 +102,38 @@ _NAME = re.compile(
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
     r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b)"
 )
-_ENVIRONMENT = re.compile(
+_ENVIRONMENT = compile_later(
     r"(?<![\w.-])(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][a-z0-9-]{0,40}(?:\.[a-z0-9-]{1,40}){1,4}):\d{2,5}\b"
     r"|\b[A-Z][A-Za-z+#]{1,20}(?:\.js)? v?\d{1,4}(?:\.\d{1,6}){1,3}\b"
 )
 """A host with its port, and a program with its version."""
 
-_PORT_OR_VERSION = re.compile(r"[:.]\d")
+_PORT_OR_VERSION = compile_later(r"[:.]\d")
 """What stands in each of them, and in few lines else."""
 
-_NAMED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
+_NAMED = compile_later(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
 """A number, a path or an identifier."""
 
-_MAY_NAME = re.compile(r"[\dA-Z_/](?:(?<=\d)|(?<=[a-z][A-Z])|(?<=\w[_/])(?=\w))")
+_MAY_NAME = compile_later(r"[\dA-Z_/](?:(?<=\d)|(?<=[a-z][A-Z])|(?<=\w[_/])(?=\w))")
 """What each of them holds: most sentences hold none, and to look for them takes twenty times as long."""
 
-_QUESTION = re.compile(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
-_QUESTION_MARK = re.compile(r"[?？]\W{0,4}\Z")
+_QUESTION = compile_later(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
+_QUESTION_MARK = compile_later(r"[?？]\W{0,4}\Z")
 """A question at the end of an answer, and how it ends."""
 
-_TELLING = re.compile(r"[/`@_\dA-Z](?:(?<![A-Z])|(?<=[a-z0-9].))")
-"""What every name holds at least one of: a clause without any is passed over, which most prose is."""
+_TELLING = compile_later(r"[/`@_\dA-Z](?:(?<![A-Z])|(?<=[a-z0-9].))")
+"""What every name, number and version holds at least one of: a text without any, as most prose is, is not
+searched for them."""
 
-_CLAUSE_END = re.compile(r" (?<=[.,;!?] )")
-_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？\n]")
-_BULLET = re.compile(r"^\s*(?:[-*•>]|\d+[.)])\s+|^#+\s+")
-_CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_DIGITS = re.compile(r"[0-9a-f](?<!\w\w)[0-9a-f]{6,}\b|\d+")
-_TRAILER = re.compile(r" \[(?:exit -?\d+|failed)\]$")
-_SUBJECT = re.compile(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
+_CLAUSE_END = compile_later(r" (?<=[.,;!?] )")
+_SENTENCE_END = compile_later(r"[.!?](?=\s|\Z)|[。！？\n]")
+_BULLET = compile_later(r"\s*(?:[-*•>]|\d+[.)])\s+|#+\s+")
+_CODE_FENCE = compile_later(r"```.*?(?:```|\Z)", re.DOTALL)
+_DIGITS = compile_later(r"[\da-f](?:(?<!\w\w)(?<=[0-9a-f])[0-9a-f]{6,}\b|(?<=\d)\d*)")
+"""A hash or a number. It begins with one class of characters, so that others are passed over at once."""
+
+_TRAILER = compile_later(r" \[(?:exit -?\d+|failed)\]$")
+_SUBJECT = compile_later(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
 SUBJECT_CHARS = 36
 """How much of a command identifies its error, less than any digest cuts one to."""
 
@@ -162,22 +168,26 @@ def facts_of_reply(text: str, index: int = -1, *, is_answer: bool = False) -> It
             name something. Elsewhere a sentence that names two things is one that is rarely missed.
     """
     prose = keep_ends(text)
+    is_telling = _TELLING.search(prose) is not None
     left, least_named = MAX_OUTCOMES, 1 if is_answer else 2
     sentences = _clean_sentences(prose)
-    if _MAY_NAME.search(prose) is None:
+    if not is_telling or _MAY_NAME.search(prose) is None:
         sentences = islice(sentences, int(is_answer))
     for number, sentence in enumerate(sentences):
-        n_named = len({*_NAMED.findall(sentence)}) if _MAY_NAME.search(sentence) else 0
+        may_name = is_telling and _MAY_NAME.search(sentence) is not None
+        n_named = len({*_NAMED.findall(sentence)}) if may_name else 0
         is_first = is_answer and number == 0 and len(sentence) >= MIN_TELLING_CHARS
         if is_first or n_named >= least_named:
             left -= 1
             yield Fact(FactKind.OUTCOME, sentence, index, is_minor=not (is_answer and n_named))
         if not left:
             break
-    yield from _environment(prose, index)
+    if is_telling:
+        yield from _environment(prose, index)
     for sentence in _sentences(prose, states_decision, MAX_DECISIONS):
         yield Fact(FactKind.DECISION, sentence, index)
-    yield from _names(prose, index)
+    if is_telling:
+        yield from _names(prose, index)
 
 
 def shorten_pastes(prompt: str) -> str:
@@ -226,8 +236,23 @@ def fact_key(kind: FactKind, text: str) -> str:
         return _TRAILER.sub("", text)
     if kind is FactKind.ERROR and all(parts := split_error(text)):
         return f"{parts[0][:SUBJECT_CHARS]}: {parts[1].casefold()[:KEY_CHARS].rstrip('…')}"
-    # No more words than the key has characters can stand in it.
-    return " ".join(text.casefold().split(None, KEY_CHARS))[:KEY_CHARS].rstrip("…")
+    # The beginning is enough of any text that is not mostly blanks.
+    words = " ".join(text[: 2 * KEY_CHARS].casefold().split())
+    if len(words) < KEY_CHARS and len(text) > 2 * KEY_CHARS:
+        words = " ".join(text.casefold().split(None, KEY_CHARS))
+    return words[:KEY_CHARS].rstrip("…")
+
+
+def key_of_cut(fact: Fact, key: str) -> str:
+    """Return the key of *fact*, which had *key* before its text was cut or made longer.
+
+    Where the key is the first words, and these are all there, it stays the same.
+
+    >>> key_of_cut(Fact(FactKind.COMMAND, "pytest -q …"), "pytest -q tests/a.py tests/b.py")
+    'pytest -q …'
+    """
+    is_same = len(fact.text) > KEY_CHARS == len(key) and fact.kind not in _NOT_BY_WORDS
+    return key if is_same else fact_key(fact.kind, fact.text)
 
 
 def split_error(text: str) -> tuple[str, str]:
@@ -272,7 +297,7 @@ def find_rule_sentences(text: str) -> tuple[str, ...]:
             after += 1
         if after == len(hits) or len(sentences) == MAX_RULES:
             break
-        sentence = one_line(_BULLET.sub("", prose[start:end]), SENTENCE_CHARS)
+        sentence = _clean(prose[start:end])
         is_telling = len(sentence) > 3 and not sentence.rstrip("*_").endswith((":", "?"))
         shown = typed[start:end].strip()
         if hits[after][0] < end and is_telling and (sets_rule(shown) or find_permission(shown)):
@@ -295,9 +320,14 @@ def find_sentences(prose: str) -> Iterator[tuple[int, int]]:
         yield start, len(prose)
 
 
+def _clean(sentence: str) -> str:
+    bullet = _BULLET.match(sentence)
+    return one_line(sentence[bullet.end() :] if bullet else sentence, SENTENCE_CHARS)
+
+
 def _clean_sentences(prose: str) -> Iterator[str]:
     for start, end in find_sentences(prose):
-        sentence = one_line(_BULLET.sub("", prose[start:end]), SENTENCE_CHARS)
+        sentence = _clean(prose[start:end])
         if len(sentence) > 3:
             yield sentence
 
@@ -323,9 +353,12 @@ def _environment(prose: str, index: int) -> Iterator[Fact]:
 
 def _names(prose: str, index: int) -> Iterator[Fact]:
     """Yield the names in *prose*; none goes on over a line nor, but between backquotes, over a clause."""
-    seen = set[str]()
+    seen, clauses = set[str](), set[str]()
     for line in filter(_TELLING.search, prose.split("\n")):
         for clause in (line,) if "`" in line else filter(_TELLING.search, _CLAUSE_END.split(line)):
+            if clause in clauses:
+                continue
+            clauses.add(clause)
             for found in _NAME.finditer(clause):
                 name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
                 if name and name not in seen:

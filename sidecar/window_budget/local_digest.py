@@ -35,7 +35,7 @@ from sidecar.window_budget.estimate import (
     tokens_of_chars,
 )
 from sidecar.window_budget.facts import KEY_CHARS, Fact, FactKind, fact_key, split_error
-from sidecar.window_budget.message import DIGEST_HEADER, Message
+from sidecar.window_budget.message import DIGEST_HEADER, Message, branch_text, digest_text
 from sidecar.window_budget.selection import Known, list_candidates, put_first, select_facts
 from sidecar.window_budget.text import one_line
 from sidecar.window_budget.transcript import Transcript
@@ -105,9 +105,9 @@ def collect_known(
         prior_digest: a digest older than all of them, or None.
         closing: the last line of earlier digests, which is not carried on.
     """
-    scrollback = transcript.scrollback
-    digests = [parse_digest(prior_digest)] if prior_digest else []
-    digests.extend(parse_digest(digest.text) for digest in scrollback.digests(cut)[-MAX_BRANCHES:])
+    meter, digests = transcript.meter, [parse_digest(prior_digest)] if prior_digest else []
+    carried = (digest_text(transcript[index]) for index in meter.digests(cut)[-MAX_BRANCHES:])
+    digests.extend(parse_digest(text) for text in carried if text is not None)
     # Where the index knows what was folded, the facts of a digest are among its own.
     facts = () if transcript.knows_folded else tuple(fact for digest in digests for fact in digest.facts)
     prose: list[str] = []
@@ -115,8 +115,8 @@ def collect_known(
         known = set(prose)
         lines = (line for line in digest.prose if not line or line != closing)
         prose.extend(line for line in lines if line not in known or line.startswith("#"))
-    branches = scrollback.branches(cut)[-MAX_BRANCHES:]
-    prose += [f"Abandoned branch: {one_line(branch.text, BRANCH_CHARS)}" for branch in branches]
+    branches = (branch_text(transcript[index]) for index in meter.branches(cut)[-MAX_BRANCHES:])
+    prose += [f"Abandoned branch: {one_line(text, BRANCH_CHARS)}" for text in branches if text is not None]
     return Known(transcript.facts, transcript.position(cut), PreviousDigest(facts, tuple(prose)))
 
 

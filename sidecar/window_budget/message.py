@@ -12,9 +12,9 @@ that knows its kind is never searched for marks: a prompt may begin with any wor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.text import compact_json
 
@@ -26,8 +26,7 @@ UserKind: TypeAlias = Literal["prompt", "digest", "file"]
 """The kind of a message under the user's role: a prompt, the digest of older turns, a restored file."""
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Value):
     """A prompt, or text that was filed under the user's role.
 
     Attributes:
@@ -39,11 +38,12 @@ class UserMessage:
     role: ClassVar[Literal["user"]] = "user"
     content: Content
     timestamp: int = 0
-    kind: UserKind | None = field(default=None, repr=False)
+    kind: UserKind | None = None
+
+    __repr__ = hide_in_repr("kind")
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(Value):
     """A reply of the model with its tool calls; *error_message* is why it broke off, None if it did not."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -51,8 +51,7 @@ class AssistantMessage:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultMessage:
+class ToolResultMessage(Value):
     """The result of the call *tool_call_id*.
 
     *is_error* is None where the source did not say. An output that is not text is one
@@ -66,8 +65,7 @@ class ToolResultMessage:
     is_error: bool | None = False
 
 
-@dataclass(frozen=True, slots=True)
-class BashExecutionMessage:
+class BashExecutionMessage(Value):
     """A command that the user ran through the host; *exit_code* is None when it never ended."""
 
     role: ClassVar[Literal["bashExecution"]] = "bashExecution"
@@ -76,8 +74,7 @@ class BashExecutionMessage:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CustomMessage:
+class CustomMessage(Value):
     """A note of the host; *custom_type* names its kind."""
 
     role: ClassVar[Literal["custom"]] = "custom"
@@ -85,8 +82,7 @@ class CustomMessage:
     content: Content
 
 
-@dataclass(frozen=True, slots=True)
-class BranchSummaryMessage:
+class BranchSummaryMessage(Value):
     """The digest of a branch that was left at the node *from_id*."""
 
     role: ClassVar[Literal["branchSummary"]] = "branchSummary"
@@ -94,8 +90,7 @@ class BranchSummaryMessage:
     from_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionSummaryMessage:
+class CompactionSummaryMessage(Value):
     """The digest of older turns, which weighed *tokens_before* tokens."""
 
     role: ClassVar[Literal["compactionSummary"]] = "compactionSummary"
@@ -183,8 +178,10 @@ def digest_text(message: Message) -> str | None:
 
 
 def branch_text(message: Message) -> str | None:
-    """Return the branch digest in a user message without its header, or None when it is none."""
-    return _text_after(BRANCH_HEADER, message)
+    """Return the digest of an abandoned branch in *message* without its header, or None when it is none."""
+    return (
+        message.summary if isinstance(message, BranchSummaryMessage) else _text_after(BRANCH_HEADER, message)
+    )
 
 
 def is_restored(message: Message) -> bool:

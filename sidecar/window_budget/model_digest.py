@@ -17,9 +17,10 @@ This module awaits nothing but the model call that the caller passed in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -69,8 +70,7 @@ _UNUSABLE: dict[StopReason, FallbackReason] = {
 """Stops after which a reply is no digest, however much text came."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummarizeDeps:
+class SummarizeDeps(Value):
     """The model call of a summary and its options, all optional.
 
     *invoke* is the model call, None for none. *prior_digest* is the digest carried from before; left out, the
@@ -84,8 +84,7 @@ class SummarizeDeps:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDigest:
+class ModelDigest(Value):
     """A model's answer to a prompt: *text*, or in *failure* why there is none to use."""
 
     text: str = ""

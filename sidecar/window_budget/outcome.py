@@ -10,8 +10,9 @@ transcript again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.window_budget.condenser import digest_message, newest_timestamp
 from sidecar.window_budget.contract import (
     BudgetRequest,
@@ -31,7 +32,7 @@ from sidecar.window_budget.local_digest import (
     collect_rules,
     write_local_digest,
 )
-from sidecar.window_budget.message import DIGEST_HEADER, Message, UserMessage
+from sidecar.window_budget.message import DIGEST_HEADER, Message, UserMessage, digest_text
 from sidecar.window_budget.model_digest import (
     FRAME_TOKENS,
     OUTPUT_SHARE,
@@ -65,8 +66,7 @@ MISSING_NOTE_SHARE = 0.25
 """How much of a digest the note on files that are gone takes at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetResult:
+class BudgetResult(Value, kw_only=True):
     """The result of a compaction.
 
     Attributes:
@@ -216,19 +216,16 @@ def _digest_material(
     scrollback = plan.transcript.scrollback
     max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
     spans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
-    newest, prepared = scrollback.digests(plan.cut)[-1:], request.prepared
+    newest, prepared = plan.transcript.meter.digests(plan.cut)[-1:], request.prepared
     if prepared is not None and prepared.n_messages <= plan.cut:
         has_news = any(index != plan.prompt_index for index in range(prepared.n_messages, plan.cut))
         if not (has_news or spans):
             return [], prepared.text, carried_chars
         spans = [(prepared.n_messages, plan.cut), *spans]
         return list(split_into_chunks(scrollback, spans, max_bytes)), prepared.text, carried_chars
-    if newest:
-        spans = [(0, newest[0].index), (newest[0].index + 1, plan.cut), *spans]
-    else:
-        spans = [(0, plan.cut), *spans]
+    spans = [(0, newest[0]), (newest[0] + 1, plan.cut), *spans] if newest else [(0, plan.cut), *spans]
     chunks = list(split_into_chunks(scrollback, spans, max_bytes))
-    return chunks, newest[0].text if newest else None, carried_chars
+    return chunks, digest_text(plan.transcript[newest[0]]) if newest else None, carried_chars
 
 
 def apply_plan(

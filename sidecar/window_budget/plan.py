@@ -29,8 +29,11 @@ are still open allow it. Cost: the length of the tail when the messages are a ``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
+from msgspec import field
+
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.window_budget.contract import BudgetRequest, NoOpReason
 from sidecar.window_budget.cut import has_open_calls, safe_cut
 from sidecar.window_budget.estimate import estimate_message_tokens
@@ -56,8 +59,7 @@ MIN_DIGEST_TOKENS = 40
 """The least a digest takes: header, heading, count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetPlan:
+class BudgetPlan(Value, kw_only=True):
     """A compaction that was planned and not carried out; ``noop`` says why there is nothing to do.
 
     Attributes:
@@ -75,7 +77,7 @@ class BudgetPlan:
         added_tokens: the tokens that a digest adds to each later request beside the messages.
     """
 
-    transcript: Transcript = field(repr=False)
+    transcript: Transcript
     meter: MeterReading
     noop: NoOpReason | None = None
     cut: int = 0
@@ -85,6 +87,8 @@ class BudgetPlan:
     digest_tokens: int = 0
     files_tokens: int = 0
     added_tokens: int = 0
+
+    __repr__ = hide_in_repr("transcript")
 
     @property
     def tokens_before(self) -> int:

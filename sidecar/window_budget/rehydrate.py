@@ -22,11 +22,11 @@ reads and writes are looked at. This module reads no file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import Literal, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
 from sidecar.window_budget.fact_index import FactIndex
@@ -51,8 +51,7 @@ MIN_FILE_TOKENS = 120
 """Less than this of a file is not worth restoring."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileCandidate:
+class FileCandidate(Value):
     """A file range that could be restored: its read at *index* of the fact index was dropped.
 
     *tokens* is its cost as it was read, 0 where that is not in view any more; *is_stale* when the file was
@@ -65,8 +64,7 @@ class FileCandidate:
     is_stale: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FreshText:
+class FreshText(Value):
     """A file range as it is now; *hash* identifies the bytes, *source* says where they are."""
 
     text: str
@@ -74,8 +72,7 @@ class FreshText:
     source: Literal["buffer", "disk", "transcript"] = "disk"
 
 
-@dataclass(frozen=True, slots=True)
-class GoneFile:
+class GoneFile(Value):
     """A file that cannot be restored, and why: ``deleted``, ``unreadable``, ..."""
 
     reason: str
@@ -85,8 +82,7 @@ FreshContents: TypeAlias = Mapping[FileRange, FreshText | GoneFile]
 """Files as they are now; of a range that is missing the transcript's own text is used."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredRange:
+class RestoredRange(Value, kw_only=True):
     """A file range put back into the transcript as *message*."""
 
     file: FileRange
@@ -96,8 +92,7 @@ class RestoredRange:
     message: UserMessage
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredFiles:
+class RestoredFiles(Value):
     """The files that a compaction puts back, and the ones that are *gone*, with the reason."""
 
     ranges: tuple[RestoredRange, ...] = ()

@@ -1,31 +1,22 @@
-"""The scrollback: a transcript as text for the summarising model, and the digests that stand in it.
+"""The scrollback: a transcript as text for the summarising model.
 
-Each message is flattened once, when it arrives, and lines are joined into blocks of 32 KiB, so that showing a
-whole transcript copies a few large strings. A scrollback is a value like ``PrefixMeter``: versions share one
-append-only buffer, extending the newest costs only the new messages, extending an older one copies its part
-first.
+Each message is flattened once, and lines are joined into blocks of 32 KiB in UTF-8, so that showing a whole
+transcript copies a few large strings. A long transcript is held once here, without an object for each line. A
+scrollback is a value like ``PrefixMeter``: versions share one append-only buffer, extending the newest costs
+only the new messages, extending an older one copies its part first.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-from sidecar.window_budget.message import BranchSummaryMessage, Message, branch_text, digest_text
+from sidecar.window_budget.message import Message
 from sidecar.window_budget.prompt import flatten_message
-from sidecar.window_budget.text import byte_length
 
 BLOCK_BYTES = 32_768
 """How much flattened text is joined into one block as it arrives."""
-
-
-@dataclass(frozen=True, slots=True)
-class DigestText:
-    """The digest in the message at *index*, without its header."""
-
-    index: int
-    text: str
 
 
 class Scrollback:
@@ -48,12 +39,12 @@ class Scrollback:
     def extend(self, messages: Iterable[Message]) -> Scrollback:
         """Return the scrollback of this transcript followed by *messages*."""
         buffer = self._buffer
-        if len(buffer.lines) != self._count:
+        if len(buffer) != self._count:
             buffer = buffer.copy_first(self._count)
         for message in messages:
             buffer.append(message)
         longer: Scrollback = object.__new__(Scrollback)
-        longer._buffer, longer._count = buffer, len(buffer.lines)
+        longer._buffer, longer._count = buffer, len(buffer)
         return longer
 
     def first(self, count: int) -> Scrollback:
@@ -61,14 +52,6 @@ class Scrollback:
         shorter = Scrollback()
         shorter._buffer, shorter._count = self._buffer, count
         return shorter
-
-    def digests(self, before: int) -> list[DigestText]:
-        """Return the session digests before the message at *before*, oldest first."""
-        return _before(self._buffer.digests, before)
-
-    def branches(self, before: int) -> list[DigestText]:
-        """Return the digests of abandoned branches before the message at *before*, oldest first."""
-        return _before(self._buffer.branches, before)
 
     def n_bytes(self, start: int, end: int) -> int:
         """Return the bytes that ``messages[start:end]`` take as the summariser reads them."""
@@ -90,57 +73,62 @@ class Scrollback:
 
     def text(self, start: int, end: int) -> list[str]:
         """Return ``messages[start:end]`` as the summariser reads them, to be joined by newlines."""
-        lines, ends = self._buffer.lines, self._buffer.block_ends
-        first, last = bisect_left(ends, start), bisect_right(ends, end) - 1
-        if first >= last:
-            return list(filter(None, lines[start:end]))
-        blocks = self._buffer.blocks[first:last]
-        return list(filter(None, [*lines[start : ends[first]], *blocks, *lines[ends[last] : end]]))
+        return list(filter(None, self._buffer.parts(start, end)))
 
 
 class _Buffer:
     """The shared buffer: lists that only grow, in the order of the messages.
 
-    Block k holds the lines from ``block_ends[k]`` to ``block_ends[k + 1]``.
+    Block k holds the lines from ``block_ends[k]`` to ``block_ends[k + 1]``, and ``newest`` those behind the
+    last block. ``ends`` counts the bytes up to each line, each but an empty one with a newline behind it.
     """
 
-    __slots__ = ("block_ends", "blocks", "branches", "digests", "ends", "lines")
+    __slots__ = ("block_ends", "blocks", "ends", "newest")
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.ends = [0]
-        self.blocks: list[str] = []
+        self.newest: list[str] = []
+        self.ends = array("q", [0])
+        self.blocks: list[bytes] = []
         self.block_ends = [0]
-        self.digests: list[DigestText] = []
-        self.branches: list[DigestText] = []
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
 
     def append(self, message: Message) -> None:
         """Add one message, and join the newest lines once there are enough of them."""
-        index, line = len(self.lines), flatten_message(message)
-        branch = message.summary if isinstance(message, BranchSummaryMessage) else branch_text(message)
-        if (digest := digest_text(message)) is not None:
-            self.digests.append(DigestText(index, digest))
-        elif branch is not None:
-            self.branches.append(DigestText(index, branch))
-        self.lines.append(line)
+        line = flatten_message(message)
+        self.newest.append(line)
         # Of most lines only the mark at the beginning is not ASCII, and such a text is measured at once.
-        n_bytes = byte_length(line[:1]) + byte_length(line[1:]) + 1 if line else 0
+        n_bytes = _count_bytes(line[:1]) + _count_bytes(line[1:]) + 1 if line else 0
         self.ends.append(self.ends[-1] + n_bytes)
         if self.ends[-1] - self.ends[self.block_ends[-1]] >= BLOCK_BYTES:
-            self.blocks.append("\n".join(filter(None, self.lines[self.block_ends[-1] :])))
-            self.block_ends.append(len(self.lines))
+            joined = "".join(f"{line}\n" for line in self.newest if line)
+            self.blocks.append(joined.encode("utf-8", "surrogatepass"))
+            self.block_ends.append(len(self))
+            self.newest = []
+
+    def parts(self, start: int, end: int) -> Iterator[str]:
+        """Yield the lines from *start* to *end*; the lines of one block come as one piece."""
+        first, ends = bisect_right(self.block_ends, start) - 1, self.ends
+        for block, begin, stop in zip(
+            self.blocks[first:], self.block_ends[first:], self.block_ends[first + 1 :], strict=False
+        ):
+            if begin >= end:
+                return
+            piece = block[ends[max(start, begin)] - ends[begin] : ends[min(end, stop)] - ends[begin]]
+            yield piece[:-1].decode("utf-8", "surrogatepass")
+        n_joined = self.block_ends[-1]
+        yield from self.newest[max(0, start - n_joined) : max(0, end - n_joined)]
 
     def copy_first(self, count: int) -> _Buffer:
         """Return a copy of the part that *count* messages made."""
         copy = _Buffer()
-        copy.lines = self.lines[:count]
         copy.ends = self.ends[: count + 1]
         copy.block_ends = self.block_ends[: bisect_right(self.block_ends, count)]
         copy.blocks = self.blocks[: len(copy.block_ends) - 1]
-        copy.digests = _before(self.digests, count)
-        copy.branches = _before(self.branches, count)
+        copy.newest = ["".join(self.parts(at, at + 1)) for at in range(copy.block_ends[-1], count)]
         return copy
 
 
-def _before(digests: list[DigestText], before: int) -> list[DigestText]:
-    return digests[: bisect_left(digests, before, key=lambda digest: digest.index)]
+def _count_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -26,13 +26,21 @@ Invariants: deterministic; no text is reworded; each fact once. Cost: one sort o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from sidecar.window_budget.digest_layout import JOINED_KINDS, PreviousDigest, indent, render_facts
+from msgspec import field
+
+from sidecar._internal.values import Value
+from sidecar.window_budget.digest_layout import (
+    JOINED_KINDS,
+    PreviousDigest,
+    indent,
+    measure_facts,
+)
 from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex, RankedFact
-from sidecar.window_budget.facts import Fact, FactKind, fact_key, split_error
+from sidecar.window_budget.facts import Fact, FactKind, fact_key, key_of_cut, split_error
 from sidecar.window_budget.text import one_line
 
 BASE_RANK = 8
@@ -124,6 +132,9 @@ _MAX_CHARS = {
 _PROSE_KINDS = frozenset({FactKind.REQUEST, FactKind.RULE, FactKind.DECISION, FactKind.OUTCOME})
 """Kinds that find the same sentence in a message: it is kept once, under the weightiest kind."""
 
+_ORDER = {kind: position for position, kind in enumerate(FactKind)}
+"""The order of the kinds in a digest."""
+
 
 class FactCandidate(NamedTuple):
     """A fact that a digest could keep, with its *key*, and its *price*: the lowest goes first.
@@ -138,8 +149,7 @@ class FactCandidate(NamedTuple):
     full_text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Value):
     """Everything that a digest may draw on.
 
     Attributes:
@@ -170,10 +180,11 @@ def list_candidates(
     for kind in kinds:
         found: dict[str, FactCandidate] = {}
         for candidate in _candidates_of_kind(kind, known, n_groups):
-            known_one = found.get(candidate.key)
-            is_better = known_one is None or (not candidate.full_text and candidate.price < known_one.price)
-            if is_better and candidate.fact.text:
-                found[candidate.key] = candidate
+            price, fact, key, full_text = candidate
+            known_one = found.get(key)
+            is_better = known_one is None or (not full_text and price < known_one.price)
+            if is_better and fact.text:
+                found[key] = candidate
         candidates += found.values()
     return sorted(candidates, key=attrgetter("price"))
 
@@ -191,14 +202,16 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
     left = {FactKind.RULE: int(max_chars * RULES_SHARE), FactKind.REQUEST: int(max_chars * share)}
     left_whole = int(max_chars * WHOLE_PROMPTS_SHARE * roomy)
     for candidate in candidates:
-        fact, whole = candidate.fact, candidate.full_text or candidate.fact.text
-        if fact.kind is FactKind.REQUEST and len(whole) <= left_whole:
+        price, fact, key, full_text = candidate
+        if fact.kind is FactKind.REQUEST and len(whole := full_text or fact.text) <= left_whole:
             left_whole -= len(whole)
-            candidate = _candidate(candidate.price, fact.with_text(whole), candidate.full_text)
-        if candidate.price >= 0 and len(candidate.fact.text) <= left.get(fact.kind, 0):
-            left[fact.kind] -= len(candidate.fact.text) + LINE_CHARS
+            if whole != fact.text:
+                fact = fact.with_text(whole)
+                candidate = FactCandidate(price, fact, key_of_cut(fact, key), full_text)
+        if price >= 0 and len(fact.text) <= left.get(fact.kind, 0):
+            left[fact.kind] -= len(fact.text) + LINE_CHARS
             urgent.append(candidate)
-        elif candidate.price >= 0:
+        elif price >= 0:
             rest.append(candidate)
     urgent.sort(key=lambda each: each.fact.kind is not FactKind.RULE)
     return [*first, *urgent, *rest]
@@ -207,16 +220,18 @@ def put_first(candidates: Sequence[FactCandidate], max_chars: int) -> list[FactC
 def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fact]:
     """Return the facts of *candidates* that fit *max_chars* once laid out, by kind, then oldest first."""
     chosen, left, room = list[FactCandidate](), list(candidates), max_chars
-    sentences, said = set[str](), ""
+    sentences, shown = set[str](), _ShownTexts()
     while left:
         taken, left = take_fitting(left, {each.fact.kind for each in chosen}, sentences, room)
-        new = "\n".join(each.fact.text for each in taken if each.fact.kind is not FactKind.NAME)
-        said = f"{said}\n{new}"
-        # The names chosen before stand in nothing that was said before.
-        kept = [*drop_names_in(new, chosen), *drop_names_in(said, taken)]
+        if not taken:
+            break
+        new = shown.add(taken)
+        # The names chosen before stand in nothing that was shown before.
+        kept = [each for each in chosen if each.fact.kind is not FactKind.NAME or each.fact.text not in new]
+        kept += [each for each in taken if each.fact.kind is not FactKind.NAME or not shown.has(each.fact)]
         n_dropped = len(chosen) + len(taken) - len(kept)
         chosen = drop_commands_with_errors(kept)
-        room = max_chars - len(render_facts(each.fact for each in chosen))
+        room = max_chars - measure_facts(each.fact for each in chosen)
         if n_dropped + len(kept) == len(chosen):
             break
 
@@ -232,8 +247,30 @@ def select_facts(candidates: Iterable[FactCandidate], max_chars: int) -> list[Fa
             room -= more
             fact = fact.with_text(full_text)
         facts.append(fact)
-    order = {kind: position for position, kind in enumerate(FactKind)}
-    return sorted(facts, key=lambda fact: (order[fact.kind], fact.index))
+    return sorted(facts, key=lambda fact: (_ORDER[fact.kind], fact.index))
+
+
+class _ShownTexts:
+    """The texts that a digest shows beside names, all together and by the messages that they come from."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._by_message: dict[int, str] = {}
+
+    def add(self, taken: Iterable[FactCandidate]) -> str:
+        """Add the facts *taken*, and return their texts."""
+        texts: list[str] = []
+        for each in taken:
+            if (fact := each.fact).kind is not FactKind.NAME:
+                texts.append(fact.text)
+                self._by_message[fact.index] = f"{self._by_message.get(fact.index, '')}\n{fact.text}"
+        new = "\n".join(texts)
+        self._text = f"{self._text}\n{new}"
+        return new
+
+    def has(self, name: Fact) -> bool:
+        """Return whether *name* stands in a text; mostly it is one of its own message, which is short."""
+        return name.text in self._by_message.get(name.index, "") or name.text in self._text
 
 
 def take_fitting(
@@ -250,6 +287,9 @@ def take_fitting(
     taken, passed = list[FactCandidate](), list[FactCandidate]()
     for candidate in candidates:
         fact = candidate.fact
+        if len(fact.text) + LINE_CHARS > room:
+            passed.append(candidate)
+            continue
         sentence = candidate.key if fact.kind in _PROSE_KINDS else ""
         if sentence and sentence in sentences:
             continue
@@ -264,19 +304,15 @@ def take_fitting(
     return taken, passed
 
 
-def drop_names_in(text: str, chosen: Iterable[FactCandidate]) -> list[FactCandidate]:
-    """Return *chosen* without the names that stand in *text*."""
-    return [each for each in chosen if each.fact.kind is not FactKind.NAME or each.fact.text not in text]
-
-
 def drop_commands_with_errors(chosen: Sequence[FactCandidate]) -> list[FactCandidate]:
     """Return *chosen* without the commands that stand in their own errors."""
     errors = {each.fact.index: each.fact.text for each in chosen if each.fact.kind is FactKind.ERROR}
-
-    def has_error(fact: Fact) -> bool:
-        return fact.kind is FactKind.COMMAND and errors.get(fact.index, "").startswith(f"{fact.text}: ")
-
-    return [each for each in chosen if not has_error(each.fact)]
+    return [
+        each
+        for each in chosen
+        if each.fact.kind is not FactKind.COMMAND
+        or not errors.get(each.fact.index, "").startswith(f"{each.fact.text}: ")
+    ]
 
 
 def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator[FactCandidate]:
@@ -315,11 +351,11 @@ def _candidates_of_kind(kind: FactKind, known: Known, n_groups: int) -> Iterator
         is_aged = kind is FactKind.MODIFIED and rank >= NEWEST_EDITS
         is_old = kind is FactKind.REQUEST and rank >= AGED_FROM_RANK
         limit = AGED_REQUEST_CHARS if is_old else _MAX_CHARS[kind]
-        short = _shorten(fact.with_text(key) if is_aged else fact, limit)
-        if short is fact:
-            yield FactCandidate(_price(fact, rank), fact, key, fact.text)
-        else:
-            yield _candidate(_price(short, rank), short, fact.text)
+        short = fact
+        if is_aged or len(fact.text) > limit:
+            short = _shorten(fact.with_text(key) if is_aged else fact, limit)
+            key = key_of_cut(short, key)
+        yield FactCandidate(_price(short, rank), short, key, fact.text)
     aged = earlier if kind is FactKind.RULE else reversed(earlier)
     for position, fact in enumerate(aged):
         short = fact.with_text(shorten_carried(fact))

@@ -12,8 +12,9 @@ bodies stay whole. Two results of 90,000 and 300 characters in a room of 1500 to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ImageBlock, TextBlock
 from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
@@ -43,8 +44,7 @@ MARKER_CHARS = 200
 PROMPT_MARKER = "[... {} characters cut; the whole prompt is kept in the session's history ...]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tail:
+class Tail(Value, kw_only=True):
     """The kept messages as they will be sent, with the number of bodies blanked and cut.
 
     *blanked_tokens* are the tokens that blanking saved.

@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.contract import CallEffect
 from sidecar.window_budget.facts import FactKind
 from sidecar.window_budget.text import one_line
 
-_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORD: Final = compile_later(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FILE: Final = frozenset(["path", "file", "filepath", "filename", "abspath", "uri"])
 _COMMAND: Final = frozenset(["command", "cmd", "commandline", "script"])
 _PATTERN: Final = frozenset(["pattern", "query", "regex", "regexp", "q"])
@@ -66,16 +67,16 @@ _RUN: Final = frozenset(["run", "execute", "exec", "shell", "bash", "terminal", 
 
 _LONG_COMMAND: Final = 2_000
 _LONG_OUTPUT: Final = 400_000
-_SHELL: Final = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh\Z")
-_WRAPPED: Final = re.compile(
+_SHELL: Final = compile_later(r"(?:\S*/)?(?:ba|z|da|k)?sh\Z")
+_WRAPPED: Final = compile_later(
     r"""\s*(?:\S{1,40}/)?(?:ba|z|da|k)?sh -[a-z]{0,3}c (['"])(.*)\1\s*\Z""", re.DOTALL
 )
-_SHELL_WORD: Final = re.compile(
+_SHELL_WORD: Final = compile_later(
     r"""(?P<word>(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\;|&<>()])+)|(?P<end>&&|\|\|?|[;&\n()])|(?P<to>>>?)|(?P<stop><<)"""
 )
 _READERS: Final = frozenset(["cat", "nl", "less", "more", "bat", "head", "tail", "sed"])
 _SEARCHERS: Final = frozenset(["grep", "egrep", "fgrep", "rg", "ag", "ack"])
-_FILE_NAME: Final = re.compile(r"[\w.@~+-]*(?:/[\w.@+-]+)+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}")
+_FILE_NAME: Final = compile_later(r"[\w.@~+-]*(?:/[\w.@+-]+)+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}")
 
 
 def words_of(name: str) -> frozenset[str]:

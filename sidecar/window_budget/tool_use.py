@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, zip_longest
 from types import MappingProxyType
 from typing import Any, Final
 
+from sidecar._internal.patterns import compile_later
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import CallEffect, CallEffects
 from sidecar.window_budget.facts import Fact, FactKind, ends_of
@@ -76,24 +78,23 @@ _NEW_TEXTS = ("new_string", "newText", "newString", "new_str", "new_text", "new"
 _TODO_TEXTS = ("content", "step", "text", "title", "task", "description")
 _DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
 _PLANS = frozenset(["todo", "todos", "plan", "tasks", "tracker"])
-_BOX = re.compile(r"^\s{0,12}(?:[-*•]|\d{1,3}[.)]) {0,4}\[ \] {0,4}(\S[^\n]{0,400})", re.MULTILINE)
+_BOX = compile_later(r"^\s{0,12}(?:[-*•]|\d{1,3}[.)]) {0,4}\[ \] {0,4}(\S[^\n]{0,400})", re.MULTILINE)
 TODO_CHARS = 160
 MAX_TODOS = 40
 
-_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
-_EXIT_CODE = re.compile(
+_PATCHED = compile_later(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
+_EXIT_CODE = compile_later(
     r"(?:exit(?:ed with)?(?: code| status)?|returncode|exit_code|exitcode)\"?\W{1,3}(-?\d{1,9})"
 )
 """In lower case, which is several times as fast as to ignore the case."""
 
-_LOOKING = re.compile(
+_LOOKING = compile_later(
     r"\s*(?:cd \S+ *(?:&&|;) *)?"
     r"(?:ls|cat|head|tail|sed -n|grep|rg|find|pwd|wc|nl|which|echo|git (?:status|log|diff|show))\b"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(Value):
     """A part of a file as a read names it: *limit* lines from line *offset*, None for start and end.
 
     *more* are further ranges behind it, each a first line and a number of lines.
@@ -120,8 +121,7 @@ class FileRange:
         return f" (lines {', '.join(f'{first}-{first + count - 1}' for first, count in spans)})"
 
 
-@dataclass(frozen=True, slots=True)
-class ReadCall:
+class ReadCall(Value):
     """A successful read of *file* by *tool*; its result stands at *index*."""
 
     index: int
@@ -129,8 +129,7 @@ class ReadCall:
     file: FileRange
 
 
-@dataclass(frozen=True, slots=True)
-class WriteCall:
+class WriteCall(Value):
     """A successful change of the file at *path*; *is_whole* when the call carries all of its new text."""
 
     index: int
@@ -199,8 +198,8 @@ def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS
             yield WriteCall(index, found.group(1).strip(), is_whole=False)
 
 
-_ASKS_VERSION = re.compile(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
-_SWITCHES_BRANCH = re.compile(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([\w./-]{1,80})")
+_ASKS_VERSION = compile_later(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
+_SWITCHES_BRANCH = compile_later(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([\w./-]{1,80})")
 
 
 def facts_of_call(

@@ -2,7 +2,8 @@
 
 A transcript is a value and a ``Sequence[Message]``, so it may be passed wherever messages may. Appending to
 the newest version costs only the new messages; therefore a session's gate, plan and digest do not depend on
-its length. Messages are weighed at once, and read for text and facts when those are first asked for.
+its length. Messages are weighed at once, read for facts when those are first asked for, and flattened to text
+only for a model that summarises.
 
 After a compaction the first messages stand for others: a digest, restored files, a prompt that was carried
 over. The fact index goes on all the same, over every message that ever was one of the conversation. A fact
@@ -12,9 +13,9 @@ has its position among those, and :meth:`Transcript.position` maps to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import overload
 
+from sidecar._internal.values import Value
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import BudgetRequest, CallEffects, NoOpReason, TokenEstimate
@@ -35,8 +36,7 @@ MAX_SCALE = 4.0
 """How far a provider's figure may exceed ours before it is taken for wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeterReading:
+class MeterReading(Value, kw_only=True):
     """How full the window is.
 
     ``limit`` is in provider tokens, None without a card. ``room`` is the tokens that messages may take, in
@@ -145,8 +145,7 @@ class Transcript(Sequence[Message]):
     @property
     def scrollback(self) -> Scrollback:
         """The messages as text for the summarising model."""
-        if len(self._scrollback) < len(self):
-            self._scrollback = self._scrollback.extend(self._messages[len(self._scrollback) :])
+        self.flatten_on()
         return self._scrollback
 
     @property
@@ -173,9 +172,6 @@ class Transcript(Sequence[Message]):
 
     def read_on(self, most: int | None = None) -> bool:
         """Read up to *most* of the messages that were only weighed; return whether some are left."""
-        end = None if most is None else len(self._scrollback) + most
-        if len(self._scrollback) < len(self):
-            self._scrollback = self._scrollback.extend(self._messages[len(self._scrollback) : end])
         if self.n_unread:
             left, known = self._originals, len(self._facts) + len(self._originals) - self._n_originals
             if known >= len(left):
@@ -183,7 +179,15 @@ class Transcript(Sequence[Message]):
                 known = len(self._facts) - self._n_folded + self._n_front
             end = None if most is None else known + most
             self._facts = self._facts.extend((left or self._messages)[known:end])
-        return self.n_unread > 0 or len(self._scrollback) < len(self)
+        return self.n_unread > 0
+
+    def flatten_on(self, most: int | None = None) -> bool:
+        """Add up to *most* messages to the text for a summarising model; return whether some are left."""
+        known = len(self._scrollback)
+        if known < len(self):
+            new = self._messages[known : None if most is None else known + most]
+            self._scrollback = self._scrollback.extend(new)
+        return len(self._scrollback) < len(self)
 
     def find_call(self, call_id: str) -> ToolCallBlock | None:
         """Return the newest call *call_id* among the messages, None for none."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.rule_words import (
     ASIAN_REPORTS,
     ASIAN_RULES,
@@ -35,7 +36,7 @@ from sidecar.window_budget.rule_words import (
     TURKISH_RULES,
 )
 
-_LEAD = re.compile(
+_LEAD = compile_later(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
     r"|hence"
     r"|thus|therefore|now|ok|okay|yes|you|kindly|ever|not|otherwise|instead|simply|y|pero|por favor|favor"
@@ -44,7 +45,7 @@ _LEAD = re.compile(
 )
 """What stands before an order in an English sentence: "I don't know" gives none, "so don't" does."""
 
-_START = re.compile(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
+_START = compile_later(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
 _LEAD_CHARS = 24
 
 _PERMISSIONS = (
@@ -157,17 +158,17 @@ _ASIAN_DECISIONS = (
 )
 
 
-_ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
+_ALTERNATIVE = compile_later(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
 """One alternative of a pattern, with its groups and classes."""
 
-_CHOICE = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
+_CHOICE = compile_later(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
 """A choice at the beginning of an alternative, and whether it may be left out."""
 
-_NOT_BEHIND = re.compile(r"\(\?<!([^()]*)\)")
+_NOT_BEHIND = compile_later(r"\(\?<!([^()]*)\)")
 """What must not stand before an alternative; it is looked for once the first letter is there."""
 
 
-_HEAD = re.compile(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
+_HEAD = compile_later(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
 """An alternative up to its first gap between words."""
 
 _LONG_REST = 200
@@ -211,21 +212,21 @@ _RULES = (
     *(ENGLISH_RULES, GERMAN_RULES, ROMANCE_RULES, RUSSIAN_RULES),
     *(GENERAL_RULES, POLISH_RULES, DUTCH_AND_NORDIC_RULES, TURKISH_RULES),
 )
-_ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
-_REFUSAL = re.compile(
+_ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = compile_later(_ASIAN_PERMISSIONS), compile_later(_ASIAN_WITHDRAWALS)
+_REFUSAL = compile_later(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
     r"|only)\b"
 )
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
 
-_DENIED = re.compile(r"\b(?:not?|nicht|não|non|nie|не)\s{1,2}\Z")
+_DENIED = compile_later(r"\b(?:not?|nicht|não|non|nie|не)\s{1,2}\Z")
 """The same before it: "no está permitido"."""
 
-_ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_ASIAN = compile_later(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 """A character that all of the Asian words above have: a dash or an accent is none."""
 
-_ASIAN_RULE, _ASIAN_DECISION = re.compile(ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
-_ASIAN_REPORT, _BARE_VERB = re.compile(ASIAN_REPORTS), re.compile(BARE_VERB)
+_ASIAN_RULE, _ASIAN_DECISION = compile_later(ASIAN_RULES), compile_later(_ASIAN_DECISIONS)
+_ASIAN_REPORT, _BARE_VERB = compile_later(ASIAN_REPORTS), compile_later(BARE_VERB)
 
 
 class Words(NamedTuple):
@@ -241,6 +242,9 @@ class Words(NamedTuple):
         withdrawal: takes a rule back.
         beginning: where any of these may begin: one search that finds few places, instead of five searches.
         decision: decides something, or names a cause.
+
+    The last two begin with the character before the word, which a search finds without a try at each letter;
+    the text needs a blank at its beginning.
     """
 
     rule: re.Pattern[str]
@@ -256,7 +260,7 @@ class Words(NamedTuple):
 
 @cache
 def load_words() -> Words:
-    """Return the patterns. The first call compiles them, which takes longer than to load this package."""
+    """Return the patterns."""
     orders = ENGLISH_ORDERS, NEGATED_ORDERS
     every = "|".join((*_RULES, *orders, OPENINGS, BARE_NEGATIONS, _PERMISSIONS, _WITHDRAWALS))
     heads = ((words, _HEAD.match(words)) for words in _ALTERNATIVE.findall(every))
@@ -265,16 +269,22 @@ def load_words() -> Words:
         for words, head in heads
     )
     return Words(
-        rule=re.compile(_search_words(*_RULES) + r"\b"),
-        order=re.compile(_search_words(*orders)),
-        opening=re.compile(_search_words(OPENINGS)),
-        bare=re.compile(_search_words(BARE_NEGATIONS)),
-        report=re.compile(REPORTS),
-        permission=re.compile(_search_words(_PERMISSIONS) + r"\b"),
-        withdrawal=re.compile(_search_words(_WITHDRAWALS) + r"\b"),
-        beginning=re.compile(rf"(?<!\w)(?={beginning})"),
-        decision=re.compile(_search_words(_DECISIONS) + r"\b"),
+        rule=compile_later(_search_words(*_RULES) + r"\b"),
+        order=compile_later(_search_words(*orders)),
+        opening=compile_later(_search_words(OPENINGS)),
+        bare=compile_later(_search_words(BARE_NEGATIONS)),
+        report=compile_later(REPORTS),
+        permission=compile_later(_search_words(_PERMISSIONS) + r"\b"),
+        withdrawal=compile_later(_search_words(_WITHDRAWALS) + r"\b"),
+        beginning=compile_later(rf"\W(?={beginning})"),
+        decision=compile_later(rf"\W(?:{_by_letter(_ALTERNATIVE.findall(_DECISIONS))})\b"),
     )
+
+
+def compile_words() -> None:
+    """Compile the patterns ahead, which takes longer than to load this package."""
+    for words in load_words():
+        words.match("")
 
 
 @lru_cache(maxsize=2)
@@ -291,8 +301,8 @@ def find_rule_words(text: str) -> tuple[tuple[int, int], ...]:
     words = load_words()
     patterns = (words.rule, words.order, words.opening, words.bare, words.permission, words.withdrawal)
     ends = [0] * len(patterns)
-    for beginning in words.beginning.finditer(lower):
-        start = beginning.start()
+    for beginning in words.beginning.finditer(f" {lower}"):
+        start = beginning.start()  # of the blank, where the word has its place in the text without that
         for number, pattern in enumerate(patterns):
             if start >= ends[number] and (found := pattern.match(lower, start)) is not None:
                 ends[number] = found.end()
@@ -354,7 +364,7 @@ def states_decision(text: str) -> bool:
     >>> states_decision("The root cause is a stale cursor."), states_decision("Let me look.")
     (True, False)
     """
-    return _finds(load_words().decision, _ASIAN_DECISION, text.lower())
+    return _finds(load_words().decision, _ASIAN_DECISION, f" {text.lower()}")
 
 
 def _finds(words: re.Pattern[str], characters: re.Pattern[str], text: str) -> bool:

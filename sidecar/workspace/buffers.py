@@ -7,16 +7,16 @@ real path of a buffer's file is resolved when the buffer is opened.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from sidecar.workspace.contract import BufferOutOfSyncError, EditApplier, PositionEncoding, TextChange
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import uri_to_path
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Buffer:
+class Buffer(Struct, eq=False, kw_only=True):
     """One open text document.
 
     Attributes:

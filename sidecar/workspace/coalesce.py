@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(slots=True, eq=False)
-class _Job:
+
+class _Job(Struct, eq=False):
     task: asyncio.Task[None]
     must_run_again: bool = False
 

@@ -6,11 +6,11 @@ A *view* is one file at one moment. The buffer of an editor wins over the disk, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.values import Value
 
 FileSource: TypeAlias = Literal["buffer", "disk"]
 PositionEncoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
@@ -38,8 +38,7 @@ class BufferOutOfSyncError(SidecarError):
     kind: ClassVar[str] = "bufferOutOfSync"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileView:
+class FileView(Value, kw_only=True):
     """One text file at one moment.
 
     Attributes:
@@ -79,19 +78,16 @@ class TextChange(NamedTuple):
     range: TextRange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StaleFile:
+class StaleFile(Value):
     """A file that has changed since the model read it; *now_hash* is None when it is gone or not text."""
 
-    path: Path
     uri: str
     read_hash: str
     now_hash: str | None
     source: FileSource
 
 
-@dataclass(frozen=True, slots=True)
-class WatchStatus:
+class WatchStatus(Value):
     """The state of watching the disk.
 
     Attributes:
@@ -114,8 +110,7 @@ Contract: returns False when the editor refused (another version, or the user re
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFileSource:
+class ClientFileSource(Value):
     """The files of one client: reads them as its editor has them, and writes through the editor.
 
     Contract: neither raises but for cancellation, and both return soon. *read* returns None when the client
@@ -126,8 +121,7 @@ class ClientFileSource:
     write: Callable[[Path, str], Awaitable[bool]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileBytes:
+class FileBytes(Value):
     """A file on disk: its bytes and its mode, and its text and codec, both None where it is not text."""
 
     raw: bytes

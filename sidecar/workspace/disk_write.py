@@ -12,9 +12,9 @@ import os
 import stat
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError, FileBytes
 from sidecar.workspace.encodings import encode_text
 from sidecar.workspace.files import BOM, DiskText, read_text, text_hash
@@ -25,8 +25,7 @@ _TOO_LARGE = "too large to be what was read"
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Value):
     """A path to write, as ``os`` takes it: a *name* in a *folder* that is held open, if there can be one."""
 
     path: Path
@@ -34,8 +33,7 @@ class _Place:
     folder: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _FileState:
+class _FileState(Value):
     """The file at a path before a write: its hash, codec and status; all None for no file."""
 
     hash: str | None = None

@@ -12,10 +12,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.encodings import decode_text
 from sidecar.workspace.handles import hold_file
@@ -35,8 +35,7 @@ _SPECIAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DiskText:
+class DiskText(Value):
     """A text file as it stood on the disk; *codec* is how its bytes become *text*, mark included."""
 
     text: str

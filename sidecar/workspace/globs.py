@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import groupby
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 
 _TOKEN = re.compile(r"(?s)\*+|\?|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.")
 _CLASS_ITEM = re.compile(r"(?s)\\(.)|(-)|(.)")
@@ -121,8 +121,7 @@ class GlobRules:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Value):
     """One line; *by_name* matches the last part of a path, else *regex* is for the whole."""
 
     regex: str
@@ -131,8 +130,7 @@ class _Rule:
     folders_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Value):
     """Neighbouring lines of one sign, joined, because one expression is faster than many."""
 
     ignores: bool

@@ -25,9 +25,9 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import BOM, read_bytes
 from sidecar.workspace.globs import GlobRules
@@ -43,16 +43,14 @@ _FOLDERS = frozenset(
 _FILES = frozenset({".DS_Store", "Thumbs.db"})
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Value):
     """The entries of one folder by name, without the *n_ignored* ones that the rules leave out."""
 
     entries: tuple[os.DirEntry[str], ...] = ()
     n_ignored: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(Value):
     """The ignore files of one folder; paths are matched from *n_prefix* on."""
 
     n_prefix: int

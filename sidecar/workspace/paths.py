@@ -13,18 +13,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
 
 _DRIVE = re.compile(r"/[A-Za-z]:")
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(Value):
     """A path with all links followed, as far as it exists; *inside* says whether a root holds it."""
 
     path: Path

@@ -7,14 +7,14 @@ decided by the session, from its conversation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from sidecar.workspace.contract import FileSource, FileView, StaleFile
 
 
-@dataclass(slots=True)
-class _Expected:
+class _Expected(Struct):
     """The content that a file is expected to have, and whether it was reported to differ."""
 
     uri: str
@@ -92,7 +92,7 @@ class FileTracker:
             self.on_fresh(expected.uri)
         elif expected.is_stale and not was_stale:
             source: FileSource = "disk" if now is None else now.source
-            self.on_stale(StaleFile(path, expected.uri, expected.hash, now_hash, source))
+            self.on_stale(StaleFile(expected.uri, expected.hash, now_hash, source))
 
     def _withdraw(self, expected: _Expected | None) -> None:
         """Report that nobody needs to know any more that a file was stale."""

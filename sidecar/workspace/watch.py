@@ -16,9 +16,10 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from sidecar.workspace.contract import Dispose, WatchStatus
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules
@@ -78,8 +79,7 @@ def _identify_folder(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-@dataclass(slots=True, eq=False)
-class _Tree:
+class _Tree(Struct, eq=False):
     """One watched tree: the number of its users, and its task while there is one."""
 
     path: Path

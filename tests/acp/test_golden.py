@@ -14,7 +14,7 @@ from fake_panel import FakePanel
 from fake_service import QUESTION
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.handshake import profile_of
-from sidecar.acp.params import content, session_id, text, texts
+from sidecar.acp.params import content, further_roots, session_id, text
 from sidecar.acp.shapes import diff_content, text_content
 from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.content import content_to_prompt
@@ -49,7 +49,7 @@ def read_block(message: Any) -> int:
 CLIENT: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "initialize_request": (lambda message: profile_of(message).writes_files, True),
     "new_session_request": (
-        lambda message: (text(message, "cwd"), texts(message, "additionalDirectories")),
+        lambda message: (text(message, "cwd"), further_roots(message)),
         ("/home/user/project", []),
     ),
     "prompt_request": (read_prompt, 2),

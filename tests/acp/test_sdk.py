@@ -17,27 +17,22 @@ from acp.stdio import spawn_agent_process
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
-MODEL = "scripted-1"
 PATIENCE_S = 20.0
 LINE_BYTES = 32 * 1024 * 1024
+EDIT = {"path": "a.py", "old_text": "unsaved", "new_text": "edited"}
+EDITS: list[list[dict[str, Any]]] = [
+    [{"thinking": "look"}, {"toolCall": {"name": "read", "input": {"path": "a.py"}}}],
+    [{"toolCall": {"name": "edit", "input": EDIT}}],
+    [{"text": "done"}],
+]
+HANGS: list[list[dict[str, Any]]] = [[{"text": "never ends"}, {"hang": True}]]
 MODELS = {
-    MODEL: {
-        "scripted": [
-            [{"thinking": "look"}, {"toolCall": {"name": "read", "input": {"path": "a.py"}}}],
-            [
-                {
-                    "toolCall": {
-                        "name": "edit",
-                        "input": {"path": "a.py", "old_text": "unsaved", "new_text": "edited"},
-                    }
-                }
-            ],
-            [{"text": "done"}],
-            [{"text": "never ends"}, {"hang": True}],
-            [{"text": "again"}],
-        ]
-    }
+    "edits-1": {"scripted": EDITS},
+    "hangs-1": {"scripted": HANGS},
+    "edits-and-hangs-1": {"scripted": [*EDITS, *HANGS]},
+    "answers-1": {"scripted": [[{"text": "once"}], [{"text": "again"}]]},
 }
+"""One for each test that calls a model: a script goes on where the last call of any session left it."""
 
 
 class Panel:
@@ -92,24 +87,32 @@ def read(path: Path) -> str:
     return path.read_text()
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("project").resolve()
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve()
     write(folder / "a.py", "saved\n")
     return folder
 
 
 @pytest.fixture(scope="module")
-def panel() -> Panel:
+def shared_panel() -> Panel:
     return Panel()
 
 
+@pytest.fixture
+def panel(shared_panel: Panel) -> Panel:
+    """The panel, without what other tests have left in it."""
+    for kept in (shared_panel.updates, shared_panel.asked, shared_panel.unsaved):
+        kept.clear()
+    return shared_panel
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def agent(panel: Panel, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+async def agent(shared_panel: Panel, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
     """A running agent that has shaken hands; it ends with 0 when its input does."""
     env = {**os.environ, "INDUSAGI_HOME": str(tmp_path_factory.mktemp("home"))}
     command = (sys.executable, "-m", "sidecar", "acp")
-    client: Any = panel
+    client: Any = shared_panel
     limits = {"limit": LINE_BYTES}
     async with spawn_agent_process(client, *command, env=env, transport_kwargs=limits) as (agent, process):
         files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
@@ -121,19 +124,29 @@ async def agent(panel: Panel, tmp_path_factory: pytest.TempPathFactory) -> Async
     assert process.returncode == 0
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def sid(agent: Any, folder: Path) -> str:
-    """A session with a first turn: it reads unsaved text, and edits it through the editor."""
-    session = await agent.new_session(cwd=str(folder), mcp_servers=[], sidecar={"model": MODEL})
+async def start(agent: Any, folder: Path, model: str) -> str:
+    session = await agent.new_session(cwd=str(folder), mcp_servers=[], sidecar={"model": model})
     return str(session.session_id)
 
 
-async def test_a_turn_reads_unsaved_text_and_edits_through_the_editor(
-    agent: Any, panel: Panel, folder: Path, sid: str
-) -> None:
+async def edit(agent: Any, panel: Panel, folder: Path, sid: str) -> None:
+    """Let the session read unsaved text, and edit it through the editor."""
     panel.unsaved[str(folder / "a.py")] = "unsaved\n"
     answer = await agent.prompt(session_id=sid, prompt=[acp.text_block("edit a.py")])
     assert (answer.stop_reason, panel.text()) == ("end_turn", "done")
+
+
+async def cancel(agent: Any, panel: Panel, sid: str) -> None:
+    running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[acp.text_block("go on")]))
+    await panel.wait_for("never ends")
+    await agent.cancel(session_id=sid)
+    assert (await running).stop_reason == "cancelled"
+
+
+async def test_a_turn_reads_unsaved_text_and_edits_through_the_editor(
+    agent: Any, panel: Panel, folder: Path
+) -> None:
+    await edit(agent, panel, folder, await start(agent, folder, "edits-1"))
     assert (read(folder / "a.py"), panel.asked) == ("edited\n", ["Edit a.py"])
     assert [update.status for update in panel.updates_of("tool_call")] == ["in_progress", "in_progress"]
     ended = [update for update in panel.updates_of("tool_call_update") if update.status == "completed"]
@@ -142,14 +155,12 @@ async def test_a_turn_reads_unsaved_text_and_edits_through_the_editor(
     assert {command.name for command in panel.updates_of("available_commands_update")[0].available_commands}
 
 
-async def test_a_cancelled_turn_is_cancelled(agent: Any, panel: Panel, sid: str) -> None:
-    running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[acp.text_block("go on")]))
-    await panel.wait_for("never ends")
-    await agent.cancel(session_id=sid)
-    assert (await running).stop_reason == "cancelled"
+async def test_a_cancelled_turn_is_cancelled(agent: Any, panel: Panel, folder: Path) -> None:
+    await cancel(agent, panel, await start(agent, folder, "hangs-1"))
 
 
-async def test_a_mode_and_an_option_are_set(agent: Any, panel: Panel, sid: str) -> None:
+async def test_a_mode_and_an_option_are_set(agent: Any, panel: Panel, folder: Path) -> None:
+    sid = await start(agent, folder, "answers-1")
     await agent.set_session_mode(session_id=sid, mode_id="allowEdits")
     answer = await agent.set_config_option(session_id=sid, config_id="engine", value="none")
     values = {option.id: option.current_value for option in answer.config_options}
@@ -158,8 +169,11 @@ async def test_a_mode_and_an_option_are_set(agent: Any, panel: Panel, sid: str) 
 
 
 async def test_a_closed_session_is_listed_and_loaded_with_its_past(
-    agent: Any, panel: Panel, folder: Path, sid: str
+    agent: Any, panel: Panel, folder: Path
 ) -> None:
+    sid = await start(agent, folder, "edits-and-hangs-1")
+    await edit(agent, panel, folder, sid)
+    await cancel(agent, panel, sid)
     await agent.close_session(session_id=sid)
     listed = (await agent.list_sessions(cwd=str(folder))).sessions
     assert [session.session_id for session in listed] == [sid]
@@ -170,7 +184,9 @@ async def test_a_closed_session_is_listed_and_loaded_with_its_past(
     assert len(panel.updates_of("tool_call")) == 2
 
 
-async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path, sid: str) -> None:
+async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path) -> None:
+    sid = await start(agent, folder, "answers-1")
+    await agent.prompt(session_id=sid, prompt=[acp.text_block("begin")])
     forked = await agent.fork_session(session_id=sid, cwd=str(folder), mcp_servers=[])
     assert forked.session_id != sid
     panel.updates.clear()
@@ -184,6 +200,8 @@ async def test_a_missing_session_is_an_error_with_its_code(agent: Any, folder: P
     assert caught.value.code == -32002
 
 
-async def test_our_methods_are_extensions(agent: Any) -> None:
+async def test_our_methods_are_extensions(agent: Any, folder: Path) -> None:
+    before = await agent.ext_method("sidecar/status", {})
+    await start(agent, folder, "answers-1")
     status = await agent.ext_method("sidecar/status", {})
-    assert status["sessions"]["loaded"] == 2
+    assert status["sessions"]["loaded"] == before["sessions"]["loaded"] + 1

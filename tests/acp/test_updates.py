@@ -30,7 +30,7 @@ DONE: dict[str, Any] = {
     "durationMs": 5,
     "summary": "in short",
 }
-COUNTED: dict[str, Any] = {**DONE, "loss": {"kept": 9, "shortened": 1, "letGo": 2}}
+COUNTED: dict[str, Any] = {**DONE, "loss": {"kept": 9, "shortened": 1, "gone": 2}}
 LOSS_LINE = "Facts of the folded part: 9 kept word for word, 1 shortened, 2 let go. /loss lists them."
 MARK: dict[str, Any] = {"version": 1, "trigger": "manual", "preTokens": 900}
 DONE_MARK: dict[str, Any] = {**MARK, "postTokens": 90, "durationMs": 5}
@@ -386,8 +386,8 @@ PLAIN = [
         id="so are pins",
     ),
     pytest.param(
-        [event("rules", rules=[])],
-        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"rules": {"rules": []}}}}],
+        [event("rulesChanged", rules=[])],
+        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"rulesChanged": {"rules": []}}}}],
         id="and so are the user's rules",
     ),
     pytest.param(
@@ -507,7 +507,7 @@ NOTICES = [
     ),
     pytest.param(
         "compactionNear",
-        {"used": 112_000, "trigger": 148_464, "limit": 200_000},
+        {"used": 112_000, "limit": 148_464, "window": 200_000, "prepared": True},
         {
             "severity": "info",
             "title": "A compaction is near",
@@ -692,7 +692,9 @@ RULE = {"id": "r1", "text": "never push to main", "source": "prompt", "at": 5, "
 
 
 def rules(seq: int, *standing: dict[str, Any], turn_id: str | None = "t") -> dict[str, Any]:
-    return event("rules", seq=seq, rules=list(standing)) | ({} if turn_id is None else {"turnId": turn_id})
+    return event("rulesChanged", seq=seq, rules=list(standing)) | (
+        {} if turn_id is None else {"turnId": turn_id}
+    )
 
 
 def test_a_rule_is_shown_when_it_is_kept_and_when_it_is_taken_back() -> None:

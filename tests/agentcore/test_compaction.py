@@ -551,7 +551,7 @@ async def test_a_preview_tells_what_will_happen_and_asks_nobody(draw: Draw, cloc
     assert (preview.plan.cut, preview.plan.dropped_tokens, preview.plan.kept_tokens) == (72, 720, 100)
     assert (run.model.calls, run.infos) == ([], [])
     view = await run.transform(messages)
-    assert estimate_total(view) <= preview.plan.projected_tokens
+    assert estimate_total(view) <= preview.plan.kept_tokens + preview.plan.summary_tokens
     after = run.transform.preview(messages)
     assert (after.tokens, after.plan) == (estimate_total(view), None)
     forced = run.transform.preview(messages, force=True)

@@ -154,8 +154,7 @@ def long_session(folder: Path, n_messages: int) -> ImportedSession:
         title="long",
         created_at=0,
         updated_at=0,
-        nodes=graph.nodes,
-        entries=graph.entries,
+        entries=tuple(graph.entries.values()),
         leaf=graph.leaf,
         compactions=(),
         report=ImportReport(format="codex", entries={}, n_reads=0, n_compactions=0, notes={}),
@@ -169,7 +168,7 @@ async def measure_requests(folder: Path) -> dict[str, float]:
     given = {"processId": None, "rootUri": None, "capabilities": {"experimental": experimental}}
     await caller.ask("initialize", given)
     session = long_session(folder, N_MESSAGES)
-    pass_s = seconds(lambda: [msgspec.json.encode(turn_to_record(node.turn)) for node in session.nodes])
+    pass_s = seconds(lambda: [msgspec.json.encode(turn_to_record(entry.turn)) for entry in session.entries])
     sys.stdout.write(f"\n{N_MESSAGES:,} messages, one pass {pass_s * 1e3:.0f} ms\n")
     sid = (await caller.daemon.service.hub.import_session(session, NewSession(str(folder)))).sid
     await caller.ask("sidecar/session/load", {"sid": sid})

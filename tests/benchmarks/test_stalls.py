@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -19,9 +20,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from sidecar._internal.allocator import BriefCollections
+from sidecar._internal.loading import take_short_turns
 from sidecar.boot import Daemon, build
+from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.engines.contract import CompactionRequest
-from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import (
@@ -83,14 +85,16 @@ async def watch() -> AsyncIterator[list[tuple[float, float]]]:
 
 
 @contextmanager
-def brief_collections() -> Iterator[None]:
-    """Let the collector work, and do as in the daemon; the plugin switches it off."""
-    brief = BriefCollections()
+def like_daemon() -> Iterator[None]:
+    """Let threads take turns and the collector work as in the daemon; the plugin switches it off."""
+    brief, interval_s = BriefCollections(), sys.getswitchinterval()
     gc.callbacks.append(brief)
     gc.enable()
+    take_short_turns()
     try:
         yield
     finally:
+        sys.setswitchinterval(interval_s)
         gc.callbacks.remove(brief)
         gc.unfreeze()
         gc.collect()
@@ -168,7 +172,7 @@ def test_nothing_that_moves_a_long_conversation_stalls_the_loop(benchmark: Any, 
         return await measure(home, sid)
 
     def run_both() -> tuple[dict[str, Cost], dict[str, Cost]]:
-        with brief_collections():
+        with like_daemon():
             return asyncio.run(run(SHORT)), asyncio.run(run(LONG))
 
     short, long = benchmark.pedantic(run_both, rounds=1)

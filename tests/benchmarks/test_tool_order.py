@@ -42,7 +42,6 @@ def make_box(folder: Path) -> SessionToolBox:
 
     def make_context(call_id: str) -> ToolContext:
         return ToolContext(
-            session_id="s",
             call_id=call_id,
             cwd=folder,
             roots=(folder,),
@@ -50,7 +49,6 @@ def make_box(folder: Path) -> SessionToolBox:
             reads=RecordedReads(),
             ask=allow,
             progress=lambda text: None,
-            plan=lambda: (),
             set_plan=lambda plan: None,
             child_started=lambda pid, what: lambda: None,
             max_output_chars=30_000,

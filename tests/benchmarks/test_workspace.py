@@ -47,7 +47,6 @@ def context_for(root: Path, workspace: Workspace) -> ToolContext:
         return PermissionDecision(True)
 
     return ToolContext(
-        session_id="s",
         call_id="c",
         cwd=root,
         roots=(root,),
@@ -55,7 +54,6 @@ def context_for(root: Path, workspace: Workspace) -> ToolContext:
         reads=RecordedReads(workspace.tracker("s", lambda stale: None)),
         ask=yes,
         progress=lambda text: None,
-        plan=tuple,
         set_plan=lambda plan: None,
         child_started=lambda pid, what: lambda: None,
         max_output_chars=30_000,

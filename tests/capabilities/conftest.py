@@ -71,7 +71,6 @@ class Desk:
 
     def context(self, call_id: str = "c1") -> ToolContext:
         return ToolContext(
-            session_id="s",
             call_id=call_id,
             cwd=self.root,
             roots=(self.root,),
@@ -79,7 +78,6 @@ class Desk:
             reads=self.reads,
             ask=self._ask,
             progress=self._on_progress,
-            plan=lambda: self.plan,
             set_plan=self._set_plan,
             child_started=self._child_started,
             max_output_chars=self.max_output_chars,

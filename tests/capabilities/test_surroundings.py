@@ -73,6 +73,37 @@ async def test_no_program_of_a_strangers_repository_is_run(tmp_path: Path) -> No
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.processes
+@pytest.mark.skipif(os.name == "nt" or shutil.which("git") is None, reason="needs git and a shell script")
+@pytest.mark.parametrize("is_submodule", [False, True], ids=["missing objects", "submodule"])
+async def test_no_program_is_run_by_a_remote_or_a_submodule(tmp_path: Path, is_submodule: bool) -> None:
+    """Git asks a promisor remote for the objects that are missing, and looks into each submodule."""
+    script = tmp_path / "program"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    script.chmod(0o700)
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    for folder in (inner, outer) if is_submodule else (outer,):
+        git(folder, "init")
+        (folder / "a.py").write_text("a")
+        git(folder, "add", ".")
+        git(folder, "commit", "-m", "first")
+    if is_submodule:
+        git(inner, "config", "filter.x.clean", str(script))
+        (inner / ".gitattributes").write_text("* filter=x\n")
+        (inner / "a.py").write_text("b")
+    else:
+        git(outer, "config", "core.repositoryFormatVersion", "1")
+        git(outer, "config", "extensions.partialClone", "origin")
+        git(outer, "config", "remote.origin.url", ".")
+        git(outer, "config", "remote.origin.uploadpack", str(script))
+        for found in (outer / ".git" / "objects").glob("??/*"):
+            found.unlink()
+    told = await describe_surroundings([outer], TODAY)
+    assert ("git: branch main" in told) == is_submodule
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a folder without permissions")
 async def test_a_folder_that_is_gone_is_described_all_the_same(tmp_path: Path) -> None:
     told = await describe_surroundings([tmp_path / "gone"], TODAY)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.messages import Empty
+from sidecar.protocol.messages import SeqResult
 from sidecar.protocol.method import Method
 from sidecar.protocol.methods import METHODS
 from sidecar_client import (
@@ -197,10 +197,10 @@ async def test_a_reader_that_sleeps_too_long_gets_its_gap() -> None:
 
 
 async def test_closing_a_session_ends_its_streams() -> None:
-    script = ScriptedDaemon({"sidecar/session/close": lambda _: {}})
+    script = ScriptedDaemon({"sidecar/session/close": lambda _: {"seq": 7}})
     async with script.client() as client:
         events = client.events("a")
-        assert await client.session_close("a") == Empty()
+        assert await client.session_close("a") == SeqResult(7)
         assert [event async for event in events] == []
 
 

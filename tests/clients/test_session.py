@@ -34,10 +34,10 @@ def daemon() -> ScriptedDaemon:
         {
             "sidecar/session/new": lambda _: {"sid": "s", **opened},
             "sidecar/session/load": lambda _: {**opened, "integrity": {"ok": True}},
-            "sidecar/session/close": lambda _: {},
+            "sidecar/session/close": lambda _: {"seq": 12},
             "sidecar/turn/start": lambda _: STARTED,
             "sidecar/turn/run": lambda _: RAN,
-            "sidecar/turn/interrupt": lambda _: {"accepted": True},
+            "sidecar/turn/interrupt": lambda _: {"accepted": True, "seq": 4},
             "sidecar/context/usage": lambda _: USAGE,
             "sidecar/context/files": lambda _: {"files": []},
             "sidecar/compact/start": lambda _: {"compactionId": "k", "disposition": "started", "seq": 3},

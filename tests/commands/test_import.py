@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from sidecar.commands.terminal import Screen
-from sidecar.protocol.messages import ImportableSession, ImportNote, SessionImportResult
+from sidecar.protocol.messages import ImportableSession, ImportNote, SessionImportReport
 
 command = import_module("sidecar.commands.import")  # its name is a word of the language
 
-DONE = SessionImportResult(
-    sid="0ed48b6ef87051cd",
-    format="codex",
+DONE = SessionImportReport(
+    source="codex",
     title="Parser",
     cwd="/w",
     tokens=1234,
@@ -32,7 +31,7 @@ DONE = SessionImportResult(
 
 def test_the_report_says_what_came_and_what_was_left_out() -> None:
     out, notes = io.StringIO(), io.StringIO()
-    command.show_import(Screen(out), Screen(notes), DONE)
+    command.show_import(Screen(out), Screen(notes), "0ed48b6ef87051cd", DONE)
     assert out.getvalue() == "0ed48b6ef87051cd\n"
     assert notes.getvalue().splitlines() == [
         "· 2 prompts, 3 answers, 3 tool results, 1 compactions; 1,234 tokens in view",
@@ -44,7 +43,7 @@ def test_the_report_says_what_came_and_what_was_left_out() -> None:
 
 def test_a_pipe_gets_every_member_of_a_session() -> None:
     session = ImportableSession(
-        format="pi", id="abc", path="/p.jsonl", cwd="/w", title="Fix", updated_at=0, size_bytes=7
+        source="pi", id="abc", path="/p.jsonl", cwd="/w", title="Fix", updated_at=0, size_bytes=7
     )
     out = io.StringIO()
     command.show_sessions(Screen(out), (session,))

@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,11 @@ from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_head
 
 @pytest.fixture(autouse=True)
 def garbage_is_collected_again() -> Iterator[None]:
-    """What loading has put out of the collector's sight is put back: this process goes on."""
+    """What loading has put out of the collector's sight is put back once no thread loads."""
     yield
+    for thread in threading.enumerate():
+        if thread.name == "sidecar-warm-up":
+            thread.join()
     gc.unfreeze()
 
 

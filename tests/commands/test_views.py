@@ -74,7 +74,7 @@ def test_a_note_waits_for_the_end_of_the_block_that_is_being_written(tmp_path: P
         ("textDelta", {"messageId": "t", "delta": "It is here:\n\n```python\ndef f(x):\n"}),
         ("fileStale", {"uri": (Path.cwd() / "a.py").as_uri()}),
         ("textDelta", {"messageId": "t", "delta": "    return x\n```\n\nThat "}),
-        ("compactionNear", {"used": 7, "trigger": 9}),
+        ("compactionNear", {"used": 7, "limit": 9}),
         ("textDelta", {"messageId": "t", "delta": "is all."}),
         ("message", {"messageId": "t", "content": [{"type": "text", "text": "whole"}]}),
     )

@@ -14,6 +14,7 @@ from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
+from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.content import turn_text
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import RestoredFile
@@ -21,7 +22,6 @@ from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.engines.session_transcript import SessionTranscript
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
-from sidecar.conductor.expanding import ExpandRequest
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -52,7 +52,7 @@ async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> N
     assert (moved.head, moved.removed) == (ids[1], ids[2:])
     assert moved.tokens == sum(map(entry_tokens, left))
     assert emitted(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
-    assert {node.id for node in session.history.graph.nodes} == set(ids)
+    assert session.history.graph.entries.keys() == set(ids)
     assert (await stage.shelf.graph(session.sid)).leaf == ids[1]
 
 

@@ -36,7 +36,7 @@ LONG = "The parser keeps a stack of open brackets and reports the first that is 
 MARKS = [
     pytest.param(mark, kind, id=f"{name}: {mark[:24].strip()}")
     for name, engine in ENGINES.items()
-    for kind, marks in (("summary", engine.marks.summaries), ("file", engine.marks.files))
+    for kind, marks in (("summary", engine().marks.summaries), ("file", engine().marks.files))
     for mark in marks
 ]
 
@@ -184,7 +184,7 @@ def test_no_text_of_an_engine_stands_in_two_modules() -> None:
     modules = [path for path in package.rglob("*.py") if path.parent.name != "offline"]
     sources = {path: path.read_text("utf-8") for path in modules}
     for engine in ENGINES.values():
-        marks: EngineMarks = engine.marks
+        marks: EngineMarks = engine().marks
         for mark in (*marks.summaries, *marks.files):
             words = mark.strip("\n")
             holders = [path.name for path, source in sources.items() if f'"{words}' in source]

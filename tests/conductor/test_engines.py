@@ -9,7 +9,7 @@ import pytest
 from sidecar.agentcore.prompts import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
-from sidecar.conductor.compaction_records import with_undoable_now
+from sidecar.conductor.compaction.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError

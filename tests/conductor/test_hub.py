@@ -66,7 +66,7 @@ async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     forked = await stage.hub.fork(ForkOf(session.sid, title="Other way"))
     stored = await stage.shelf.graph(forked.sid)
-    assert [node.turn for node in stored.node_path(stored.leaf)] == list(session.history.turns)
+    assert [entry.turn for entry in stored.entry_path(stored.leaf)] == list(session.history.turns)
     titles = {each.sid: each.title for each in await stage.shelf.list()}
     assert titles[forked.sid] == "Other way"
 
@@ -156,7 +156,8 @@ async def test_a_deleted_session_is_gone(make_stage: Any, loaded: bool) -> None:
 
 async def test_an_ephemeral_session_can_be_read_and_deleted(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, ephemeral=True)
-    assert [node.turn for node in (await stage.hub.graph(session.sid)).nodes] == list(session.history.turns)
+    graph = await stage.hub.graph(session.sid)
+    assert [entry.turn for entry in graph.entries.values()] == list(session.history.turns)
     await stage.hub.delete(session.sid)
     assert stage.hub.sessions == ()
 
@@ -166,7 +167,7 @@ async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> N
     ids = tuple(session.history.current.node_ids)
     await stage.hub.close(session.sid)
     graph = await stage.hub.graph(session.sid)
-    assert (tuple(node.id for node in graph.node_path(graph.leaf)), stage.hub.sessions) == (ids, ())
+    assert (tuple(entry.node_id for entry in graph.entry_path(graph.leaf)), stage.hub.sessions) == (ids, ())
     assert (await stage.hub.info(session.sid)).title == "one"
     assert await stage.hub.compactions(session.sid) == ()
 

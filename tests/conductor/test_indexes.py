@@ -29,7 +29,7 @@ from sidecar.conductor.errors import CompactionNotFound, NotSteerableError, NotU
 from sidecar.conductor.files import _tokens_of_read
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.knowledge import _add_id
-from sidecar.conductor.rule_files import folders_reached_index
+from sidecar.conductor.rules.rule_files import folders_reached_index
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn, Usage, UsageEmission
@@ -51,7 +51,7 @@ def transcript(engine: Any, given: EngineInput) -> Any:
     facts, n = found.facts, len(found.facts)
     ranked = [facts.rank(kind, n) for kind in FactKind]
     reads = (list(facts.reads(n)), list(facts.writes(n)), facts.todos(n))
-    text = (found.scrollback.digests(len(found)), found.scrollback.text(0, len(found)))
+    text = (found.meter.digests(len(found)), found.scrollback.text(0, len(found)))
     places = ([found.position(index) for index in range(len(found))], found.knows_folded)
     return (list(found), found.meter.total, found.meter.last_prompt, ranked, reads, text, places)
 

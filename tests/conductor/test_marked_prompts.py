@@ -18,8 +18,8 @@ TASK = "Never touch main.py. Rename the parser to reader, everywhere, and run th
 SUMMARY = "# Objective\nRename the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 MARKS = [
     pytest.param(mark.strip(), id=f"{name}: {mark[:20].strip()}")
-    for name, engine in ENGINES.items()
-    for mark in (*engine.marks.summaries, *engine.marks.files)
+    for name, make in ENGINES.items()
+    for mark in (*make().marks.summaries, *make().marks.files)
 ]
 
 

@@ -80,7 +80,7 @@ async def test_a_fact_of_a_poor_summary_is_lost_until_it_is_pinned(make_stage: A
 async def test_pins_survive_a_restart_and_belong_to_forks(make_stage: Any) -> None:
     stage, session = await a_loss(make_stage, "agentcore")
     await stage.ask(session, PLANTED)
-    first = session.history.graph.nodes[-2].id
+    first = list(session.history.graph.entries)[-2]
     pin = await session.pins.add(session.pins.of_node(first))
     assert pin.text == PLANTED
     assert pin.node_id == first

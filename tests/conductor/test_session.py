@@ -78,7 +78,7 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
         await stage.ask(session, prompt)
     turns, seq, head = list(session.history.turns), session.log.seq, session.history.head
     stored = await stage.shelf.graph(session.sid)
-    assert (len(stored.nodes), stored.leaf) == (4, head)
+    assert (len(stored.entries), stored.leaf) == (4, head)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert list(loaded.history.turns) == turns

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from histories import entry_of
+from model_cards import card
 from sidecar.conductor.bridge import entries_to_messages, has_calls, kept_length, shared_length
+from sidecar.conductor.contract import Gate
+from sidecar.conductor.engines.contract import CompactionRequest, EngineInput
 from sidecar.conductor.engines.session_transcript import SessionTranscript
+from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn
-from sidecar.window_budget import Transcript
+from sidecar.llmgateway.contract import ModelCard, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
+from sidecar.window_budget import BudgetPolicy, BudgetRequest, Transcript, read_meter
 from sidecar.window_budget.facts import FactKind
 from sidecar.window_budget.tool_use import TOOL_EFFECTS
 from turns import assistant, calling, user
@@ -164,3 +169,21 @@ def test_a_change_of_tools_begins_anew_only_where_one_of_them_was_called() -> No
     assert kept.of(history) == before
     assert rules(kept.of(history.extended([NEXT]))) == ["Never push to main."]
     assert len(transcript.with_tools(TOOL_EFFECTS, {"bash"}).history) == 0
+
+
+@pytest.mark.parametrize("policy", [{}, {"triggerRatio": 0.3}, {"reserveTokens": 0}])
+@pytest.mark.parametrize("live", [0, 900])
+@pytest.mark.parametrize("model", [None, card(1_000), card(5_000)])
+def test_the_gate_of_a_session_is_the_reading_of_the_meter(
+    model: ModelCard | None, live: int, policy: dict[str, Any]
+) -> None:
+    engine, history = WindowBudgetEngine(), History([PROMPT, CALL, RESULT, ANSWER])
+    given = EngineInput(history=history, card=model, overhead_tokens=400, context_tokens=live)
+    gate = engine.gate(given, CompactionRequest(force=False, policy=policy))
+    wanted = BudgetPolicy(policy.get("triggerRatio", 0.75), 6_000, policy.get("reserveTokens", 2_048))
+    found = read_meter(
+        entries_to_messages(history),
+        BudgetRequest(card=model, context_tokens=live, overhead_tokens=400, policy=wanted),
+    )
+    used = found.estimate
+    assert gate == Gate(used.context_tokens, int(found.limit or 0), used.context_window, found.is_over)

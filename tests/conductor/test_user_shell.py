@@ -17,7 +17,7 @@ from sidecar.conductor.events import Settled, ToolFinished, ToolStarted, UserMes
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Say
-from sidecar.permissions.rules import Rules, parse_rule
+from sidecar.llmgateway.user_rules import UserRules
 from sidecar.window_budget import BashExecutionMessage
 from turns import text
 
@@ -109,8 +109,10 @@ async def test_without_a_sandbox_it_asks_as_the_tool_does(make_stage: Any) -> No
 
 
 @pytest.mark.parametrize("how", ["by a rule", "by the mode"])
-async def test_a_refusal_holds_in_the_sandbox_too(make_stage: Any, how: str) -> None:
-    rules = Rules(deny=(parse_rule("touch"),)) if how == "by a rule" else Rules()
+async def test_a_refusal_holds_in_the_sandbox_too(make_stage: Any, tmp_path: Path, how: str) -> None:
+    rules = UserRules(tmp_path)
+    if how == "by a rule":
+        rules.change("deny", "touch")
     stage, session = await a_session(make_stage, sandboxed=True, permission_rules=rules)
     if how == "by the mode":
         await session.choose("permissions", "plan")

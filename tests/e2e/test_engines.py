@@ -281,28 +281,30 @@ async def test_the_loss_is_shown_and_nothing_is_out_of_reach(
         await session.run(f"{detail if number == 3 else ''} Part {number}. " + "Roses and lilies. " * 150)
     done = await session.compact()
     assert done.loss is not None
-    read = await client.compact_read(session.sid, done.compaction_id, "facts")
+    read = await client.compact_read(session.sid, done.compaction_id, "loss")
     facts = read.facts or ()
     assert read.loss == done.loss
     assert done.loss.total == len(facts)
-    few = await client.compact_read(session.sid, done.compaction_id, "facts", limit=2)
+    few = await client.compact_read(session.sid, done.compaction_id, "loss", limit=2)
     assert (few.facts, few.next_cursor) == (facts[:2], "2")
     fact = next(each for each in facts if detail in each.text)
     nodes = (await client.session_read(session.sid, "full")).nodes
     assert detail in str(next(node for node in nodes if node.id == fact.node_id).blocks)
     await session.run("Which flowers?")
-    assert is_sent(detail) is (fact.state != "letGo")
-    pin = (await client.pin_add(session.sid, text=detail)).pin
-    by_id = (await client.pin_add(session.sid, fact_id=facts[-1].fact_id)).pin
+    assert is_sent(detail) is (fact.state != "gone")
+    pin = (await client.context_pin(session.sid, text=detail)).pin
+    assert pin is not None
+    by_id = (await client.context_pin(session.sid, fact_id=facts[-1].fact_id)).pin
+    assert by_id is not None
     assert by_id.text.startswith(facts[-1].text.removesuffix("…"))
     assert by_id.node_id == facts[-1].node_id
     await session.run("Which flowers?")
     assert is_sent(detail)
     await session.close()
     await client.session_load(session.sid)
-    assert (await client.pin_list(session.sid)).pins == (pin, by_id)
-    await client.pin_remove(session.sid, pin.pin_id)
-    expanded = await client.compact_expand(session.sid, done.compaction_id)
+    assert (await client.context_pin(session.sid)).pins == (pin, by_id)
+    assert (await client.context_pin(session.sid, unpin=pin.pin_id)).pins == (by_id,)
+    expanded = await client.context_expand(session.sid, done.compaction_id)
     assert expanded.expanded > 0
     assert expanded.tokens > 0
     await session.run("And now?")

@@ -127,7 +127,7 @@ class TestCommands:
         assert (await session.client.rule_list(session.sid)).rules == ()
         assert "/fix FILE: Fix it" in (await session.run("/help")).text
         assert place.asked == []
-        asked = {"text": "/fi", "offset": 3, "sid": session.sid}
+        asked = {"text": "/fi", "position": 3, "sid": session.sid}
         completed = await session.client.request("sidecar/complete", asked)
         assert [item["label"] for item in completed["items"]] == ["/fix FILE"]
 

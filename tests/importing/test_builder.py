@@ -127,8 +127,8 @@ def test_a_compaction_is_a_branch_whose_summary_knows_what_it_stands_for() -> No
     builder.fold("# So far", kept=builder.items_from("b"), at_ms=4)
     builder.answer([TextBlock("done")], at_ms=5)
     session = build_session(builder, "test")
-    nodes = list(session.nodes)
-    assert [show(session.entries[node.id]) for node in nodes] == [
+    entries = session.entries
+    assert [show(entry) for entry in entries] == [
         "user: hi",
         "assistant: ok",
         "user: more",
@@ -137,13 +137,11 @@ def test_a_compaction_is_a_branch_whose_summary_knows_what_it_stands_for() -> No
         "assistant: done",
     ]
     done = session.compactions[0]
-    assert session.entries[nodes[3].id].origin == (nodes[0].id, nodes[1].id)
-    assert (done.before, done.after) == (
-        tuple(node.id for node in nodes[:3]),
-        tuple(node.id for node in nodes[3:5]),
-    )
-    assert (done.kept_from, nodes[3].parent, session.leaf) == (nodes[2].id, None, nodes[5].id)
-    assert [node.created_at for node in nodes] == [1, 2, 3, 4, 3, 5]
+    ids = [entry.node_id for entry in entries]
+    assert entries[3].origin == (ids[0], ids[1])
+    assert (done.before, done.after) == (tuple(ids[:3]), tuple(ids[3:5]))
+    assert (done.kept_from, entries[3].parent, session.leaf) == (ids[2], None, ids[5])
+    assert [entry.created_at for entry in entries] == [1, 2, 3, 4, 3, 5]
 
 
 def test_a_rewind_keeps_the_other_branch() -> None:
@@ -153,8 +151,8 @@ def test_a_rewind_keeps_the_other_branch() -> None:
     builder.rewind_to("a")
     builder.prompt([TextBlock("yes")])
     session = build_session(builder, "test")
-    hi, no, yes = session.nodes
-    assert (no.parent, yes.parent, session.leaf) == (hi.id, hi.id, yes.id)
+    hi, no, yes = session.entries
+    assert (no.parent, yes.parent, session.leaf) == (hi.node_id, hi.node_id, yes.node_id)
     assert session.report.notes == {"rewound": 1}
 
 

@@ -25,7 +25,7 @@ def reads(
         builder.answer([ToolCallBlock(str(number), name, arguments)])
         file = None if text is None else ShownFile(arguments["path"], text)
         builder.result(str(number), "ok", is_error=is_error, shown=file)
-    entries = build_session(builder, "test").entries.values()
+    entries = build_session(builder, "test").entries
     return [(read.path, read.hash, read.ranges) for entry in entries for read in entry.reads]
 
 

@@ -42,9 +42,10 @@ def read_session(path: Path) -> ImportedSession:
 def branches(session: ImportedSession) -> list[list[Entry]]:
     """Return the entries of every branch."""
     graph = SessionGraph("s")
-    graph.hydrate(session.nodes, session.leaf, entries=session.entries)
-    parents = {node.parent for node in session.nodes}
-    return [list(graph.entry_path(node.id)) for node in session.nodes if node.id not in parents]
+    graph.restore(session.entries, session.leaf)
+    parents = {entry.parent for entry in session.entries}
+    leaves = (entry.node_id for entry in session.entries if entry.node_id not in parents)
+    return [list(graph.entry_path(leaf)) for leaf in leaves]
 
 
 def words(text: str) -> str:
@@ -55,7 +56,7 @@ def words(text: str) -> str:
 def test_every_typed_word_of_a_recording_is_in_a_prompt(path: Path) -> None:
     session = read_session(path)
     # A file that the user mentioned follows the prompt as an entry of its own.
-    entries = (entry for entry in session.entries.values() if entry.kind in ("user", "file"))
+    entries = (entry for entry in session.entries if entry.kind in ("user", "file"))
     blocks = [block for entry in entries for block in entry.turn.blocks]
     typed = words(" ".join(block.text for block in blocks if isinstance(block, TextBlock)))
     commands = {block.command for block in blocks if isinstance(block, CommandBlock)}
@@ -99,10 +100,10 @@ def test_an_imported_recording_has_each_compaction_that_can_be_read(path: Path) 
     kinds = [record.get("meta", {}).get("kind") for record in read_records(path)]
     n_opaque = session.report.notes.get("opaqueSummary", 0)
     assert kinds.count("compaction_summary") == session.report.n_compactions + n_opaque
-    folded = [entry for entry in session.entries.values() if entry.kind == "summary"]
+    folded = [entry for entry in session.entries if entry.kind == "summary"]
     assert [bool(entry.origin) for entry in folded] == [True] * session.report.n_compactions
 
 
 def unique_entries(session: ImportedSession) -> list[Entry]:
     """Return the entries without the copies that a compaction kept on its branch."""
-    return list({id(entry.turn): entry for entry in session.entries.values()}.values())
+    return list({id(entry.turn): entry for entry in session.entries}.values())

@@ -119,6 +119,27 @@ def test_the_nesting_of_settings_is_judged_before_they_are_parsed(text: str, is_
     assert is_nested_too_deep(text) is is_too_deep
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("[providers.openrouter]", ("openai-chat", ("OPENROUTER_API_KEY",), "openrouter")),
+        ("[providers.anthropic]", ("anthropic-messages", ("ANTHROPIC_API_KEY",), "anthropic")),
+        ("[providers.openai]", ("openai-chat", ("OPENAI_API_KEY",), "openai")),
+        ('[providers.openai]\napi = "openai-responses"', ("openai-responses", ("OPENAI_API_KEY",), "openai")),
+        ('[providers.groq]\nkey_env = "MINE"', ("openai-chat", ("MINE",), "groq")),
+        ("[providers.cohere]", ("openai-chat", (), None)),
+        ("[providers.mine]", ("openai-chat", (), None)),
+    ],
+)
+def test_a_known_provider_at_another_address_keeps_what_is_not_set(
+    tmp_path: Path, entry: str, expected: tuple[str, tuple[str, ...], str | None]
+) -> None:
+    (tmp_path / "config.toml").write_text(f'{entry}\nbase_url = "https://proxy.example/v1"')
+    (found,) = read_settings(tmp_path).providers.values()
+    assert (found.api, found.key_env, found.published_as) == expected
+    assert (found.base_url, found.base_url_env, found.host_env) == ("https://proxy.example/v1", None, None)
+
+
 FOLDER = """
 model = "openai:gpt-5"
 [providers.openai]

@@ -12,6 +12,7 @@ import pytest
 from provider_fakes import Ended, FakeProvider, Hang, Refused, Said, Spent, fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
+from sidecar.llmgateway.catalog import output_limit
 from sidecar.llmgateway.contract import (
     Conversation,
     DoneEmission,
@@ -236,6 +237,18 @@ async def test_a_program_without_a_registry_calls_by_name(
     assert (await collect_reply(stream(card, HELLO))).model == "x"
 
 
+def test_a_card_is_made_once_until_its_server_publishes_more() -> None:
+    windows: dict[routing.Route, int] = {}
+    routes = routing.Routes(windows=windows)
+    route, card = routes.find("gpt-5"), routes.card("gpt-5")
+    assert route is not None
+    assert card is not None
+    assert routes.card("gpt-5") is card
+    windows[route] = 5_000
+    limit = min(card.max_output_tokens, output_limit(5_000))
+    assert routes.card("gpt-5") == replace(card, context_window=5_000, max_output_tokens=limit)
+
+
 async def test_a_call_without_a_key_names_the_variable_to_set(tmp_path: Path) -> None:
     models = registry(tmp_path)
     (only,) = [each async for each in models.invoker("openai:gpt-5")(HELLO, StreamOptions())]
@@ -340,3 +353,20 @@ async def test_the_time_of_silence_is_a_setting(tmp_path: Path, monkeypatch: pyt
         await models.aclose()
     assert isinstance(done, DoneEmission)
     assert "it sent nothing for 0.2 s" in failures[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "loaded"),
+    [
+        pytest.param('model = "openai:gpt-5"', ["openai"], id="of the model in the settings"),
+        pytest.param('model = "offline-1"', [], id="none for a model without one"),
+        pytest.param("", [], id="none where nothing is chosen"),
+    ],
+)
+def test_an_sdk_is_loaded_ahead(
+    config: str, loaded: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[str]()
+    monkeypatch.setattr("sidecar.llmgateway.registry.import_module", found.append)
+    registry(tmp_path, config).load_sdk()
+    assert found == loaded

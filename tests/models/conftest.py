@@ -25,7 +25,8 @@ from sidecar.conductor.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.config import from_environment, read_settings
 from sidecar.llmgateway.credentials import Credentials
-from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
+from sidecar.llmgateway.providers import ProviderModels
+from sidecar.llmgateway.providers.calling import RetryDeps, RetryPolicy
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.protocol.codec import event_to_wire
 from sidecar.server import LspConnection, LspOptions

@@ -153,7 +153,7 @@ async def test_a_closed_session_leaves_no_conversation_with_its_model(on_stage: 
     done = (Said(("done",)), Ended())
     async with on_stage({"openai-chat": [done, done]}) as stage:
         session = await stage.session()
-        memory = session._runner._answerer._agent._memory
+        memory = session._agent._memory
 
         def conversations() -> list[int]:
             return [len(each) for each in memory.by_model.values() if isinstance(each, deque)]

@@ -302,6 +302,15 @@ class TestRepositories:
             ('[filter "x"]\n\tclean = ./x\n', "ask"),
             ("[include]\n\tpath = ../x\n", "ask"),
             ('[diff "x"]\n\ttextconv = ./x\n', "ask"),
+            ('[remote "origin"]\n\turl = .\n\tpromisor = true\n\tuploadpack = ./x\n', "ask"),
+            ("[extensions]\n\tpartialClone = origin\n", "ask"),
+            ("[pager]\n\tlog = ./x\n", "ask"),
+            ("[unheard-of]\n\tx = y\n", "ask"),
+            ("[core]\n\tabbrev = 7 \\\n\tfsmonitor = ./x\n", "ask"),
+            ("[core]\n\tworktree = /\n", "ask"),
+            ("[core]\n\tworktree = ..\n", "allow"),
+            ('[user]\n\temail = "a@b" ; me\n[branch "main"]\n\tremote = origin\n# a comment\n', "allow"),
+            ('[remote "origin"]\n\turl = git@x:y\n\tfetch = +a/*:b/*\n[alias]\n\tco = checkout\n', "allow"),
         ],
     )
     def test_its_configuration(self, root: Path, config: str, outcome: str) -> None:
@@ -319,6 +328,38 @@ class TestRepositories:
         (main / "config").write_text("[core]\n\tsshCommand = x\n", encoding="utf-8")
         assert Policy(SessionFolders((root,))).judge(run("git status", root)).outcome == "ask"
 
+    @pytest.mark.parametrize(
+        ("index", "outcome"),
+        [
+            (b"DIRC\0\0\0\2\0\0\0\1" + bytes(24) + b"\0\0\x81\xa4", "allow"),
+            (b"DIRC\0\0\0\2\0\0\0\1" + bytes(24) + b"\0\0\xe0\0", "ask"),
+            (b"DIRC\0\0\0\2\0\0\0\1" + bytes(36) + b"\0\0\xe0\0", "allow"),
+            (b"DIRC\0\0\0\4\0\0\0\1" + bytes(25) + b"\0\0\xe0\0", "ask"),
+        ],
+    )
+    def test_one_with_submodules_asks_because_git_looks_into_them(
+        self, root: Path, index: bytes, outcome: str
+    ) -> None:
+        (root / ".git").mkdir()
+        (root / ".git/index").write_bytes(index)
+        assert Policy(SessionFolders((root,))).judge(run("git status", root)).outcome == outcome
+
+    @pytest.mark.parametrize("hook", ["hooks/pre-commit", "hooks/pre-commit.sample"])
+    def test_steps_that_run_hooks_are_allowed_by_themselves(self, root: Path, hook: str) -> None:
+        """A hook runs what the project names, such as a script that the model may have changed."""
+        (root / ".git/hooks").mkdir(parents=True)
+        policy = Policy(SessionFolders((root,)))
+        policy.granted.update(policy.judge(run("git add a", root)).keys)
+        (root / ".git" / hook).touch()
+        verdict = policy.judge(run("git commit -m x", root))
+        if hook.endswith(".sample"):
+            assert verdict.outcome == "allow"
+            return
+        assert verdict.outcome == "ask"
+        assert verdict.label.endswith("and the hooks that they run")
+        policy.granted.update(verdict.keys)
+        assert policy.judge(run("git commit -m y", root)).outcome == "allow"
+
     @pytest.mark.parametrize("is_bare", [False, True])
     def test_a_repository_inside_asks_by_itself(self, root: Path, is_bare: bool) -> None:
         (root / ".git").mkdir()
@@ -329,6 +370,29 @@ class TestRepositories:
         policy.granted.update(policy.judge(run("git add a", root)).keys)
         for line in ("cd src && git status", "git -C src status", "cd src && git commit -m 'x'"):
             assert policy.judge(run(line, root)).outcome == "ask"
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("cat src/*", "ask"),
+        ("cat src/[^a]*", "ask"),
+        ("cat src/[[:alpha:]]ink", "ask"),
+        ("cat src/a.[p]y", "allow"),
+        ("cat src/a.*", "allow"),
+        ("cat src/[ab].py", "ask"),
+        ("cat lib/[^x].py", "allow"),
+        ("cat src/../lib/*.py", "allow"),
+    ],
+)
+def test_a_pattern_is_free_when_nothing_that_any_shell_finds_lies_outside(
+    root: Path, line: str, outcome: str
+) -> None:
+    (root.parent / "secret").write_text("x", encoding="utf-8")
+    (root / "src/link").symlink_to("../../secret")
+    (root / "lib").mkdir()
+    (root / "lib/b.py").touch()
+    assert Policy(SessionFolders((root,))).judge(run(line, root)).outcome == outcome
 
 
 def test_fetching_asks_by_host_also_while_planning() -> None:

@@ -89,6 +89,12 @@ def test_every_typescript_name_that_is_used_is_declared() -> None:
     assert declared == set(protocol_shapes()) | maps
 
 
+def test_the_schema_has_the_names_of_the_face() -> None:
+    methods = json.loads(schema_text("jsonschema", "acp"))["methods"]
+    assert set(methods) == {f"_{name}" for name in METHODS}
+    assert '"_sidecar/turn/start"' in schema_text("ts", "acp")
+
+
 def test_a_row_says_what_it_is_in_a_sentence() -> None:
     rows = [(row.name, row.doc, row.since) for row in (*METHODS.values(), *CLIENT_REQUESTS.values())]
     notices = (*NOTIFICATIONS.values(), *CLIENT_NOTIFICATIONS.values())

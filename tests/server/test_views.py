@@ -234,7 +234,7 @@ async def test_the_facts_of_a_compaction_are_a_document() -> None:
     ]
     assert "\n- 0a let go, name: x\n\nThere are more than these 500." in text
     states = [params["states"] for _, params in editor.service.calls]
-    assert states == [["letGo"], ["shortened"], ["kept"]]
+    assert states == [["gone"], ["shortened"], ["kept"]]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def read_back(folder: Path, text: str) -> tuple[list[str], Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_an_exported_conversation_reads_back_as_it_was(tmp_path: Path, form: ForeignFormat) -> None:
     graph = graph_of(*TALK)
-    text = exported(INFO, graph.nodes, graph.entries, form)
+    text = exported(INFO, [*graph.entries.values()], form)
     found, session = read_back(tmp_path, text)
     assert found == SHOWN
     assert (session.report.format, session.title, session.cwd) == (form, "Parser", "/w")
@@ -110,9 +110,11 @@ def test_an_exported_conversation_reads_back_as_it_was(tmp_path: Path, form: For
 def compacted() -> tuple[SessionGraph, list[Any]]:
     """Return a conversation that was compacted once, with its newest turn kept, and its timeline."""
     graph = graph_of(*TALK[:4], TALK[4])
-    before = list(graph.nodes)
+    before = list(graph.entries.values())
     graph.resume(None)
-    graph.append_entry(replace(user("We read it.", kind="summary"), origin=tuple(n.id for n in before[:4])))
+    graph.append_entry(
+        replace(user("We read it.", kind="summary"), origin=tuple(n.node_id for n in before[:4]))
+    )
     graph.append_entry(user("a.md as it is now", kind="file"))
     after = graph.append_entry(TALK[4]).node_id
     graph.append_entry(TALK[5])
@@ -126,9 +128,9 @@ def compacted() -> tuple[SessionGraph, list[Any]]:
         dropped_count=4,
         cut=4,
         microcompacted=0,
-        before_head=before[-1].id,
+        before_head=before[-1].node_id,
         after_head=after,
-        kept_from=before[4].id,
+        kept_from=before[4].node_id,
         undoable=True,
         summary="We read it.",
     )
@@ -137,8 +139,8 @@ def compacted() -> tuple[SessionGraph, list[Any]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_compaction_is_exported_where_it_happened(tmp_path: Path, form: ForeignFormat) -> None:
-    graph, story = compacted()
-    found, session = read_back(tmp_path, exported(INFO, story, graph.entries, form))
+    _, story = compacted()
+    found, session = read_back(tmp_path, exported(INFO, story, form))
     assert found == ["summary: We read it.", SHOWN[4], SHOWN[5]]
     assert session.report.n_compactions == 1
     assert session.report.entries == {"user": 3, "assistant": 2, "tool": 1, "summary": 1}
@@ -147,16 +149,15 @@ def test_a_compaction_is_exported_where_it_happened(tmp_path: Path, form: Foreig
 @pytest.mark.parametrize("form", FORMS)
 def test_the_view_of_the_model_is_exported_alone(tmp_path: Path, form: ForeignFormat) -> None:
     graph, _ = compacted()
-    assert graph.leaf is not None
-    text = exported(INFO, graph.node_path(graph.leaf), graph.entries, form)
+    text = exported(INFO, graph.entry_path(graph.leaf), form)
     found, session = read_back(tmp_path, text)
     assert found == ["summary: We read it.", SHOWN[4], SHOWN[5]]
     assert session.report.notes == {"hostText": 1}  # the restored file
 
 
 def test_lines_of_claude_code_hang_on_each_other() -> None:
-    graph, story = compacted()
-    lines = list(map(json.loads, exported(INFO, story, graph.entries, "claude-code").strip().split("\n")))
+    _, story = compacted()
+    lines = list(map(json.loads, exported(INFO, story, "claude-code").strip().split("\n")))
     messages = [line for line in lines if "uuid" in line]
     roots = [line for line in messages if line["parentUuid"] is None]
     assert [line.get("subtype") for line in roots] == [None, "compact_boundary"]
@@ -168,7 +169,7 @@ def test_lines_of_claude_code_hang_on_each_other() -> None:
 def test_a_call_of_another_provider_gets_an_id_that_claude_accepts() -> None:
     call, result = ToolCallBlock("call|1:x", "ls", ["a"]), ToolResultBlock("call|1:x", {"n": 1})
     graph = graph_of(user("hi"), entry(AssistantTurn((call,))), entry(ToolTurn((result,))))
-    lines = map(json.loads, exported(INFO, graph.nodes, graph.entries, "claude-code").strip().split("\n"))
+    lines = map(json.loads, exported(INFO, [*graph.entries.values()], "claude-code").strip().split("\n"))
     _, used, answered, _ = (line.get("message", {}).get("content") for line in lines)
     assert used == [{"type": "tool_use", "id": "call_1_x", "name": "ls", "input": {"value": ["a"]}}]
     assert answered == [{"type": "tool_result", "tool_use_id": "call_1_x", "content": '{"n": 1}'}]

@@ -184,6 +184,21 @@ async def test_a_session_is_renamed_archived_and_deleted(make_desk: Any) -> None
     assert (await refused(client.call("session/load", sid=sid))).kind == "sessionNotFound"
 
 
+async def test_the_result_of_a_change_has_the_number_of_its_event(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    renamed = await client.call("session/rename", sid=sid, title="Parser")
+    assert renamed == {"seq": desk.daemon.service.hub.session(sid).log.seq}
+    assert [each.title for each in client.events("infoChanged")][-1] == "Parser"
+    log = desk.daemon.service.hub.session(sid).log
+    closed = await client.call("session/close", sid=sid)
+    assert closed == {"seq": log.seq}
+    assert await client.call("session/archive", sid=sid) == closed, "a stored session has no new event"
+    assert await client.call("session/unarchive", sid=sid) == closed
+    assert (await client.call("session/load", sid=sid))["seq"] >= closed["seq"]
+
+
 async def test_a_session_that_works_can_be_deleted(make_desk: Any) -> None:
     desk = make_desk([[Hang()]])
     client = desk.client()
@@ -390,6 +405,8 @@ async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
     assert again.kind == "headMoved"
     summary = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="summary")
     assert "Fix the parser." in summary["content"]
+    prompt = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="prompt")
+    assert prompt["content"] == plan["prompt"]
     folded = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="dropped")
     assert len(folded["nodes"]) == done.cut
     assert (folded["content"], "nextCursor" in folded) == (f"{done.cut} turns", False)
@@ -511,6 +528,7 @@ async def test_the_models_on_offer_are_listed_with_their_facts(make_desk: Any) -
     assert by_name["offline-1"] == {
         "model": "offline-1",
         "name": "Offline 1 (built in, no network)",
+        "source": "builtIn",
         "provider": "offline",
         "contextWindow": 32_000,
         "maxOutputTokens": 4_096,
@@ -523,8 +541,10 @@ async def test_the_models_on_offer_are_listed_with_their_facts(make_desk: Any) -
 def test_a_model_is_listed_with_its_price_and_why_it_cannot_be_called() -> None:
     cost = CostSheet(3.0, 15.0, 0.3)
     card = replace(OFFLINE_CARD, id="big", display_name="Big", modalities=("text", "image"), cost=cost)
-    listed = as_listed("work:big", card, "it needs the extra [openai]")
+    listed = as_listed("work:big", "configured", card, "it needs the extra [openai]")
     assert (listed.model, listed.name, listed.images) == ("work:big", "Big", True)
     assert listed.price == ModelPrice(input=3.0, output=15.0, cache_read=0.3)
     assert listed.why_not == "it needs the extra [openai]"
-    assert as_listed("new", None, None) == ListedModel(model="new", name="new")
+    assert as_listed("new", "published", None, None) == ListedModel(
+        model="new", name="new", source="published"
+    )

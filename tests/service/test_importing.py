@@ -67,14 +67,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_a_session_is_listed_imported_and_gone_on_with(home: Path, make_desk: Any) -> None:
     desk = make_desk([[Say("They pass.")]])
     client = desk.client()
-    (found,) = (await client.call("import/list"))["sessions"]
-    assert (found["format"], found["id"], found["cwd"]) == ("claude-code", "5c98f1d2", str(home))
+    (found,) = (await client.call("session/import", listOnly=True))["sessions"]
+    assert (found["source"], found["id"], found["cwd"]) == ("claude-code", "5c98f1d2", str(home))
     assert found["title"] == "Fix the parser"
 
     done = await client.call("session/import", id="5c98", model="scripted-1")
-    assert (done["title"], done["cwd"]) == ("Fix the parser", str(home))
-    assert done["entries"] == {"user": 2, "assistant": 1, "tool": 1, "summary": 1}
-    assert (done["reads"], done["compactions"], done["notes"]) == (1, 1, [])
+    report = done["report"]
+    assert (report["title"], report["cwd"]) == ("Fix the parser", str(home))
+    assert report["entries"] == {"user": 2, "assistant": 1, "tool": 1, "summary": 1}
+    assert (report["reads"], report["compactions"], report["notes"]) == (1, 1, [])
 
     loaded = await client.call("session/load", sid=done["sid"], replay="full")
     assert loaded["integrity"]["ok"]
@@ -120,7 +121,7 @@ async def test_an_imported_session_goes_on_with_every_engine(home: Path, make_de
         pytest.param({}, "invalidParams", "neither path nor id", id="nothing named"),
         pytest.param({"path": "a.jsonl"}, "invalidParams", "not an absolute path", id="a relative path"),
         pytest.param({"id": "zz"}, "invalidParams", "no session begins with", id="an unknown id"),
-        pytest.param({"id": "5c", "format": "word"}, "invalidParams", "no format 'word'", id="a format"),
+        pytest.param({"id": "5c", "source": "word"}, "invalidParams", "no source 'word'", id="a source"),
         pytest.param({"id": "5c", "cwd": "/gone/away"}, "invalidParams", "no such folder", id="a folder"),
         pytest.param({"id": "5c", "engine": "magic"}, "invalidParams", "no engine 'magic'", id="an engine"),
         pytest.param({"id": "5c", "model": "magic"}, "modelNotFound", "magic", id="a model"),

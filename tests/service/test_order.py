@@ -27,7 +27,8 @@ async def test_an_interrupt_right_behind_a_prompt_stops_it(make_desk: Any) -> No
     assert (await stopped)["accepted"]
     assert (await started)["disposition"] == "started"
     assert (await client.until("settled")).stop_reason == "cancelled"
-    assert not (await client.call("turn/interrupt", sid=sid))["accepted"]
+    idle = await client.call("turn/interrupt", sid=sid)
+    assert idle == {"accepted": False, "seq": desk.daemon.service.hub.session(sid).log.seq}
     assert desk.model.calls == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sidecar.capabilities.contract import Location, ToolActivity
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Message, ToolFinished, ToolLocation, ToolStarted, UserMessage
-from sidecar.conversation import Entry, EntryKind, History
+from sidecar.conversation import Entry, EntryKind, History, kind_by_role
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -25,7 +25,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
 from sidecar.runtime.store import SessionGraph
-from sidecar.service.replay import last_turns, nodes_of_view, replay_events, replay_timeline, timeline
+from sidecar.service.replay import entries_of_view, last_turns, replay_events, replay_timeline, timeline
 
 PARENTS = {
     "a": None,
@@ -41,9 +41,13 @@ PARENTS = {
 
 def conversation() -> SessionGraph:
     """A conversation a, b, c that was condensed after c, went on with d, was condensed again, and has e."""
+    return graph_of(PARENTS, "e")
+
+
+def graph_of(parents: Mapping[str, str | None], leaf: str) -> SessionGraph:
     graph = SessionGraph("s")
-    nodes = [SessionNode(name, parent, UserTurn((TextBlock(name),)), 0) for name, parent in PARENTS.items()]
-    graph.hydrate(nodes, "e")
+    nodes = [SessionNode(name, parent, UserTurn((TextBlock(name),)), 0) for name, parent in parents.items()]
+    graph.hydrate(nodes, leaf)
     return graph
 
 
@@ -79,7 +83,7 @@ SECOND = compaction("2", "d", "digest-2")
 )
 def test_the_timeline(compactions: tuple[Compaction, ...], head: str | None, expected: str) -> None:
     parts = timeline(conversation(), compactions, head)
-    shown = (f"[{part.compaction_id}]" if isinstance(part, Compaction) else part.id for part in parts)
+    shown = (f"[{part.compaction_id}]" if isinstance(part, Compaction) else part.node_id for part in parts)
     assert " ".join(shown) == expected
 
 
@@ -105,10 +109,8 @@ def test_the_events_of_a_timeline() -> None:
         AssistantTurn((TextBlock("so"), ToolCallBlock("c1", "ls", {"path": "."}))),
         ToolTurn((ToolResultBlock("c1", "a.py", is_error=False),)),
     )
-    nodes = [SessionNode(str(n), None, turn, 0) for n, turn in enumerate(turns)]
-    graph = SessionGraph("s")
-    graph.hydrate(nodes)
-    replayed = [event.data for event in replay_timeline("s", graph, [*nodes, FIRST], describe)]
+    entries = [Entry(turn, kind_by_role(turn), node_id=str(n)) for n, turn in enumerate(turns)]
+    replayed = [event.data for event in replay_timeline("s", [*entries, FIRST], describe)]
     assert replayed == [
         UserMessage("0", ({"type": "text", "text": "look"},)),
         Message("1", ({"type": "text", "text": "so"},)),
@@ -143,27 +145,13 @@ def test_a_result_without_its_call_has_no_name() -> None:
 # Views: the active path, every branch, or a moment of the past.
 
 VIEW_PARENTS = {"a": None, "b": "a", "digest": None, "c": "digest"}
-VIEW_NODES = {
-    name: SessionNode(name, parent, UserTurn((TextBlock(name),)), 0) for name, parent in VIEW_PARENTS.items()
-}
-
-
-class ViewedGraph:
-    """A conversation that was condensed after its second turn, and went on."""
-
-    nodes: Sequence[SessionNode] = tuple(VIEW_NODES.values())
-    leaf = "c"
-
-    def node_path(self, leaf_id: str) -> Sequence[SessionNode]:
-        node = VIEW_NODES[leaf_id]
-        return (*(self.node_path(node.parent) if node.parent else ()), node)
 
 
 class FakeHub:
-    """What a view asks of the hub."""
+    """What a view asks of the hub: a conversation that was condensed after its second turn, and went on."""
 
-    async def graph(self, sid: str) -> ViewedGraph:
-        return ViewedGraph()
+    async def graph(self, sid: str) -> SessionGraph:
+        return graph_of(VIEW_PARENTS, "c")
 
     async def compactions(self, sid: str) -> Sequence[Compaction]:
         return (compaction("done", "b", "digest"), compaction("noop", "b", None))
@@ -171,7 +159,7 @@ class FakeHub:
 
 async def viewed(view: Any) -> list[str]:
     hub: Any = FakeHub()
-    return [node.id for node in await nodes_of_view(hub, "s", view)]
+    return [entry.node_id for entry in await entries_of_view(hub, "s", view)]
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,7 @@ def test_the_log_is_read_from_a_line_on_and_by_level() -> None:
     shown, after = log.tail(2, "warning")
     assert ([line.text for line in shown], after) == (["b", "c"], 5)
     assert log.tail(5, "info") == ([], 5)
+    assert [line.text for line in log.tail(None, "info", "c")[0]] == ["c"]
     assert log.errors == ("sidecar.test: c",)
 
 
@@ -219,3 +220,4 @@ async def test_the_daemon_keeps_its_log(make_desk: Any) -> None:
     tail = await client.call("log/tail", level="warning")
     assert tail["lines"][-1]["text"] == "something odd"
     assert (await client.call("log/tail", fromLine=tail["next"]))["lines"] == []
+    assert (await client.call("log/tail", session="no such session"))["lines"] == []

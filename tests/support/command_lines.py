@@ -497,6 +497,20 @@ mkdir -p ~/.config/autostart
 touch ~/.config/x
 echo x > /tmp/x
 cat < ../secret
+ls -la .*
+grep -r x .?
+grep -r x src/.*
+cat src/../.*/secret
+awk 'BEGIN{SYMTAB["AR" "GC"]=3}{print}' README.md
+jq -n env
+jq -r '$ENV.HOME' package.json
+echo $'a\'; pwn; echo \'b'
+git switch topic && cat notes
+git pull; echo x > notes
+git merge topic && cd docs && ls
+git stash pop && cp notes x
+mv src lib && cat lib/notes
+git rebase --exec=pwn topic
 """)
 """Hostile lines of our own."""
 

@@ -1,6 +1,6 @@
 """Edits as models give them, with the small mistakes of copying, and the text that each must make.
 
-Ten texts of our own in as many languages, two edits in each, and fourteen ways to err.
+Ten texts of our own in as many languages, two edits in each, and sixteen ways to err.
 """
 
 from __future__ import annotations
@@ -239,11 +239,13 @@ def shift(edit: DriftedEdit) -> DriftedEdit:
     return edit.copied_as(lambda part: textwrap.indent(part, "    "))
 
 
-def paste_numbers(edit: DriftedEdit) -> DriftedEdit:
+def paste_numbers(edit: DriftedEdit, form: str = "{:>6}\t") -> DriftedEdit:
     first = edit.text[: edit.text.index(edit.old)].count("\n") + 1
 
     def number(part: str) -> str:
-        return "".join(f"{n:>6}\t{line}" for n, line in enumerate(part.splitlines(keepends=True), first))
+        return "".join(
+            f"{form.format(n)}{line}" for n, line in enumerate(part.splitlines(keepends=True), first)
+        )
 
     return edit.copied_as(number)
 
@@ -277,6 +279,8 @@ DRIFTS: Final[dict[str, Callable[[DriftedEdit], DriftedEdit]]] = {
     "special spaces": lambda edit: edit.copied_as(lambda part: re.sub(r"(?<=\w) (?=\w)", "\u00a0", part)),
     "decomposed letters": lambda edit: edit.copied_as(lambda part: unicodedata.normalize("NFD", part)),
     "line numbers": paste_numbers,
+    "line numbers and a bar": lambda edit: paste_numbers(edit, "{:>4} | "),
+    "line numbers with a letter": lambda edit: paste_numbers(edit, "L{}: "),
     "extra blank lines": lambda edit: edit.copied_as(lambda part: part.replace("\n", "\n\n", 1)),
     "blank lines left out": lambda edit: edit.copied_as(lambda part: part.replace("\n\n", "\n")),
     "missing last newline": end_early,

@@ -32,7 +32,7 @@ def import_records(
 def path_of(session: ImportedSession) -> list[Entry]:
     """Return the entries of the active branch."""
     graph = SessionGraph("s")
-    graph.hydrate(session.nodes, session.leaf, entries=session.entries)
+    graph.restore(session.entries, session.leaf)
     return list(graph.entry_path(session.leaf))
 
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from histories import committed, entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.compaction_planner import weigh_plan, weigh_result
+from sidecar.conductor.compaction.host_restoring import (
+    add_files,
+    is_done_by_host,
+    list_files,
+    plan_files,
+    without_restored,
+)
+from sidecar.conductor.compaction.planner import weigh_plan, weigh_result
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engines.contract import (
     CompactionPlan,
@@ -23,13 +30,6 @@ from sidecar.conductor.engines.contract import (
     SessionEngine,
     StandingSummary,
     SummaryFailedError,
-)
-from sidecar.conductor.host_restoring import (
-    add_files,
-    is_done_by_host,
-    list_files,
-    plan_files,
-    without_restored,
 )
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (

@@ -23,7 +23,7 @@ from histories import committed, entry_of
 from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.compaction_records import CompactionLog, begin
+from sidecar.conductor.compaction.compaction_records import CompactionLog, begin
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
     CompactionResult,

@@ -14,10 +14,12 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock as Result,
 )
 from sidecar.window_budget import (
+    BRANCH_HEADER,
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
     AssistantMessage,
     BashExecutionMessage,
+    BranchSummaryMessage,
     BudgetPolicy,
     CompactionSummaryMessage,
     CondensePlan,
@@ -31,6 +33,7 @@ from sidecar.window_budget import (
     safe_cut,
 )
 from sidecar.window_budget.cut import has_open_calls
+from sidecar.window_budget.message import branch_text
 
 HUGE = "x" * 36_000
 
@@ -225,3 +228,14 @@ def test_asking_outside_names_what_was_found() -> None:
     """An index beyond the transcript is refused with the range that is not."""
     with pytest.raises(IndexError, match="use 0 to 0"):
         PrefixMeter().before(1)
+
+
+def test_digests_are_known_by_their_places() -> None:
+    branch, tried = UserMessage(f"{BRANCH_HEADER}\n\ntried a lock"), BranchSummaryMessage("tried b", "")
+    messages: list[Message] = [CompactionSummaryMessage("# Plan", 0), UserMessage("go on"), branch, tried]
+    base = PrefixMeter().extend(messages)
+    assert (base.digests(0), base.digests(4), base.branches(2), base.branches(4)) == ((), (0,), (), (2, 3))
+    base.extend([UserMessage("later")])
+    again = base.extend([branch])
+    assert (again.digests(5), again.branches(5)) == ((0,), (2, 3, 4))
+    assert [branch_text(message) for message in messages] == [None, None, "tried a lock", "tried b"]

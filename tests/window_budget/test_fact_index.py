@@ -76,10 +76,10 @@ def test_an_open_call_is_known_until_it_is_answered() -> None:
     """So that a result can be named after it."""
     call = ToolCallBlock("1", "read", {"path": "a"})
     index = FactIndex().extend([AssistantMessage((call,))])
-    assert index.open_call("1") == call
-    assert index.extend([ToolResultMessage("1", "read", ())]).open_call("1") is None
+    assert index._open_calls.get("1") == call
+    assert index.extend([ToolResultMessage("1", "read", ())])._open_calls.get("1") is None
     flood = tuple(ToolCallBlock(str(number), "read", {}) for number in range(2, 400))
-    assert index.extend([AssistantMessage(flood)]).open_call("1") is None
+    assert index.extend([AssistantMessage(flood)])._open_calls.get("1") is None
 
 
 def test_the_environment_that_was_used_is_known() -> None:
@@ -110,3 +110,10 @@ def test_a_question_is_open_until_the_user_says_something() -> None:
     assert [index.question(before) for before in (0, 1, 2)] == ["", "", "Shall I take the first one?"]
     assert index.extend(messages[2:]).question(3) == ""
     assert FactIndex().extend(messages).first(2).question(2) == "Shall I take the first one?"
+
+
+def test_what_is_said_again_is_one_text_in_memory() -> None:
+    prompts = [UserMessage(f"Look at src/parser.py, {word} please.") for word in ("first", "then", "again")]
+    facts = [each for each in FactIndex().extend(prompts).all() if each.kind is FactKind.NAME]
+    assert [(each.text, each.index) for each in facts] == [("src/parser.py", number) for number in range(3)]
+    assert len({id(each.text) for each in facts}) == 1

@@ -21,6 +21,7 @@ from sidecar.window_budget import (
     FactIndex,
     Message,
     ToolResultMessage,
+    Transcript,
     UserMessage,
     estimate_message_tokens,
     local_fallback_digest,
@@ -420,3 +421,12 @@ def test_the_digest_before_stays_whole_beside_1500_tokens() -> None:
     assert prior in digest
     assert "- Never push." in digest
     assert cost(local_fallback_digest(ask("Never push."), prior, 1_500)) <= 1_500
+
+
+def test_without_a_model_no_message_is_flattened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a transcript, as long as the conversation, is for a model that summarises."""
+    monkeypatch.delattr("sidecar.window_budget.scrollback.flatten_message")
+    transcript = Transcript.of([UserMessage("Fix src/a.py."), CompactionSummaryMessage("# Plan\nship it", 0)])
+    digest = local_fallback_digest(transcript)
+    assert "Fix src/a.py." in digest
+    assert "ship it" in digest

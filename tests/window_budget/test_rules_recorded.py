@@ -167,7 +167,7 @@ def prompts_of(path: Path) -> list[tuple[str, list[str]]]:
         session = read_session(path, cwd="/project")
     except ImportFailedError:
         return []
-    asked = [each.turn for each in session.entries.values() if each.kind == "user" and not each.origin]
+    asked = [each.turn for each in session.entries if each.kind == "user" and not each.origin]
     texts = ["\n".join(block.text for block in turn.blocks if isinstance(block, TextBlock)) for turn in asked]
     return [(text, [each.text for each in find_statements(text) if each.kind == "rule"]) for text in texts]
 

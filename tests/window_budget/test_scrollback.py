@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.window_budget import CompactionSummaryMessage, Message, UserMessage, flatten_transcript
-from sidecar.window_budget.message import BRANCH_HEADER
-from sidecar.window_budget.scrollback import BLOCK_BYTES, DigestText, Scrollback
+from sidecar.window_budget import Message, UserMessage, flatten_transcript
+from sidecar.window_budget.scrollback import BLOCK_BYTES, Scrollback
 
 
 @pytest.mark.parametrize("at", [0, 3, 700])
@@ -25,8 +24,16 @@ def test_blocks_of_text_change_nothing(at: int) -> None:
     )
 
 
-def test_digests_and_branches_are_known_by_their_place() -> None:
-    branch = UserMessage(f"{BRANCH_HEADER}\n\ntried a lock")
-    scrollback = Scrollback().extend([CompactionSummaryMessage("# Plan", 0), UserMessage("go on"), branch])
-    assert scrollback.digests(1) == [DigestText(0, "# Plan")]
-    assert (scrollback.branches(2), scrollback.branches(3)) == ([], [DigestText(2, "tried a lock")])
+def test_texts_beyond_ascii_are_cut_between_their_lines() -> None:
+    """Half a character, which is no UTF-8, and an empty line among them."""
+    texts = [f"{'é日' * (number % 50)}{chr(0xD800 + number % 9)} {number}" for number in range(3_000)]
+    transcript: list[Message] = [
+        UserMessage("" if number % 7 == 0 else text) for number, text in enumerate(texts)
+    ]
+    scrollback = Scrollback().extend(transcript)
+    assert scrollback.n_bytes(0, len(transcript)) > 2 * BLOCK_BYTES
+    for start, end in [(0, 3_000), (1, 2), (7, 8), (499, 2_777)]:
+        shown = flatten_transcript(transcript[start:end])
+        assert "\n".join(scrollback.text(start, end)) == shown
+        again = scrollback.first(end).extend([UserMessage("other")])
+        assert "\n".join(again.text(start, end)) == shown

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.window_budget import (
@@ -13,8 +15,8 @@ from sidecar.window_budget import (
     ToolResultMessage,
     UserMessage,
 )
-from sidecar.window_budget.digest_layout import PreviousDigest, parse_digest, render_facts
-from sidecar.window_budget.facts import Fact, FactKind, fact_key
+from sidecar.window_budget.digest_layout import PreviousDigest, measure_facts, parse_digest, render_facts
+from sidecar.window_budget.facts import Fact, FactKind, fact_key, key_of_cut
 from sidecar.window_budget.selection import (
     FactCandidate,
     Known,
@@ -22,6 +24,9 @@ from sidecar.window_budget.selection import (
     select_facts,
     shorten_carried,
 )
+from sidecar.window_budget.text import one_line
+
+TEXTS = ("", "be brief", "two\nlines", "a in src", "b in src", "c in src", "d in docs; e")
 
 
 def candidate(price: float, fact: Fact, full_text: str = "") -> FactCandidate:
@@ -106,6 +111,18 @@ def test_searches_of_one_place_name_it_once_and_are_read_as_they_were() -> None:
     text = render_facts(searches)
     assert text == "## Searches\n- name_0; name_1; name_2 (each in src)\n- port in docs"
     assert [fact.text for fact in parse_digest(text).facts] == [fact.text for fact in searches]
+
+
+@given(st.lists(st.builds(Fact, st.sampled_from(FactKind), st.sampled_from(TEXTS))))
+def test_facts_are_measured_as_they_are_laid_out(facts: list[Fact]) -> None:
+    assert measure_facts(facts) == len(render_facts(facts))
+
+
+@given(st.lists(st.sampled_from(["ﬀ", "ẞ", " ", "  \t", "\n", "…", "word", "İ"]), max_size=300), st.data())
+def test_a_cut_text_has_the_key_that_it_would_have_of_itself(parts: list[str], data: st.DataObject) -> None:
+    text = "".join(parts)
+    fact = Fact(data.draw(st.sampled_from(FactKind)), one_line(text, data.draw(st.integers(60, 130))))
+    assert key_of_cut(fact, fact_key(fact.kind, text)) == fact_key(fact.kind, fact.text)
 
 
 def test_the_lines_of_old_edits_and_outcomes_alike_are_left_out_where_room_is_short() -> None:

@@ -29,7 +29,7 @@ def view(text: str, path: Path = A) -> FileView:
     return file_view(path, text)
 
 
-STALE = StaleFile(A, A.as_uri(), text_hash("x"), text_hash("y"), "disk")
+STALE = StaleFile(A.as_uri(), text_hash("x"), text_hash("y"), "disk")
 
 
 def stale_desk() -> Desk:

@@ -329,8 +329,8 @@ class TestStaleness:
         change()
         await workspace.settle()
         now_hash = None if now is None else text_hash(now)
-        assert [(stale.path, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
-            (file, view.hash, now_hash, source)
+        assert [(stale.uri, stale.read_hash, stale.now_hash, stale.source) for stale in stale_files] == [
+            (path_to_uri(file), view.hash, now_hash, source)
         ]
         assert tracker.is_stale(file)
 

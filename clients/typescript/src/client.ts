@@ -137,7 +137,7 @@ export class SidecarClient {
     await this.#notify("sidecar/editor/context", { positionEncoding: "utf-16", ...context });
   }
 
-  /** Complete the prompt `text` at `offset`, in UTF-16 units: commands, their arguments, and `@` mentions. */
+  /** Complete the prompt `text` at `position`, in UTF-16 units: commands, their arguments, and `@` mentions. */
   async complete(params: Params<"sidecar/complete">, signal?: AbortSignal): Promise<Result<"sidecar/complete">> {
     return this.request("sidecar/complete", params, signal);
   }

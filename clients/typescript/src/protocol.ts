@@ -25,6 +25,7 @@ export interface Author {
 /** `accepted` is true when there was something to stop. */
 export interface CancelResult {
   accepted: boolean;
+  seq: number;
 }
 
 /** The changes of files to compare: those since a checkpoint began, or all that the session has made. `toNode` asks for the changes that a rewind to this node takes back, of all files, and `compactionId` for the changes that the undo of this compaction takes back. */
@@ -117,25 +118,6 @@ export interface CompactCompareResult {
   plans: Plan[];
 }
 
-/** The turns behind a summary that the model is to see again, as they were said. `compactionId` names the summary, the one that stands by default. Without nodes all turns come back; `nodeIds` or a range `fromNode` to `toNode` choose some, tool calls with their results. */
-export interface CompactExpandParams {
-  sid: string;
-  compactionId?: string;
-  nodeIds?: string[];
-  fromNode?: string;
-  toNode?: string;
-  expectHead?: string;
-}
-
-/** The new head, and the number of turns and of tokens that are back. `sidecar/compact/undo` with `compactionId` takes the expansion back. */
-export interface CompactExpandResult {
-  compactionId: string;
-  head: string | null;
-  expanded: number;
-  tokens: number;
-  seq: number;
-}
-
 /** Every compaction of the session, oldest first. */
 export interface CompactListResult {
   compactions: Compaction[];
@@ -150,18 +132,18 @@ export interface CompactPreviewParams {
   instructions?: string;
 }
 
-/** The part of a compaction to read: the summary, the turns that it replaced, or the facts in them. Of the facts, `kinds` and `states` choose some. Facts and turns come in pages: `cursor` asks for the next one of at most `limit`, and of at most 1000 in any case. */
+/** The part of a compaction to read: the summary, the turns that it replaced, or the facts in them. The prompt is made again from the stored turns, as the engine is set now. It is empty where no model wrote the summary. Of the facts, `kinds` and `states` choose some. Facts and turns come in pages: `cursor` asks for the next one of at most `limit`, and of at most 1000 in any case. */
 export interface CompactReadParams {
   sid: string;
   compactionId: string;
-  part?: "summary" | "dropped" | "facts";
+  part?: "summary" | "dropped" | "prompt" | "loss";
   kinds?: ("request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name")[];
-  states?: ("kept" | "shortened" | "letGo")[];
+  states?: ("kept" | "shortened" | "gone")[];
   cursor?: string;
   limit?: number;
 }
 
-/** The part as text; `dropped` has a page of its nodes, `facts` one of facts and the counts of all. The text of `dropped` is the number of all its turns. A fact is compared with the view after the compaction, and with the system prompt as it is now. `nextCursor` is absent on the last page. */
+/** The part as text; `dropped` has a page of its nodes, `loss` one of facts and the counts of all. The text of `dropped` is the number of all its turns. A fact is compared with the view after the compaction, and with the system prompt as it is now. `nextCursor` is absent on the last page. */
 export interface CompactReadResult {
   content: string;
   nodes?: NodeView[];
@@ -236,11 +218,12 @@ export interface Compaction {
   loss?: Loss;
 }
 
-/** The conversation, of `used` tokens, is near the `trigger` of a compaction; `limit` is the window. It comes once, after a turn, when three quarters of the trigger are reached. The instructions of `/compact` and `sidecar/compact/start` steer the summary; else it is made when due. */
+/** The conversation, of `used` tokens, is near the `limit` at which it is compacted. It comes once, after a turn, when three quarters of the limit are reached. The instructions of `/compact` and `sidecar/compact/start` steer the summary; else it is made when due. With `prepared` it is written from now on, so that no turn waits for all of it. */
 export interface CompactionNear {
   used: number;
-  trigger: number;
   limit: number;
+  window: number;
+  prepared: boolean;
 }
 
 /** More of the summary while a model writes it. */
@@ -249,10 +232,10 @@ export interface CompactionSummaryDelta {
   delta: string;
 }
 
-/** A prompt that is being typed, and the `offset` of the cursor in it, in units of `encoding`. Paths belong to the folder of the session `sid`, or to the folder `cwd` before there is a session. */
+/** A prompt that is being typed, and the `position` of the cursor in it, in units of `encoding`. Paths belong to the folder of the session `sid`, or to the folder `cwd` before there is a session. */
 export interface CompleteParams {
   text: string;
-  offset: number;
+  position: number;
   sid?: string;
   cwd?: string;
   encoding?: "utf-8" | "utf-16" | "utf-32";
@@ -313,7 +296,26 @@ export interface ContextDropResult {
   seq: number;
 }
 
-/** A file that the model has read. `stale`: whether the file changed since. `inWindow`: whether the model still sees the text. `turnsAgo`: the number of prompts since it was read, null when that is no part of the conversation. */
+/** The turns behind a summary that the model is to see again, as they were said. `compactionId` names the summary, the one that stands by default. Without nodes all turns come back; `nodeIds` or a range `fromNode` to `toNode` choose some, tool calls with their results. */
+export interface ContextExpandParams {
+  sid: string;
+  compactionId?: string;
+  nodeIds?: string[];
+  fromNode?: string;
+  toNode?: string;
+  expectHead?: string;
+}
+
+/** The new head, and the number of turns and of tokens that are back. `sidecar/compact/undo` with `compactionId` takes the expansion back. */
+export interface ContextExpandResult {
+  compactionId: string;
+  head: string | null;
+  expanded: number;
+  tokens: number;
+  seq: number;
+}
+
+/** A file that the model has read: `stale` when it changed since, `inWindow` while the model sees it. `turnsAgo` is the number of prompts since it was read, absent when that is no part of the conversation. */
 export interface ContextFile {
   uri: string;
   hash: string;
@@ -329,6 +331,24 @@ export interface ContextFile {
 /** The files that the model has read. */
 export interface ContextFilesResult {
   files: ContextFile[];
+}
+
+/** The passage to pin: a fact of a loss report, a node on any branch, or a text; or the pin to take away. At most one of them; without any the pins are listed. */
+export interface ContextPinParams {
+  sid: string;
+  factId?: string;
+  nodeId?: string;
+  text?: string;
+  unpin?: string;
+}
+
+/** All pins, oldest first, the tokens that they take of the most that they may take, and the added `pin`. The model sees a pin from the next request on. */
+export interface ContextPinResult {
+  pins: Pin[];
+  tokens: number;
+  limitTokens: number;
+  seq: number;
+  pin?: Pin;
 }
 
 /** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. With `by` come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. */
@@ -570,18 +590,6 @@ export interface HeadChanged {
   editedFiles: string[];
 }
 
-/** The sessions to list: all or only of one `format`, and at most `limit`. Formats are `claude-code`, `codex`, `pi`, `opencode`, `copilot-cli`, `gemini-cli`, `cline` and `aider`. The history of aider is found in `cwd` and in the folders of the stored sessions. */
-export interface ImportListParams {
-  format?: string;
-  cwd?: string;
-  limit?: number;
-}
-
-/** The sessions, newest first. */
-export interface ImportListResult {
-  sessions: ImportableSession[];
-}
-
 /** A repair or an omission: its reason, how often it happened, and a sentence about it. */
 export interface ImportNote {
   reason: string;
@@ -591,7 +599,7 @@ export interface ImportNote {
 
 /** A session of another agent on this machine. `id` is the agent's own; `cwd` and `title` are empty where they are not known; `updatedAt` is the time of the last change of its file. */
 export interface ImportableSession {
-  format: string;
+  source: string;
   id: string;
   path: string;
   cwd: string;
@@ -624,6 +632,7 @@ export interface InterruptParams {
 /** `accepted` is true when there was such a turn; `returned` has the prompts taken out of the queue. */
 export interface InterruptResult {
   accepted: boolean;
+  seq: number;
   returned?: Record<string, unknown>[][];
 }
 
@@ -638,7 +647,7 @@ export interface KindLoss {
   kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
   kept: number;
   shortened: number;
-  letGo: number;
+  gone: number;
 }
 
 /** A command from a Markdown file; one that is not `trusted` asks before its first use. */
@@ -660,10 +669,11 @@ export interface ListedHook {
   source: "user" | "folder" | "client";
 }
 
-/** A model on offer; `model` is its value of the config option. `contextWindow` is 0 until it is known, `price` is left out where it is not, and `whyNot` says why the model cannot be called now. A missing key shows only when it is called. */
+/** A model on offer; `model` is its value of the config option. `source` is `configured` in the settings, `discovered` on a server of this machine, `published` in the list of a provider, or `builtIn`. `contextWindow` is 0 until it is known, `price` is left out where it is not, and `whyNot` says why the model cannot be called now. A missing key shows only when it is called. */
 export interface ListedModel {
   model: string;
   name: string;
+  source: "configured" | "discovered" | "published" | "builtIn";
   provider?: string;
   contextWindow: number;
   maxOutputTokens: number;
@@ -699,10 +709,11 @@ export interface LogLine {
   text: string;
 }
 
-/** The lines to read: from number `fromLine` on, by default the newest, of `level` and above. */
+/** The lines to read: from number `fromLine` on, by default the newest, of `level` and above. With `session` only lines that name this session are read. */
 export interface LogTailParams {
   fromLine?: number;
   level?: "info" | "warning" | "error";
+  session?: string;
 }
 
 /** The lines, oldest first; `next` is the `fromLine` of the next request. */
@@ -715,7 +726,7 @@ export interface LogTailResult {
 export interface Loss {
   kept: number;
   shortened: number;
-  letGo: number;
+  gone: number;
   mended: number;
   kinds: KindLoss[];
 }
@@ -790,6 +801,13 @@ export interface PermissionAnswer {
   optionId?: string;
 }
 
+/** A rule to add to the user's settings, or with `remove` to take out of them. A rule is the beginning of a command, such as `git push` or `npm run *`, or `edit: docs/**`, `fetch: HOST` or `mcp: SERVER TOOL`. */
+export interface PermissionChange {
+  effect: "allow" | "deny";
+  rule: string;
+  remove?: boolean;
+}
+
 /** One answer that the user may choose. */
 export interface PermissionOption {
   optionId: string;
@@ -817,6 +835,29 @@ export interface PermissionResolvedNotification {
   by: string;
 }
 
+/** A rule that holds in a session; `rule` is as the settings write it, `description` says it in words. */
+export interface PermissionRule {
+  effect: "allow" | "ask" | "deny";
+  rule: string;
+  source: "user" | "session" | "turn" | "workspace" | "builtIn";
+  description: string;
+}
+
+/** The session. Without `test` and `set` its rules are listed; each answer has the list. */
+export interface PermissionRulesParams {
+  sid: string;
+  test?: PermissionTest;
+  set?: PermissionChange;
+}
+
+/** The rules in the order in which they decide, and the `verdict` on the call of `test`. A change holds in every session at once. It is stored in the user's own settings and never in a folder. */
+export interface PermissionRulesResult {
+  mode: string;
+  rules: PermissionRule[];
+  seq: number;
+  verdict?: PermissionVerdict;
+}
+
 /** The subject of a question; `type` is `toolCall`, `command` or `path`. */
 export interface PermissionSubject {
   type: string;
@@ -824,6 +865,20 @@ export interface PermissionSubject {
   tool: string;
   detail: string;
   diffs: Record<string, unknown>[];
+}
+
+/** A call to judge without running it: the `tool` and its `input`, such as `bash` and `{command}`. */
+export interface PermissionTest {
+  tool: string;
+  input: Record<string, unknown>;
+}
+
+/** The answer to an action that was not run: whether it would be allowed, asked or denied, and why. `rule` is the rule of the user or of the turn that decides, absent where none does. `always` is the scope of an answer "always". */
+export interface PermissionVerdict {
+  outcome: "allow" | "ask" | "deny";
+  reason: string;
+  rule?: PermissionRule;
+  always?: string;
 }
 
 /** The session moved into another phase. */
@@ -836,32 +891,6 @@ export interface Pin {
   pinId: string;
   text: string;
   nodeId?: string;
-}
-
-/** The passage to pin: a fact of a loss report, a node on any branch, or a text; just one of them. */
-export interface PinAddParams {
-  sid: string;
-  factId?: string;
-  nodeId?: string;
-  text?: string;
-}
-
-/** The pin; the model sees it from the next request on. */
-export interface PinAddResult {
-  pin: Pin;
-}
-
-/** The pins, oldest first, and the tokens that they take of the most that they may take. */
-export interface PinListResult {
-  pins: Pin[];
-  tokens: number;
-  limitTokens: number;
-}
-
-/** The pin to take away. */
-export interface PinRemoveParams {
-  sid: string;
-  pinId: string;
 }
 
 /** The pins of the session, complete. */
@@ -985,7 +1014,7 @@ export interface Rehydrated {
 export interface ReportedFact {
   factId: string;
   kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
-  state: "kept" | "shortened" | "letGo";
+  state: "kept" | "shortened" | "gone";
   text: string;
   nodeId: string;
   pinned: boolean;
@@ -1041,7 +1070,7 @@ export interface RuleRemoveParams {
   rule: string;
 }
 
-/** The rule as it is now; a `rules` event has all that hold. */
+/** The rule as it is now; a `rulesChanged` event has all that hold. */
 export interface RuleResult {
   rule: SessionRule;
   seq: number;
@@ -1052,7 +1081,7 @@ export interface RuleRevocation {
   source: "prompt" | "user" | "summary" | "imported";
   at: number;
   text?: string;
-  nodeId?: string;
+  node?: string;
 }
 
 /** The user's rules that hold, complete. */
@@ -1060,15 +1089,21 @@ export interface RulesChanged {
   rules: SessionRule[];
 }
 
-/** The form of the description: JSON Schema, TypeScript, or this page in Markdown. */
+/** The form of the description: JSON Schema, TypeScript, or this page in Markdown. With the `face` `acp` the names of the methods in the schema have the underscore of that face. */
 export interface SchemaParams {
   format?: "jsonschema" | "ts" | "markdown";
+  face?: "lsp" | "acp";
 }
 
 /** The description; `hash` is the `schemaHash` of the handshake, the same for every form. */
 export interface SchemaResult {
   text: string;
   hash: string;
+}
+
+/** The number of the newest event of a session that was changed or closed. */
+export interface SeqResult {
+  seq: number;
 }
 
 /** The number of sessions in memory, and of those at work. */
@@ -1101,11 +1136,13 @@ export interface SessionForkParams {
   mcpServers?: McpServerConfig[];
 }
 
-/** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `format` is recognised where it is absent; besides the listed ones `openhands` reads runs of OpenHands and `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. */
+/** The session to import: the absolute `path` of its file, or the `id` of a listed one, or its beginning. A database needs both. `source` is the agent, recognised where it is absent: `claude-code`, `codex`, `pi`, `opencode`, `copilot-cli`, `gemini-cli`, `cline` or `aider`; `openhands` reads runs of OpenHands and `chat` reads messages with roles. `cwd` is the folder to go on in, by default the recorded one, which must exist. `model` and `engine` are chosen as for a new session. On the LSP face `workDoneToken` gets the progress. With `listOnly` nothing is imported: the sessions of this machine are listed, all or only of one `source`, and at most `limit`. The history of aider is found in `cwd` and in the folders of the stored sessions. */
 export interface SessionImportParams {
+  source?: string;
   path?: string;
   id?: string;
-  format?: string;
+  listOnly?: boolean;
+  limit?: number;
   cwd?: string;
   title?: string;
   model?: string;
@@ -1113,10 +1150,9 @@ export interface SessionImportParams {
   workDoneToken?: string | number;
 }
 
-/** The new session, which is stored and not loaded, and a report. `entries` has the number of entries of each kind, on all branches. `reads` counts the file contents that the model has seen whole, `compactions` the compactions of the other agent. `notes` is empty where nothing was repaired or left out. */
-export interface SessionImportResult {
-  sid: string;
-  format: string;
+/** The report on an imported session. `entries` has the number of entries of each kind, on all branches. `reads` counts the file contents that the model has seen whole, `compactions` the compactions of the other agent. `notes` is empty where nothing was repaired or left out. */
+export interface SessionImportReport {
+  source: string;
   title: string;
   cwd: string;
   tokens: number;
@@ -1124,6 +1160,13 @@ export interface SessionImportResult {
   reads: number;
   compactions: number;
   notes: ImportNote[];
+}
+
+/** The id of the new session, which is stored and not loaded, and a report; or the listed `sessions`. They are listed newest first. */
+export interface SessionImportResult {
+  sid?: string;
+  report?: SessionImportReport;
+  sessions?: ImportableSession[];
 }
 
 /** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the sessions behind the page that had it. */
@@ -1220,13 +1263,14 @@ export interface SessionRewindResult {
   restoredFiles: FileRestore[];
 }
 
-/** A rule of the user, word for word. `nodeId` is the prompt that set it; a rule set by hand has none. A later statement takes a rule back: then `holds` is false and `revokedBy` has that statement. `conflicts` are later statements that may have done so; it is not clear, and both stand. */
+/** A rule of the user, word for word. `node` is the prompt that set it, and `quote` its words there; a rule set by hand has neither. It holds `since` that time. A later statement takes a rule back: then `holds` is false and `revokedBy` has that statement. `conflicts` are later statements that may have done so; it is not clear, and both stand. */
 export interface SessionRule {
   id: string;
   text: string;
   source: "prompt" | "user" | "summary" | "imported";
-  at: number;
-  nodeId?: string;
+  since: number;
+  node?: string;
+  quote?: string;
   holds: boolean;
   revokedBy?: RuleRevocation;
   conflicts: string[];
@@ -1255,7 +1299,7 @@ export interface SessionSnapshot {
   plan: PlanItem[];
 }
 
-/** One line of a session list; `writer` names the process that has it open elsewhere, if any. */
+/** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. */
 export interface SessionSummary {
   sid: string;
   cwd: string;
@@ -1266,7 +1310,9 @@ export interface SessionSummary {
   tokens: number;
   lastCompactionAt?: number;
   archived: boolean;
-  writer?: string;
+  host?: string;
+  pid?: number;
+  lease?: number;
 }
 
 /** The nodes of all branches, oldest first; `leaves` are the last nodes of the branches. */
@@ -1484,14 +1530,13 @@ export interface Methods {
   "sidecar/session/tree": { params: SidParams; result: SessionTreeResult };
   "sidecar/session/fork": { params: SessionForkParams; result: SessionNewResult };
   "sidecar/session/rewind": { params: SessionRewindParams; result: SessionRewindResult };
-  "sidecar/session/rename": { params: SessionRenameParams; result: Empty };
-  "sidecar/session/archive": { params: SidParams; result: Empty };
-  "sidecar/session/unarchive": { params: SidParams; result: Empty };
+  "sidecar/session/rename": { params: SessionRenameParams; result: SeqResult };
+  "sidecar/session/archive": { params: SidParams; result: SeqResult };
+  "sidecar/session/unarchive": { params: SidParams; result: SeqResult };
   "sidecar/session/delete": { params: SidParams; result: Empty };
-  "sidecar/session/close": { params: SidParams; result: Empty };
+  "sidecar/session/close": { params: SidParams; result: SeqResult };
   "sidecar/session/export": { params: SessionExportParams; result: SessionExportResult };
   "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
-  "sidecar/import/list": { params: ImportListParams; result: ImportListResult };
   "sidecar/session/import": { params: SessionImportParams; result: SessionImportResult };
   "sidecar/turn/start": { params: TurnParams; result: TurnStartResult };
   "sidecar/turn/run": { params: TurnParams; result: TurnRunResult };
@@ -1503,9 +1548,8 @@ export interface Methods {
   "sidecar/context/usage": { params: ContextUsageParams; result: ContextUsage };
   "sidecar/context/files": { params: SidParams; result: ContextFilesResult };
   "sidecar/context/drop": { params: ContextDropParams; result: ContextDropResult };
-  "sidecar/pin/list": { params: SidParams; result: PinListResult };
-  "sidecar/pin/add": { params: PinAddParams; result: PinAddResult };
-  "sidecar/pin/remove": { params: PinRemoveParams; result: PinListResult };
+  "sidecar/context/pin": { params: ContextPinParams; result: ContextPinResult };
+  "sidecar/context/expand": { params: ContextExpandParams; result: ContextExpandResult };
   "sidecar/rehydrate/preview": { params: RehydrateParams; result: RehydratePreviewResult };
   "sidecar/rehydrate/run": { params: RehydrateParams; result: RehydrateRunResult };
   "sidecar/fs/watch": { params: FsWatchParams; result: FsWatchResult };
@@ -1515,7 +1559,6 @@ export interface Methods {
   "sidecar/compact/start": { params: CompactStartParams; result: CompactStartResult };
   "sidecar/compact/cancel": { params: CompactCancelParams; result: CancelResult };
   "sidecar/compact/undo": { params: CompactUndoParams; result: CompactUndoResult };
-  "sidecar/compact/expand": { params: CompactExpandParams; result: CompactExpandResult };
   "sidecar/compact/list": { params: SidParams; result: CompactListResult };
   "sidecar/compact/read": { params: CompactReadParams; result: CompactReadResult };
   "sidecar/rule/list": { params: RuleListParams; result: RuleListResult };
@@ -1526,6 +1569,7 @@ export interface Methods {
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
   "sidecar/complete": { params: CompleteParams; result: CompleteResult };
   "sidecar/model/list": { params: SidParams; result: ModelListResult };
+  "sidecar/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
   "sidecar/extension/list": { params: SidParams; result: ExtensionListResult };
 }
 
@@ -1576,10 +1620,10 @@ export interface EventData {
   "pinsChanged": PinsChanged;
   "commandsChanged": CommandsChanged;
   "infoChanged": InfoChanged;
-  "rules": RulesChanged;
+  "rulesChanged": RulesChanged;
   "settled": Settled;
   "faulted": Faulted;
 }
 
 /** The kinds of errors, in `error.data.kind`. */
-export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";
+export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "leaseLost" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";

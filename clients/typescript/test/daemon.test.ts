@@ -104,7 +104,7 @@ test("the editor is reported, and prompts are completed", async () => {
   const uri = pathToFileURL(join(cwd, "README.md")).href;
   await client.reportEditor({ active: { uri, selections: [range] }, diagnostics: [] });
   const offered = async () =>
-    (await client.complete({ sid: session.sid, text: "@", offset: 1 })).items.map((item) => item.insertText);
+    (await client.complete({ sid: session.sid, text: "@", position: 1 })).items.map((item) => item.insertText);
   assert.deepEqual(await offered(), ["@selection ", "@diagnostics ", "@diff ", "@README.md "]);
   await client.reportEditor({ active: null });
   assert.ok(!(await offered()).includes("@selection "));

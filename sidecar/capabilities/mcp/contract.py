@@ -7,38 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.capabilities.contract import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class StdioServer:
+class StdioServer(Value):
     """A server that is started as a process; *env* is added to ours without its secrets."""
 
     name: str
     command: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+
+    __repr__ = hide_in_repr("args", "env")
 
     def without_secrets(self) -> dict[str, str]:
         """Return the fields that may be stored."""
         return {"name": self.name, "type": "stdio", "command": self.command}
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServer:
+class HttpServer(Value):
     """A server that runs elsewhere; *is_sse* for the older of the two transports."""
 
     name: str
-    url: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
     is_sse: bool = False
+
+    __repr__ = hide_in_repr("url", "headers")
 
     def without_secrets(self) -> dict[str, str]:
         """Return the fields that may be stored; of the address its origin, since the rest may be a key."""
@@ -57,8 +59,7 @@ class ServerFailed(SidecarError):
     kind: ClassVar[str] = "toolServerFailed"
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTool:
+class ListedTool(Value):
     """A tool as its server lists it. *schema* is an object's JSON schema; hints are hints, not promises."""
 
     name: str
@@ -69,8 +70,7 @@ class ListedTool:
     is_open_world: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Value):
     """The result of a call, as text of any length."""
 
     text: str
@@ -105,8 +105,7 @@ class ServerLink(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHost:
+class ServerHost(Value):
     """The surroundings of the servers of one session.
 
     Attributes:
@@ -122,8 +121,7 @@ class ServerHost:
     child_started: Callable[[int, str], Callable[[], None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerState(Value):
     """The state of one server, its number of tools, and why it does not run."""
 
     name: str

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -20,6 +19,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import install_command
 from sidecar._internal.secrets import mask_secrets
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp.contract import (
     CallResult,
@@ -38,8 +38,7 @@ _log = logging.getLogger(__name__)
 _REASON_CHARS: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTimeouts:
+class ServerTimeouts(Value):
     """Bounds in seconds.
 
     Attributes:

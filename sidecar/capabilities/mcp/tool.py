@@ -12,11 +12,11 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress
@@ -42,8 +42,7 @@ CallServer: TypeAlias = Callable[[str, Mapping[str, Any], OnProgress, CancelToke
 """Calls a tool by its server's name for it. Raises ServerFailed, also when the call was cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
+class McpTool(Value, kw_only=True):
     """One tool of a server; *name* is the model's name for it, *slug* the server's part of that."""
 
     name: str

@@ -174,8 +174,8 @@ class Actions:
 
     async def import_session(self, rest: str) -> None:
         """Go on with a session of another agent: the file or the id that was typed, or one of a list."""
-        found = (await self.client.import_list()).sessions
-        rows = [(each.path, f"{each.format}  {each.title or each.id}  ({each.cwd})") for each in found]
+        found = (await self.client.session_import(list_only=True)).sessions or ()
+        rows = [(each.path, f"{each.source}  {each.title or each.id}  ({each.cwd})") for each in found]
         if not rest and not rows:
             self.screen.note("no session of another agent is found on this machine; /import FILE takes one")
             return
@@ -183,7 +183,7 @@ class Actions:
         if path is not None:
             brought = await self.client.session_import(path=path)
             self.is_used = True
-            self.session = await self.client.load_session(brought.sid)
+            self.session = await self.client.load_session(str(brought.sid))
 
     async def rewind(self, rest: str) -> None:
         """Go back to before a prompt, and offer its text to be changed."""

@@ -9,10 +9,10 @@ import json
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct, field
 from rich.text import Text
 
 from sidecar.commands.talking.diffs import show_diffs
@@ -38,8 +38,7 @@ DELTAS: Final = ("thinkingDelta", "textDelta", "toolProgress")
 """Events with more of a text that is shown already."""
 
 
-@dataclass(slots=True)
-class SessionState:
+class SessionState(Struct):
     """The newest state of the session in its events: options, commands, queue, todo list and usage."""
 
     usage: Mapping[str, Any] = field(default_factory=dict)

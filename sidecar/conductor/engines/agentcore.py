@@ -7,12 +7,15 @@ the place of its summaries; the next summary of a model is made of the messages 
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from functools import reduce
 from typing import Any, ClassVar, Final, Literal
+
+from msgspec import Struct, field
 
 from sidecar._internal.breaker import Breaker
 from sidecar.agentcore import SUMMARY_MARK, AgentMessage
@@ -63,8 +66,7 @@ _LEAST_GAIN: Final = 20
 """An automatic compaction saves at least one in so many tokens: it costs a call and the provider's cache."""
 
 
-@dataclass(slots=True)
-class _Messages:
+class _Messages(Struct):
     """A history as messages of the engine, with the first message of each entry and the tokens of all."""
 
     messages: list[AgentMessage] = field(default_factory=list)
@@ -169,9 +171,14 @@ class AgentcoreEngine(CommittingEngine):
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
         compactor = new_compaction(_config(given, request, model, infos), breaker=self._breaker)
-        # A copy: while the model writes, the conversation may grow.
-        messages = list(with_unread(self._sync(given.history), given.history, self._turn_at))
-        plan, is_forced = self._plan(messages, request, compactor)
+        # A copy: while a thread plans and the model writes, the conversation may grow.
+        own = self.apart()
+
+        def look() -> tuple[Sequence[AgentMessage], CutPlan | None, bool]:
+            messages = list(with_unread(own._sync(given.history), given.history, own._turn_at))
+            return messages, *own._plan(messages, request, compactor)
+
+        messages, plan, is_forced = await asyncio.to_thread(look)
         if plan is None:
             return _NOTHING
         if is_forced:
@@ -188,7 +195,8 @@ class AgentcoreEngine(CommittingEngine):
         gained = infos[-1].tokens_before - infos[-1].tokens_after
         if gained < _least_gain(request, infos[-1].tokens_before):
             return WOULD_NOT_SHRINK
-        result = to_result(given, self._turn_at(plan.cut), self._find_pinned(plan), view, infos[-1])
+        cut, pinned = own._turn_at(plan.cut), own._find_pinned(plan)
+        result = await asyncio.to_thread(to_result, given, cut, pinned, view, infos[-1])
         return replace(result, microcompacted=len(plan.shrink))
 
     def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
@@ -275,19 +283,17 @@ def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
     )
 
 
-def _tool_effects(given: EngineInput) -> Mapping[str, ToolEffect]:
-    """Return the effects of the offered tools and of some common tool names."""
-    common = {name: effect for name, effect in TOOL_EFFECTS.items() if name not in given.tool_effects}
-    found = ((name, _EFFECTS.get(each.kind), each.arguments) for name, each in given.tool_effects.items())
-    return common | {name: ToolEffect(kind, arguments) for name, kind, arguments in found if kind is not None}
-
-
 def _config(
     given: EngineInput,
     request: CompactionRequest,
     model: InvokerModel | None = None,
     infos: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
+    """Return the settings of one compaction, with the effects of the offered and of some common tools."""
+    effects = {name: effect for name, effect in TOOL_EFFECTS.items() if name not in given.tool_effects}
+    for name, each in given.tool_effects.items():
+        if (kind := _EFFECTS.get(each.kind)) is not None:
+            effects[name] = ToolEffect(kind, each.arguments)
     return CompactionConfig(
         model,
         given.card.context_window if given.card is not None else 0,
@@ -296,7 +302,8 @@ def _config(
         None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,
         summariser_window=given.summarizer_card.context_window if given.summarizer_card else None,
-        tool_effects=_tool_effects(given),
+        tool_effects=effects,
+        run=asyncio.to_thread,
     )
 
 

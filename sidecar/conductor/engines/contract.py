@@ -13,11 +13,15 @@ the engine's own meter.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
+from msgspec import field
+
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.capabilities.effects import ToolEffects
+from sidecar.conductor.compaction.loss_values import Loss
 from sidecar.conductor.contract import (
     Gate,
     Microcompact,
@@ -26,7 +30,6 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SummarySource,
 )
-from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.room import Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
@@ -37,8 +40,7 @@ WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
 SUMMARY_TOO_LONG = "the model's summary was too long to be worth it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineMarks:
+class EngineMarks(Value, kw_only=True):
     """The beginnings of the texts that an engine writes into a conversation under the user's role.
 
     They give the kind of a turn only where none was stored: in session files of earlier versions.
@@ -54,8 +56,7 @@ class EngineMarks:
     headings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRequest:
+class CompactionRequest(Value, kw_only=True):
     """How a compaction is to be done.
 
     Attributes:
@@ -79,8 +80,7 @@ class CompactionRequest:
     limit_by: Literal["price"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StandingSummary:
+class StandingSummary(Value):
     """A compaction kept as a record: in the view, *summary* stands for the entries before *cut*."""
 
     cut: int
@@ -88,8 +88,7 @@ class StandingSummary:
     info: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedSummary:
+class PreparedSummary(Value, kw_only=True):
     """A model's summary of the beginning of a conversation, written before its compaction.
 
     Attributes:
@@ -105,8 +104,7 @@ class PreparedSummary:
     mended: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineInput:
+class EngineInput(Value, kw_only=True):
     """The conversation that an engine is to judge.
 
     Attributes:
@@ -138,9 +136,11 @@ class EngineInput:
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
     closing: str = ""
     prepared: PreparedSummary | None = None
-    cached: CachedRequest | None = field(default=None, repr=False)
+    cached: CachedRequest | None = None
     rules: tuple[str, ...] | None = None
     added_tokens: int = 0
+
+    __repr__ = hide_in_repr("cached")
 
     @property
     def window(self) -> int:
@@ -148,8 +148,7 @@ class EngineInput:
         return self.card.context_window if self.card is not None else 0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """The entries that the model is sent.
 
     Attributes:
@@ -165,8 +164,7 @@ class View:
     is_whole: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
+class CompactionPlan(Value, kw_only=True):
     """The effects of a compaction that are known without a model.
 
     A compaction of the same input does all of it, entry by entry and file by file. Only the length of the
@@ -204,8 +202,7 @@ class CompactionPlan:
     prompt: Callable[[], str | None] = lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class FreshFile:
+class FreshFile(Value):
     """A file as it is now: its *text* and the *read* that shows all of it, or the *problem* of reading it."""
 
     uri: str
@@ -218,8 +215,7 @@ FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFi
 """Reads files, named as the model named them, as they are now: unsaved buffer first."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineDeps:
+class EngineDeps(Value):
     """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
 
     invoke: ModelInvoker | None
@@ -232,8 +228,7 @@ class SummaryFailedError(Exception):
     """An engine that needs a summary got no usable one. Its text gives the user the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
+class CompactionResult(Value, kw_only=True):
     """The result of a compaction.
 
     Attributes:
@@ -377,10 +372,10 @@ def committed_view(
     """
     entries: list[Entry] = []
     if summary is not None:
-        folded = history.first(cut).node_ids
+        folded = [*history.first(cut).node_ids]
         for index in sorted(pinned, reverse=True):
-            folded = folded[:index] + folded[index + 1 :]
-        entries.append(Entry(summary, "summary", origin=folded))
+            del folded[index]
+        entries.append(Entry(summary, "summary", origin=tuple(folded)))
     entries += restored
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)

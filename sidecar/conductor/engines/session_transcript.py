@@ -98,6 +98,8 @@ class SessionTranscript:
 
     def of(self, history: History) -> Transcript:
         """Return the transcript of *history*."""
+        if history is self.history and not self._is_behind:
+            return self._transcript
         added = history.since(self.history)
         if added is None and self.leads_to(history):
             added = history[len(self.history) :]
@@ -212,10 +214,10 @@ class SessionTranscript:
             self._transcript.read_on(READ_AT_ONCE)
 
 
-async def read_all(transcript: Transcript) -> None:
-    """Read all of *transcript*, in slices."""
+async def read_all(transcript: Transcript, *, with_text: bool) -> None:
+    """Read all of *transcript* for facts, and *with_text* for a summarising model, in slices."""
     until = perf_counter() + _SLICE_S
-    while transcript.read_on(_SLICE):
+    while transcript.read_on(_SLICE) or (with_text and transcript.flatten_on(_SLICE)):
         if perf_counter() >= until:
             await asyncio.sleep(0)
             until = perf_counter() + _SLICE_S

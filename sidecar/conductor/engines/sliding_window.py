@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
     CompactionRequest,
@@ -96,8 +98,7 @@ class SlidingWindowEngine:
         return [fit_event(event, size.item_tokens) for event in shown] if size.max_tokens else shown
 
 
-@dataclass(frozen=True, slots=True)
-class _Size:
+class _Size(Value):
     """The size of a window: the most events, and the most tokens, 0 for any."""
 
     max_events: int
@@ -118,8 +119,7 @@ class _Size:
         return _Size(max(2, self.max_events + 1 - step), self.max_tokens - self.max_tokens // _STEPS)
 
 
-@dataclass(slots=True)
-class _Walk:
+class _Walk(Struct):
     """The walk of a window over *events*: it stands at *start* once the event before *n_seen* has come.
 
     The newest event may still grow, by results that join it, so it is looked at again.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engines.contract import (
     WOULD_NOT_SHRINK,
@@ -26,11 +27,12 @@ from sidecar.conductor.engines.contract import (
     SummaryFailedError,
     View,
 )
-from sidecar.conductor.engines.room_model import InvokerProvider
 from sidecar.conductor.engines.room_scene import PINNED, Scene
 from sidecar.conductor.engines.room_view import limits_of
 from sidecar.conductor.room import SessionRoom, turns_of
-from sidecar.rooms import RoomEvent
+from sidecar.llmgateway.channel import collect_reply
+from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions, TextBlock, UserTurn
+from sidecar.rooms import AIContext, AIProvider, AIResponse, RoomEvent
 from sidecar.rooms.memory import SUMMARY_MARK
 from sidecar.rooms.memory.budget import MemoryLimits, tail_cut
 from sidecar.rooms.memory.estimate import chars_within, event_tokens
@@ -38,6 +40,7 @@ from sidecar.rooms.memory.plan import RetrievePlan
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
 from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
+from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.text import cut_end
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
@@ -244,3 +247,59 @@ def first_request_text(given: EngineInput, scene: Scene, reading: RetrievePlan) 
     return "\n\n".join(
         filter(None, (request.system_prompt, *(str(each.content) for each in request.messages)))
     )
+
+
+class InvokerProvider(AIProvider):
+    """The gateway as the light model that takes the rooms' notes, for prompts of text alone.
+
+    *wishes* are the instructions of the user.
+    """
+
+    def __init__(
+        self, invoke: ModelInvoker, card: ModelCard | None, cancel: CancelToken, wishes: str | None = None
+    ) -> None:
+        self._invoke = invoke
+        self._card = card
+        self._cancel = cancel
+        self._wishes = wishes
+
+    @property
+    def model_name(self) -> str:
+        """The model's id, empty where nothing is known of it."""
+        return self._card.id if self._card is not None else ""
+
+    @property
+    def context_window(self) -> int | None:
+        """The model's window in tokens."""
+        return self._card.context_window if self._card is not None else None
+
+    async def generate(self, context: AIContext) -> AIResponse:
+        """Answer *context*.
+
+        Raises:
+            CancelledByToken: the token was cancelled.
+            GatewayError: the call failed.
+        """
+        self._cancel.raise_if_cancelled()
+        system = context.system_prompt or ""
+        if self._wishes:
+            system = f"{system}\n\nThe user wants this heeded: {self._wishes}"
+        conversation = Conversation(
+            tuple(
+                UserTurn((TextBlock(each.content if isinstance(each.content, str) else ""),))
+                for each in context.messages
+            ),
+            system=system or None,
+        )
+        # Models that reason refuse a temperature; the notes' own is 0.
+        reasons = self._card is not None and self._card.reasoning
+        options = StreamOptions(
+            cancel=self._cancel,
+            temperature=None if reasons else context.temperature,
+            max_output_tokens=context.max_tokens,
+        )
+        reply = await collect_reply(self._invoke(conversation, options), model=self.model_name)
+        self._cancel.raise_if_cancelled()
+        text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+        usage = {"input": reply.usage.input_tokens, "output": reply.usage.output_tokens}
+        return AIResponse(text, finish_reason=reply.stop, usage=usage)

@@ -20,6 +20,14 @@ from sidecar.conductor.bridge import (
     messages_to_turns,
     turn_starts,
 )
+from sidecar.conductor.compaction.file_use import FileUse, KnownTouches, rank_by_use
+from sidecar.conductor.compaction.restoring import (
+    MOST_GONE,
+    MOST_LOOKED_AT,
+    restore_uses,
+    restored_behind,
+    restored_file,
+)
 from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
 from sidecar.conductor.engines.contract import (
     CommittingEngine,
@@ -34,14 +42,6 @@ from sidecar.conductor.engines.contract import (
     committed_view,
 )
 from sidecar.conductor.engines.session_transcript import SessionTranscript, read_all
-from sidecar.conductor.file_use import FileUse, KnownTouches, rank_by_use
-from sidecar.conductor.restoring import (
-    MOST_GONE,
-    MOST_LOOKED_AT,
-    restore_uses,
-    restored_behind,
-    restored_file,
-)
 from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
 from sidecar.conversation import Entry, History
 from sidecar.window_budget import (
@@ -57,10 +57,10 @@ from sidecar.window_budget import (
     RestoredFiles,
     ToolResultMessage,
     Transcript,
+    budget_limit,
     estimate_tokens,
     plan_compaction,
     project_tokens,
-    read_meter,
     text_of,
 )
 from sidecar.window_budget.contract import PreparedDigest
@@ -108,9 +108,12 @@ class WindowBudgetEngine(CommittingEngine):
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
-        found = read_meter(self._messages(given), _budget_request(given, request))
-        used = found.estimate
-        return Gate(used.context_tokens, int(found.limit or 0), used.context_window, found.is_over)
+        # As read_meter() does, which needs a whole request; this is asked before every model call.
+        tokens = max(self._messages(given).meter.total + given.overhead_tokens, given.context_tokens)
+        if given.card is None:
+            return Gate(tokens, 0, 0, over=False)
+        limit = budget_limit(given.card, _budget_policy(given, request))
+        return Gate(tokens, int(limit), given.card.context_window, tokens > limit)
 
     def weigh(self, entries: Sequence[Entry]) -> int:
         """Return the tokens of *entries*."""
@@ -160,6 +163,8 @@ class WindowBudgetEngine(CommittingEngine):
         async def find(plan: BudgetPlan) -> RestoredFiles:
             uses = await asyncio.to_thread(self._rank_files, given, plan)
             files.update(await deps.fresh([use.path for use in uses]))
+            if not files:
+                return RestoredFiles()
             found = await asyncio.to_thread(
                 restore_uses, uses, files, plan.files_tokens, max_files=plan.most_files
             )
@@ -167,7 +172,7 @@ class WindowBudgetEngine(CommittingEngine):
 
         budget_request = _budget_request(given, request)
         made, messages = given.prepared, self._messages(given)
-        await read_all(messages)
+        await read_all(messages, with_text=deps.invoke is not None and given.cached is None)
         if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
             budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
@@ -192,7 +197,7 @@ class WindowBudgetEngine(CommittingEngine):
         if deps.invoke is None:
             return None
         messages = self._messages(given)
-        await read_all(messages)
+        await read_all(messages, with_text=given.cached is None)
         made = await prepare_digest(
             messages,
             _budget_request(given, request),
@@ -237,20 +242,26 @@ class WindowBudgetEngine(CommittingEngine):
         return uses[:MOST_LOOKED_AT]
 
 
-def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
+def _budget_policy(given: EngineInput, request: CompactionRequest) -> BudgetPolicy:
     auto, given_policy, keep_recent = AUTO_CONDENSE_POLICY, request.policy, AUTO_CONDENSE_POLICY.keep_recent
     if request.limit_by == "price":
         # Each token that is kept is paid for in every later request, and most of the facts are in the digest.
         keep_recent = min(keep_recent, max(_LEAST_PRICED_TAIL, int(given.window * _PRICED_TAIL_SHARE)))
+    elif not given_policy:
+        return auto
+    return BudgetPolicy(
+        given_policy.get("triggerRatio", auto.trigger_ratio),
+        int(given_policy.get("keepRecent", keep_recent)),
+        int(given_policy.get("reserveTokens", auto.reserve_tokens or 0)),
+    )
+
+
+def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
     return BudgetRequest(
         force=request.force,
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
-        policy=BudgetPolicy(
-            given_policy.get("triggerRatio", auto.trigger_ratio),
-            int(given_policy.get("keepRecent", keep_recent)),
-            int(given_policy.get("reserveTokens", auto.reserve_tokens or 0)),
-        ),
+        policy=_budget_policy(given, request),
         rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
         card=given.card,
         summarizer_card=given.summarizer_card,

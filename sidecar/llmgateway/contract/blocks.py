@@ -5,20 +5,19 @@ Frozen values only. The discriminators ``kind`` and ``role`` are class variables
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from sidecar._internal.values import Value
 
-@dataclass(frozen=True, slots=True)
-class TextBlock:
+
+class TextBlock(Value):
     """Prose."""
 
     kind: ClassVar[Literal["text"]] = "text"
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingBlock:
+class ThinkingBlock(Value):
     """The model's reasoning; *signature* is the provider's proof of it, and goes back unchanged."""
 
     kind: ClassVar[Literal["thinking"]] = "thinking"
@@ -26,8 +25,7 @@ class ThinkingBlock:
     signature: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallBlock:
+class ToolCallBlock(Value):
     """A request to run the tool *name*.
 
     *input* is the parsed JSON value once the turn is sealed, and the raw argument text while it streams.
@@ -39,8 +37,7 @@ class ToolCallBlock:
     input: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultBlock:
+class ToolResultBlock(Value):
     """The result of the call *call_id*: any JSON value, usually text."""
 
     kind: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -49,8 +46,7 @@ class ToolResultBlock:
     is_error: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImageBlock:
+class ImageBlock(Value):
     """An image, base64 encoded."""
 
     kind: ClassVar[Literal["image"]] = "image"
@@ -58,8 +54,7 @@ class ImageBlock:
     data_base64: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandBlock:
+class CommandBlock(Value):
     """A command of the host, not of the model; models never see it."""
 
     kind: ClassVar[Literal["command"]] = "command"
@@ -70,24 +65,21 @@ class CommandBlock:
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock | ImageBlock | CommandBlock
 
 
-@dataclass(frozen=True, slots=True)
-class UserTurn:
+class UserTurn(Value):
     """A message of the user, or of the host on the user's behalf."""
 
     role: ClassVar[Literal["user"]] = "user"
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AssistantTurn:
+class AssistantTurn(Value):
     """An answer of the model, with its tool calls."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTurn:
+class ToolTurn(Value):
     """The results of the tool calls of the assistant turn before it."""
 
     role: ClassVar[Literal["tool"]] = "tool"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract.blocks import AssistantTurn, Block
 from sidecar.llmgateway.contract.model import GatewayError, StopReason, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Value):
     """A finished answer: its blocks, usage and stop reason."""
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -22,24 +21,21 @@ class Reply:
     stop: StopReason
 
 
-@dataclass(frozen=True, slots=True)
-class TextEmission:
+class TextEmission(Value):
     """More prose."""
 
     kind: ClassVar[Literal["text"]] = "text"
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingEmission:
+class ThinkingEmission(Value):
     """More reasoning."""
 
     kind: ClassVar[Literal["thinking"]] = "thinking"
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStartEmission:
+class ToolCallStartEmission(Value):
     """A tool call opens; its arguments follow as deltas under the same id."""
 
     kind: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
@@ -47,8 +43,7 @@ class ToolCallStartEmission:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDeltaEmission:
+class ToolCallDeltaEmission(Value):
     """More raw argument text of the call *id*."""
 
     kind: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
@@ -56,31 +51,27 @@ class ToolCallDeltaEmission:
     args_delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class UsageEmission:
+class UsageEmission(Value):
     """The usage of this call so far; a later figure replaces an earlier one."""
 
     kind: ClassVar[Literal["usage"]] = "usage"
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class StopEmission:
+class StopEmission(Value):
     """The reason why the model stopped."""
 
     kind: ClassVar[Literal["stop"]] = "stop"
     stop: StopReason
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawnEmission:
+class WithdrawnEmission(Value):
     """The call failed and is made again: everything that it emitted before is taken back."""
 
     kind: ClassVar[Literal["withdrawn"]] = "withdrawn"
 
 
-@dataclass(frozen=True, slots=True)
-class DoneEmission:
+class DoneEmission(Value):
     """The whole answer; its blocks replace everything streamed before.
 
     *usage* belongs to an :class:`AssistantTurn`, which carries none of its own.
@@ -91,8 +82,7 @@ class DoneEmission:
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEmission:
+class ErrorEmission(Value):
     """The call failed."""
 
     kind: ClassVar[Literal["error"]] = "error"

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract.blocks import Turn
 
 ProviderId: TypeAlias = str
@@ -24,8 +25,7 @@ GatewayErrorKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDescriptor:
+class ToolDescriptor(Value):
     """A tool as the model sees it; *parameters* is a JSON schema object."""
 
     name: str
@@ -51,8 +51,7 @@ class Usage:
     """The price in US dollars that the provider reported for a single call, None for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTier:
+class PriceTier(Value):
     """Prices in US dollars for a million tokens of a call with an input of more than *above_tokens*."""
 
     above_tokens: int

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from sidecar._internal.typed_text import find_typed_sentences
+from sidecar._internal.values import Value
 
 EntryKind: TypeAlias = Literal["user", "agent", "call", "result", "error", "shell", "digest", "other"]
 Topic: TypeAlias = Literal[
@@ -29,8 +29,7 @@ Topic: TypeAlias = Literal[
 """The subject of a line; ``state`` is the last answer of the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptEntry:
+class TranscriptEntry(Value):
     """One message, call or result; *name* is that of the tool, or the command line of a ``shell`` entry."""
 
     kind: EntryKind
@@ -38,8 +37,7 @@ class TranscriptEntry:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DigestRequest:
+class DigestRequest(Value):
     """A request to condense: the wanted heading lines, the transcript, and the digest before it."""
 
     headings: tuple[str, ...]

@@ -6,8 +6,9 @@ Pure text in, a value out. Nothing here knows tools or results, or tries to unde
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from sidecar._internal.values import Value
 
 FILE_NAMES: Final = frozenset({"CHANGELOG", "Dockerfile", "Justfile", "LICENSE", "Makefile", "README"})
 """Files that are known without an extension."""
@@ -72,24 +73,21 @@ _PLURAL: Final = re.compile(r"(?<=[a-z]{3}[a-hj-rtv-z])s\Z")
 _MAX_WORDS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class PathRef:
+class PathRef(Value):
     """A path in a prompt, and its line number if it has one."""
 
     path: str
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteDirective:
+class WriteDirective(Value):
     """``write PATH: TEXT``."""
 
     path: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EditDirective:
+class EditDirective(Value):
     """``edit PATH: replace `A` with `B` ``."""
 
     path: str
@@ -97,8 +95,7 @@ class EditDirective:
     new: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Intent(Value, kw_only=True):
     """The parts of a prompt; every one may be empty.
 
     *terms* are searched as they stand; *words*, the rarest of the rest, only when nothing better is there.

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ToolCallBlock, ToolDescriptor, ToolResultBlock
 from sidecar.llmgateway.offline.intent import Intent
 
@@ -40,8 +40,7 @@ _DEFINITION: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CitedLine:
+class CitedLine(Value):
     """One line of one file, and the tool that returned it."""
 
     path: str
@@ -50,8 +49,7 @@ class CitedLine:
     tool: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(Value, kw_only=True):
     """One tool call and its result; *path* is the file of the call, None when it names none."""
 
     tool: str
@@ -117,8 +115,7 @@ def is_definition(text: str) -> bool:
     return _DEFINITION.match(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(Value):
     """A tool call to make."""
 
     name: str

@@ -10,9 +10,10 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.channel import Invoke, channel_of
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -81,8 +82,7 @@ def offline_model() -> Invoke:
     return invoke
 
 
-@dataclass(frozen=True, slots=True)
-class Reaction:
+class Reaction(Value):
     """The text and the tool calls of an answer."""
 
     text: str

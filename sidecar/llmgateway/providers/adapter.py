@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import Conversation, GatewayError, ModelCard, StreamOptions, gateway_error
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
@@ -31,8 +33,7 @@ IDLE_TIMEOUT_S: Final = 300.0
 """A call without a byte from the server for this time has failed, unless the settings say otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Value):
     """The address of a provider and the key used there; *base_url* None is the provider's own address.
 
     A call without a byte from there for *idle_timeout_s* has failed; pings count as life.
@@ -49,16 +50,14 @@ class Endpoint:
         return gateway_error("auth", f"no key for {name}; {how_to_set(self.provider)}", provider=name)
 
 
-@dataclass(frozen=True, slots=True)
-class SdkClient(Generic[ClientT]):
+class SdkClient(Value, Generic[ClientT]):
     """The client of an SDK; *close* ends its connections."""
 
     client: ClientT
     close: Callable[[], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Value):
     """One call of a model. The window of *card* may be 0, for unknown; *memo* has parts of earlier calls."""
 
     conversation: Conversation

@@ -10,8 +10,9 @@ checked here, once for every format, so that nothing behind the gateway meets a 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from sidecar.llmgateway.channel import parse_arguments
 from sidecar.llmgateway.contract import (
@@ -40,16 +41,14 @@ class MalformedAnswerError(ValueError):
     """A value in an answer has another type than its format promises."""
 
 
-@dataclass(slots=True)
-class _OpenText:
+class _OpenText(Struct):
     deltas: list[str]
 
     def block(self) -> Block:
         return TextBlock("".join(self.deltas))
 
 
-@dataclass(slots=True)
-class _OpenThinking:
+class _OpenThinking(Struct):
     deltas: list[str]
     signature: str | None = None
 
@@ -57,8 +56,7 @@ class _OpenThinking:
         return ThinkingBlock("".join(self.deltas), self.signature)
 
 
-@dataclass(slots=True)
-class _OpenCall:
+class _OpenCall(Struct):
     call_id: str
     name: str = ""
     deltas: list[str] = field(default_factory=list)

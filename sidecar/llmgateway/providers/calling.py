@@ -19,12 +19,15 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Generic, ParamSpec, TypeVar
 
+from msgspec import field
+
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import log_fault
+from sidecar._internal.values import Value
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     CallMemory,
@@ -67,8 +70,7 @@ _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout"})
 """The errors of these packages when no byte came in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Value):
     """The limits of retrying; times in milliseconds.
 
     Attributes:
@@ -107,8 +109,7 @@ class RetryPolicy:
         return max(error.retry_after_ms, jittered)
 
 
-@dataclass(frozen=True, slots=True)
-class RetryDeps:
+class RetryDeps(Value):
     """The retry policy and its collaborators. *sleep* takes seconds, *chance* returns a number in 0..1."""
 
     policy: RetryPolicy = field(default_factory=RetryPolicy)

@@ -6,17 +6,18 @@ The table of differences is in ``quirks``, which also finds the dialect of a cal
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import StopReason, ThinkingLevel, ToolChoice
 
 Efforts: TypeAlias = Mapping[ThinkingLevel, Mapping[str, Any]]
 """The members of a request that set how far a model thinks, by level; a level without any sends nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatDialect:
+class ChatDialect(Value, kw_only=True):
     """The chat format as one model of one service speaks it.
 
     Attributes:
@@ -58,8 +59,7 @@ class ChatDialect:
     breaks: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Quirk:
+class Quirk(Value):
     """One row: *sets* are members of :class:`ChatDialect` for the models that match.
 
     *service* is the host of the address, or the provider where it has no address; *model* matches the model's
@@ -74,23 +74,21 @@ class Quirk:
 
 
 def efforts(
-    off: str | None = None,
+    off: str = "low",
     *,
-    low: str = "low",
     medium: str = "medium",
-    high: str = "high",
     max: str = "high",  # the name of the level
 ) -> Efforts:
-    """Return the levels of thinking as values of ``reasoning_effort``; *off* None is the lowest one.
+    """Return the levels of thinking as values of ``reasoning_effort``.
 
     >>> efforts("none")["off"], efforts()["max"]
     ({'reasoning_effort': 'none'}, {'reasoning_effort': 'high'})
     """
     values: dict[ThinkingLevel, str] = {
-        "off": off or low,
-        "low": low,
+        "off": off,
+        "low": "low",
         "medium": medium,
-        "high": high,
+        "high": "high",
         "max": max,
     }
     return {level: {"reasoning_effort": value} for level, value in values.items()}

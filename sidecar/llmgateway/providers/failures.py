@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from sidecar._internal.secrets import MASK, mask_secrets
@@ -132,6 +131,8 @@ def retry_after_ms(headers: Mapping[str, str], now_s: float) -> int | None:
             return max(0, int(float(lowered[name]) * factor))
         except (KeyError, ValueError, OverflowError):
             continue
+    from email.utils import parsedate_to_datetime  # not above: few answers have a date, and it loads slowly
+
     try:
         until = parsedate_to_datetime(lowered["retry-after"])
         return max(0, int((until.timestamp() - now_s) * 1000))

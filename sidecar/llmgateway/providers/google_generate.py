@@ -16,13 +16,13 @@ import binascii
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
     GatewayError,
@@ -80,8 +80,7 @@ _LEVELS: Final[Mapping[ThinkingLevel, str]] = {"off": "LOW", "low": "LOW", "medi
 _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 24_576}
 
 
-@dataclass(frozen=True, slots=True)
-class GoogleClient:
+class GoogleClient(Value):
     """The HTTP client, the address *models* before the name of a model, and *credentials* where no key is."""
 
     http: AsyncClient

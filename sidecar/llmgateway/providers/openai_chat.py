@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Emission,
     StopReason,
@@ -62,8 +62,7 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EndMark:
+class EndMark(Value):
     """The mark at the end of a stream."""
 
 
@@ -131,8 +130,9 @@ def longest_answer(call: ModelCall, n_bytes: int) -> int | None:
     Hosted services cut an answer off at defaults of their own, some at 1,024 tokens. They refuse a limit that
     leaves no room for the conversation. Local servers answer until the window is full.
     """
-    card = call.card
-    if not call.endpoint.provider.needs_key or not card.max_output_tokens:
+    card, endpoint = call.card, call.endpoint
+    is_hosted = endpoint.provider.needs_key or endpoint.key is not None
+    if not is_hosted or not card.max_output_tokens:
         return None
     room = card.context_window - n_bytes // _CHARS_PER_TOKEN
     return min(card.max_output_tokens, max(room, _LEAST_ANSWER))

@@ -5,6 +5,10 @@ answer with a status. The table has one row for each wording, with the services 
 say that the conversation is too long: "max_tokens exceeds the limit of 8192" is about the answer, and
 "too many tokens per minute" about the rate. A row that is missing costs a user the conversation, because it
 is then never made shorter. A row that is too wide costs one compaction in vain.
+
+Beside the table stands a rule for the services that are not in it: a refusal of the request, not a failure of
+the server, that names the conversation, a comparison with a limit, and a measure of text. It must not name
+something else that has a limit, such as the answer, an image, a tool or an account.
 """
 
 from __future__ import annotations
@@ -12,9 +16,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sidecar._internal.patterns import compile_later
+
 _STATUS: Final = frozenset({None, 400, 413, 422, 500})
 _STATUS_WITHOUT_REASON: Final = frozenset({400, 413})
 _TOO_LARGE: Final = 413
+_SERVER_FAILURE: Final = 500
 _CODES: Final = frozenset(
     {
         "context_length_exceeded",
@@ -37,7 +44,7 @@ WORDINGS: Final[tuple[tuple[str, str], ...]] = (
     ("OpenAI, Azure", r"input tokens exceed the configured limit"),
     ("OpenAI, Groq, vLLM", r"reduce the length of the (?:messages|prompt|input)"),
     ("all compatible services", r"context[_ ](?:length|window|size|limit)[_ ](?:is |has been )?exceeded"),
-    ("LiteLLM, llama.cpp", r"exceeds? (?:the )?(?:available |maximum |model'?s? )*context"),
+    ("LiteLLM, llama.cpp", r"exceed(?:s|ed)? (?:the |this )?(?:available |maximum |model'?s? )*context"),
     ("LiteLLM", r"context ?window ?exceeded"),
     ("Bedrock", r"input is too long|too many input tokens|number of input tokens exceeds"),
     ("Google, Vertex", r"input token count\b.{0,40}\b(?:exceeds|only supports)"),
@@ -52,6 +59,7 @@ WORDINGS: Final[tuple[tuple[str, str], ...]] = (
     ("Cohere", r"number of tokens in the prompt cannot exceed"),
     ("TGI, Together", r"tokens \+ `?max_new_tokens`? must be <=|inputs`? must have less than"),
     ("SGLang, Together", r"is longer than the (?:model'?s|maximum) (?:context|model) length"),
+    ("TensorRT-LLM", r"exceeds (?:the )?maximum sequence length"),
     ("SGLang, OpenRouter", r"input length\b.{0,20}\bexceeds (?:the )?(?:maximum|model|context)"),
     ("NIM, TensorRT-LLM", r"prompt length\b.{0,20}\b(?:exceeds|is greater than)"),
     ("LM Studio, Ollama", r"(?:greater than|exceeds) the context length|context the overflows"),
@@ -62,25 +70,54 @@ WORDINGS: Final[tuple[tuple[str, str], ...]] = (
     ("MLC", r"larger than the model input length"),
     ("ExLlama, Baseten", r"max_seq_len"),
     ("Azure, GitHub Models", r"too many tokens in the prompt|tokens limit exceeded for this model"),
+    ("Azure", r"tokens must be reduced"),
+    ("Cohere", r"total number of tokens\b.{0,40}\bexceed"),
+    ("vLLM", r"max_(?:completion_)?tokens must be at least 1, got -"),
+    ("llama.cpp", r"context shift is disabled"),
+    ("Amazon", r"content_length_exceeds|expected maxlength"),
+    ("Copilot", r"max_prompt_tokens_exceeded"),
 )
 """The services, and their wording as a regular expression."""
 
-_OVERFLOW: Final = re.compile("|".join(wording for _, wording in WORDINGS), re.IGNORECASE)
-_RATE: Final = re.compile(
+_OVERFLOW: Final = compile_later("|".join(wording for _, wording in WORDINGS), re.IGNORECASE)
+_CONVERSATION: Final = compile_later(
+    r"\b(?:prompt|input|context|conversation|history|messages?|sequence|request|payload)\b|token|输入|请求|上下文|对话|消息",
+    re.IGNORECASE,
+)
+_TOO_MUCH: Final = compile_later(
+    r"\b(?:too (?:long|large|big|many)|(?:long|larg|great)er than (?!or equal)|more than|exceed(?:s|ed)?"
+    r"|must be less than)\b|超过|超出|超长|过长|超限",
+    re.IGNORECASE,
+)
+_TEXT_MEASURE: Final = compile_later(
+    r"\b(?:length|long|context|window|size|characters)\b|token|长|字数", re.IGNORECASE
+)
+_OTHER_LIMIT: Final = compile_later(
+    r"max_\w*tokens|(?:completion|output|answer|reasoning) tokens|image|file|tool|schema|\bname|\bid\b|field"
+    r"|metadata|cache|deadline|timeout|connection|daily|monthly|hourly|per.(?:day|month|hour|minute)|credit"
+    r"|balance|billing|plan\b|频|并发|速率|次数|每|额度|余额",
+    re.IGNORECASE,
+)
+_RATE: Final = compile_later(
     r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|\bTPM\b|please wait|quota", re.IGNORECASE
 )
-_NO_REASON: Final = re.compile(r"(?:error code: )?\d*\s*(?:status code)?\s*(?:\(no body\))?", re.IGNORECASE)
+_NO_REASON: Final = compile_later(
+    r"(?:error code: )?\d*\s*(?:status code)?\s*(?:\(no body\))?", re.IGNORECASE
+)
 _TOKENS: Final = r"(\d[\d,]{2,9})"
-_WINDOW: Final = re.compile(
+_WINDOW: Final = compile_later(
     rf"""
     maximum\ (?:context|prompt|model)\ length\ (?:is|of)\ {_TOKENS} | maximum\ context\ length:?\ \(?{_TOKENS}
-  | context\ (?:size|length|window|limit)\ (?:of\ |is\ )?(?:only\ )?\(?{_TOKENS}
+  | context\ (?:size|length|window|limit)\ (?:limit\ )?(?:of\ |is\ )?(?:only\ )?\(?{_TOKENS}
   | >\ {_TOKENS}(?:\ maximum|$|,) | {_TOKENS}\ maximum\ context
   | maximum\ number\ of\ tokens\ allowed\ \(?{_TOKENS} | max_seq_len\ \(?{_TOKENS}
-  | only\ supports\ up\ to\ {_TOKENS} | model\ token\ limit:\ {_TOKENS} | configured\ limit\ of\ {_TOKENS}
+  | only\ supports\ up\ to\ {_TOKENS} | model\ token\ limit:\ {_TOKENS}
+  | (?:configured|model|model's)\ limit\ of\ {_TOKENS}
   | must\ be\ <=\ {_TOKENS} | must\ have\ less\ than\ {_TOKENS} | input\ length\ should\ be\ \[\d+,\ {_TOKENS}
-  | exceeds\ the\ limit\ of\ {_TOKENS} | maximum\ (?:allowed\ )?(?:input\ )?length\ (?:of\ )?\(?{_TOKENS}
-  | input\ length\ limit\ {_TOKENS} | cannot\ exceed\ {_TOKENS} | max\ input\ tokens:\ {_TOKENS}
+  | exceeds\ the\ limit\ of\ {_TOKENS}
+  | (?<!with\ )maximum\ (?:allowed\ )?(?:input\ )?length\ (?:of\ )?\(?{_TOKENS}
+  | input\ length\ limit\ {_TOKENS} | cannot\ exceed\ (?:the\ total\ tokens\ limit\ )?{_TOKENS}
+  | max\ input\ tokens:\ {_TOKENS}
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -108,7 +145,11 @@ def is_overflow(message: str, status: int | None, code: str) -> bool:
         return True
     if status != _TOO_LARGE and _RATE.search(message):
         return False
-    return status == _TOO_LARGE or _OVERFLOW.search(message) is not None
+    if status == _TOO_LARGE or _OVERFLOW.search(message):
+        return True
+    parts = (_CONVERSATION, _TOO_MUCH, _TEXT_MEASURE)
+    is_refusal = status != _SERVER_FAILURE and not _OTHER_LIMIT.search(message)
+    return is_refusal and all(part.search(message) for part in parts)
 
 
 def window_tokens_in(message: str) -> int | None:

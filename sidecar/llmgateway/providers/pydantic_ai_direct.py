@@ -11,10 +11,12 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec import Struct, field
+
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -60,16 +62,14 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Value):
     """The end of a stream: the stop reason, None when the answer was cut off, and the usage."""
 
     stop: StopReason | None
     usage: Usage | None
 
 
-@dataclass(slots=True)
-class PydanticAIModels:
+class PydanticAIModels(Struct):
     """The client of this adapter: it makes each model once, by its name."""
 
     make: Callable[[str], Model]

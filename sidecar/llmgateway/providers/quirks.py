@@ -27,15 +27,15 @@ _SILENT: Final[Efforts] = MappingProxyType({})
 _ANY: Final = ""
 _OF_MISTRAL: Final = "(?:mi[sn]i?stral|devstral|magistral|codestral|pixtral)"
 
-_OPENROUTER: Final = "openrouter.ai"
-_DEEPSEEK: Final = "api.deepseek.com"
-_KIMI: Final = "api.moonshot"
-_ZAI: Final = r"api\.z\.ai|open\.bigmodel\.cn"
-_MISTRAL: Final = "api.mistral.ai"
-_GROQ: Final = "api.groq.com"
-_CEREBRAS: Final = "api.cerebras.ai"
-_XAI: Final = "api.x.ai"
-_TOGETHER: Final = "api.together"
+_OPENROUTER: Final = r"openrouter\.ai|^openrouter$"
+_DEEPSEEK: Final = r"api\.deepseek\.com|^deepseek$"
+_KIMI: Final = r"api\.moonshot|^moonshotai$"
+_ZAI: Final = r"api\.z\.ai|open\.bigmodel\.cn|^zai$"
+_MISTRAL: Final = r"api\.mistral\.ai|^mistral$"
+_GROQ: Final = r"api\.groq\.com|^groq$"
+_CEREBRAS: Final = r"api\.cerebras\.ai|^cerebras$"
+_XAI: Final = r"api\.x\.ai|^xai$"
+_TOGETHER: Final = r"api\.together|^together$"
 
 _OR_DOCS: Final = "https://openrouter.ai/docs/guides/best-practices/reasoning-tokens"
 _DS_DOCS: Final = "https://api-docs.deepseek.com/guides/thinking_mode"
@@ -355,8 +355,12 @@ def dialect_of(base_url: str | None, provider: str, model: str) -> ChatDialect:
 
     >>> dialect_of("https://api.groq.com/openai/v1", "groq", "openai/gpt-oss-120b").efforts["off"]
     {'reasoning_effort': 'low'}
+    >>> dialect_of("http://localhost:4000", "groq", "gpt-oss-120b").efforts["off"]
+    {'reasoning_effort': 'low'}
     """
-    return match_rows(urlsplit(base_url or "").hostname or provider, model.rsplit("/", 1)[-1].lower())
+    host = urlsplit(base_url or "").hostname or ""
+    is_known = any(quirk.service and re.search(quirk.service, host) for quirk in QUIRKS)
+    return match_rows(host if is_known else provider, model.rsplit("/", 1)[-1].lower())
 
 
 @lru_cache(maxsize=256)

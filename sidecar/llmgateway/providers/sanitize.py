@@ -19,10 +19,11 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_
 from typing import Any, Final, TypeVar
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -53,8 +54,7 @@ _MEGABYTE: Final = 1024 * 1024
 _JPEG_FRAMES: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireRules:
+class WireRules(Value, kw_only=True):
     """The limits of a provider.
 
     Attributes:
@@ -76,8 +76,7 @@ class WireRules:
     max_image_pixels: int = 8_000
 
 
-@dataclass(frozen=True, slots=True)
-class SanitizedConversation:
+class SanitizedConversation(Value):
     """The conversation to send, and one sentence for each kind of repair."""
 
     conversation: Conversation

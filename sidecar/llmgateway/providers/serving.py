@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.loading import defer_import
+from sidecar._internal.values import Value
 from sidecar.llmgateway.channel import Invoke
 from sidecar.llmgateway.contract import ApiKind, ModelCard
 from sidecar.llmgateway.credentials import Credentials
@@ -26,33 +27,30 @@ from sidecar.llmgateway.names import (
     Provider,
 )
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Adapter
-from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
-from sidecar.llmgateway.providers.calling import ProviderModel, RetryDeps
 from sidecar.llmgateway.providers.clients import ClientPool
-from sidecar.llmgateway.providers.google_generate import GoogleGenerate
-from sidecar.llmgateway.providers.ollama_chat import OllamaChat
-from sidecar.llmgateway.providers.openai_chat import OpenAIChat
-from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
-from sidecar.llmgateway.providers.pydantic_ai_direct import PydanticAIDirect
+
+if TYPE_CHECKING:  # loaded with the first invoker
+    from sidecar.llmgateway.providers.calling import RetryDeps
+
+_FOLDER: Final = "sidecar.llmgateway.providers"
 
 ADAPTERS: Final[Mapping[ApiKind, Callable[[], Adapter[Any, Any]]]] = MappingProxyType(
     {
-        OPENAI_RESPONSES: OpenAIResponses,
-        OPENAI_CHAT: OpenAIChat,
-        ANTHROPIC: AnthropicMessages,
-        GOOGLE: GoogleGenerate,
-        OLLAMA: OllamaChat,
-        PYDANTIC_AI: PydanticAIDirect,
+        OPENAI_RESPONSES: defer_import(f"{_FOLDER}.openai_responses", "OpenAIResponses"),
+        OPENAI_CHAT: defer_import(f"{_FOLDER}.openai_chat", "OpenAIChat"),
+        ANTHROPIC: defer_import(f"{_FOLDER}.anthropic_messages", "AnthropicMessages"),
+        GOOGLE: defer_import(f"{_FOLDER}.google_generate", "GoogleGenerate"),
+        OLLAMA: defer_import(f"{_FOLDER}.ollama_chat", "OllamaChat"),
+        PYDANTIC_AI: defer_import(f"{_FOLDER}.pydantic_ai_direct", "PydanticAIDirect"),
     }
 )
-"""The adapter of each wire format."""
+"""The adapter of each wire format, loaded with its first model."""
 
 
 _OLLAMA_PORT: Final = 11434
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAddress:
+class ApiAddress(Value):
     """The present address of a provider and the wire format there; *base_url* None is its own address."""
 
     base_url: str | None
@@ -109,6 +107,8 @@ class ProviderModels:
         address = address_of(provider)
         key = (card, provider, address)
         if key not in self._models:
+            from sidecar.llmgateway.providers.calling import ProviderModel
+
             clients = self._find_clients(provider, address)
             self._models[key] = ProviderModel(card, ADAPTERS[address.api](), clients, self._retries)
         return self._models[key]

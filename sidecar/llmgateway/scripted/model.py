@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.channel import channel_of, fold_reply
 from sidecar.llmgateway.contract import (
     Channel,
@@ -28,24 +28,21 @@ from sidecar.llmgateway.contract import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Say:
+class Say(Value):
     """Prose, cut into *n_deltas* pieces of about the same length."""
 
     text: str
     n_deltas: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Think:
+class Think(Value):
     """Reasoning, cut into *n_deltas* pieces."""
 
     text: str
     n_deltas: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Value):
     """A tool call with *input*, a JSON value; without *id* it is numbered ``call-1``, ``call-2``, ..."""
 
     name: str
@@ -53,25 +50,21 @@ class Call:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hang:
+class Hang(Value):
     """Say nothing more until cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(Value):
     """Break the stream with *error*."""
 
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class EndWithoutDone:
+class EndWithoutDone(Value):
     """End the stream with no done emission."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitFor:
+class WaitFor(Value):
     """Go on when :meth:`ScriptedModel.gate` of *name* is set."""
 
     name: str
@@ -82,8 +75,7 @@ Script: TypeAlias = Sequence[Sequence[Step]]
 """One sequence of steps for each model call."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(Value):
     """The arguments of one call."""
 
     conversation: Conversation

@@ -13,7 +13,7 @@ const KINDS = /** @type {Record<string, string>} */ ({
   request: "requests", rule: "rules", todo: "to-dos", question: "questions", decision: "decisions", outcome: "outcomes", modified: "changed files",
   read: "read files", command: "commands", search: "searches", error: "errors", environment: "environment", name: "names",
 });
-const STATES = /** @type {Record<string, string>} */ ({ kept: "kept", shortened: "shortened", letGo: "let go" });
+const STATES = /** @type {Record<string, string>} */ ({ kept: "kept", shortened: "shortened", gone: "let go" });
 const TRIGGERS = /** @type {Record<string, string>} */ ({ manual: "by hand", auto: "by itself", overflow: "after the window overflowed", undo: "undo", expand: "expanded" });
 
 /**
@@ -37,15 +37,15 @@ function bars(before, after, whole = before) {
 /** @param {Loss | undefined} loss */
 function lossBar(loss) {
   if (loss === undefined) return null;
-  const all = loss.kept + loss.shortened + loss.letGo;
+  const all = loss.kept + loss.shortened + loss.gone;
   if (all === 0) return null;
   const part = (/** @type {string} */ name, /** @type {number} */ count) => {
     const made = h("span", { class: `loss-part ${name}` });
     made.style.width = `${(100 * count) / all}%`;
     return made;
   };
-  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} kept, ${loss.shortened} shortened, ${loss.letGo} let go`;
-  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("letGo", loss.letGo)), h("span", {}, text));
+  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} kept, ${loss.shortened} shortened, ${loss.gone} let go`;
+  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("gone", loss.gone)), h("span", {}, text));
 }
 
 /**
@@ -103,17 +103,17 @@ async function openSummary({ compactionId }, { home, sid }) {
 async function openFacts({ compactionId }, { home, sid, fail }) {
   const list = h("div", { class: "fact-list" });
   const counts = h("div", {});
-  let state = "letGo";
+  let state = "gone";
   const tabs = h("div", { class: "tabs", role: "group", "aria-label": "Which facts" });
   const pin = async (/** @type {string} */ factId, /** @type {HTMLButtonElement} */ pressed) => {
-    await home.request("sidecar/pin/add", { sid: sid(), factId });
+    await home.request("sidecar/context/pin", { sid: sid(), factId });
     pressed.disabled = true;
     pressed.textContent = "Pinned";
   };
   const show = async () => {
-    const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "facts", limit: 200, states: [/** @type {"kept"} */ (state)] });
+    const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "loss", limit: 200, states: [/** @type {"kept"} */ (state)] });
     fill(counts, lossBar(loss));
-    fill(tabs, ["letGo", "shortened", "kept"].map((each) => {
+    fill(tabs, ["gone", "shortened", "kept"].map((each) => {
       const tab = button(`${STATES[each]} (${loss?.[/** @type {"kept"} */ (each)] ?? 0})`, () => ((state = each), void show().catch(fail)), each === state ? "chosen" : "");
       tab.setAttribute("aria-pressed", String(each === state));
       return tab;

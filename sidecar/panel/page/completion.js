@@ -14,7 +14,7 @@ export class CompletionSource {
   /** @param {string} text @param {number} offset @returns {Promise<Offer[]>} */
   async complete(text, offset) {
     const { home, sid, folder } = this.look();
-    const { items } = await home.request("sidecar/complete", { text, offset, ...(sid === "" ? { cwd: folder } : { sid }) });
+    const { items } = await home.request("sidecar/complete", { text, position: offset, ...(sid === "" ? { cwd: folder } : { sid }) });
     for (const { kind, insertText } of items) if (kind === "file") this.#files.add(insertText.trim().replace(/^@/, "").replace(/^"(.*)"$/, "$1"));
     return items.map(({ insertText, label, detail, start }) => ({ text: insertText, label, detail: detail ?? "", from: start }));
   }

@@ -576,7 +576,7 @@ export class Panel {
     const { transcript } = this;
     if (!transcript.isBusy) {
       const { near } = transcript;
-      return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.trigger.toLocaleString()} tokens`);
+      return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.limit.toLocaleString()} tokens`);
     }
     if (this.permissions.count > 0) return fill(this.status, "Waiting for your answer");
     fill(this.status, h("span", { class: "spinner" }), `${PHASES[transcript.phase] ?? transcript.phase} · ${duration(performance.now() - this.#busySince)}`);

@@ -98,19 +98,21 @@ export class Sessions {
 
   async #importable() {
     const { home, folder, open, fail } = this.actions;
-    const { sessions } = await home.request("sidecar/import/list", { cwd: folder(), limit: 200 });
+    const { sessions = [] } = await home.request("sidecar/session/import", { listOnly: true, cwd: folder(), limit: 200 });
     const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const bring = async (/** @type {{ path: string, id: string, format: string }} */ one) => {
-      const made = await home.request("sidecar/session/import", { path: one.path, id: one.id, format: one.format });
+    const bring = async (/** @type {{ path: string, id: string, source: string }} */ one) => {
+      const made = await home.request("sidecar/session/import", { path: one.path, id: one.id, source: one.source });
       this.toggle(false);
-      open(made.sid);
-      const notes = made.notes.map((note) => h("li", {}, visible(note.message), note.count > 1 ? ` (${note.count})` : ""));
-      const report = `${plural(Object.values(made.entries).reduce((sum, count) => sum + count, 0), "entry", "entries")}, ${plural(made.compactions, "compaction")}, ${tokens(made.tokens)} tokens, from ${made.format}`;
+      const { sid, report: read } = made;
+      if (sid === undefined || read === undefined) return;
+      open(sid);
+      const notes = read.notes.map((note) => h("li", {}, visible(note.message), note.count > 1 ? ` (${note.count})` : ""));
+      const report = `${plural(Object.values(read.entries).reduce((sum, count) => sum + count, 0), "entry", "entries")}, ${plural(read.compactions, "compaction")}, ${tokens(read.tokens)} tokens, from ${read.source}`;
       openDialog("Imported", h("p", {}, report), notes.length === 0 ? h("p", { class: "dim" }, "Nothing had to be repaired or left out.") : h("ul", {}, notes));
     };
-    return sessions.filter((one) => words.every((word) => `${one.title} ${one.format} ${one.cwd}`.toLowerCase().includes(word))).map((one) =>
+    return sessions.filter((one) => words.every((word) => `${one.title} ${one.source} ${one.cwd}`.toLowerCase().includes(word))).map((one) =>
       h("div", { class: "session" }, h("button", { type: "button", class: "session-open", onclick: () => void bring(one).catch(fail) },
-        h("span", { class: "session-title" }, visible(one.title || one.id)), h("span", { class: "dim" }, [one.format, ago(one.updatedAt), visible(one.cwd)].join(" · ")))));
+        h("span", { class: "session-title" }, visible(one.title || one.id)), h("span", { class: "dim" }, [one.source, ago(one.updatedAt), visible(one.cwd)].join(" · ")))));
   }
 }
 

@@ -49,7 +49,7 @@ export class Transcript {
   commands = [];
   /** @type {ContextUsage | null} */
   usage = null;
-  /** @type {{ used: number, trigger: number } | null} */
+  /** @type {{ used: number, limit: number } | null} */
   near = null;
   /** @type {Set<string>} */
   stale = new Set();

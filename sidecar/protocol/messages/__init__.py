@@ -4,7 +4,8 @@ Shapes only. The shapes of a session come from :mod:`sidecar.conductor.contract`
 well, for clients, which import the protocol alone.
 """
 
-from sidecar.conductor.checkpoint_shapes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
+from sidecar.conductor.checkpoints.shapes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
+from sidecar.conductor.compaction.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.conductor.contract import (
     Compaction,
     ContextFile,
@@ -17,7 +18,7 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
-from sidecar.conductor.editor_shapes import (
+from sidecar.conductor.editor.shapes import (
     CompletionItem,
     EditorDiagnostic,
     EditorFile,
@@ -27,8 +28,8 @@ from sidecar.conductor.editor_shapes import (
     FileDiagnostics,
 )
 from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
-from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
-from sidecar.conductor.rule_shapes import SessionRule
+from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
+from sidecar.conductor.rules.shapes import SessionRule
 from sidecar.protocol.messages.checkpoint import (
     CheckpointDiffParams,
     CheckpointDiffResult,
@@ -41,8 +42,6 @@ from sidecar.protocol.messages.compact import (
     CompactCancelParams,
     CompactCompareParams,
     CompactCompareResult,
-    CompactExpandParams,
-    CompactExpandResult,
     CompactListResult,
     CompactPreviewParams,
     CompactReadParams,
@@ -55,15 +54,15 @@ from sidecar.protocol.messages.compact import (
 from sidecar.protocol.messages.context import (
     ContextDropParams,
     ContextDropResult,
+    ContextExpandParams,
+    ContextExpandResult,
     ContextFilesResult,
+    ContextPinParams,
+    ContextPinResult,
     ContextUsageParams,
     FsUnwatchParams,
     FsWatchParams,
     FsWatchResult,
-    PinAddParams,
-    PinAddResult,
-    PinListResult,
-    PinRemoveParams,
     RehydrateParams,
     RehydratePreviewResult,
     RehydrateRunResult,
@@ -90,10 +89,9 @@ from sidecar.protocol.messages.editor import CompleteParams, CompleteResult, Edi
 from sidecar.protocol.messages.extension import ExtensionListResult
 from sidecar.protocol.messages.importing import (
     ImportableSession,
-    ImportListParams,
-    ImportListResult,
     ImportNote,
     SessionImportParams,
+    SessionImportReport,
     SessionImportResult,
 )
 from sidecar.protocol.messages.model import ListedModel, ModelListResult, ModelPrice
@@ -106,6 +104,12 @@ from sidecar.protocol.messages.outgoing import (
     GapNotification,
     PermissionResolvedNotification,
     SessionsChangedNotification,
+)
+from sidecar.protocol.messages.permission import (
+    PermissionChange,
+    PermissionRulesParams,
+    PermissionRulesResult,
+    PermissionTest,
 )
 from sidecar.protocol.messages.rule import (
     RuleAddParams,
@@ -120,6 +124,7 @@ from sidecar.protocol.messages.session import (
     McpServerConfig,
     NamedValue,
     NodeView,
+    SeqResult,
     SessionExportParams,
     SessionExportResult,
     SessionForkParams,
@@ -169,8 +174,6 @@ __all__ = [
     "CompactCancelParams",
     "CompactCompareParams",
     "CompactCompareResult",
-    "CompactExpandParams",
-    "CompactExpandResult",
     "CompactListResult",
     "CompactPreviewParams",
     "CompactReadParams",
@@ -185,8 +188,12 @@ __all__ = [
     "CompletionItem",
     "ContextDropParams",
     "ContextDropResult",
+    "ContextExpandParams",
+    "ContextExpandResult",
     "ContextFile",
     "ContextFilesResult",
+    "ContextPinParams",
+    "ContextPinResult",
     "ContextUsage",
     "ContextUsageParams",
     "EditApplyParams",
@@ -210,8 +217,6 @@ __all__ = [
     "FsWatchParams",
     "FsWatchResult",
     "GapNotification",
-    "ImportListParams",
-    "ImportListResult",
     "ImportNote",
     "ImportableSession",
     "Integrity",
@@ -233,15 +238,17 @@ __all__ = [
     "NamedValue",
     "NodeView",
     "PermissionAnswer",
+    "PermissionChange",
     "PermissionOption",
     "PermissionRequest",
     "PermissionResolvedNotification",
+    "PermissionRule",
+    "PermissionRulesParams",
+    "PermissionRulesResult",
     "PermissionSubject",
+    "PermissionTest",
+    "PermissionVerdict",
     "Pin",
-    "PinAddParams",
-    "PinAddResult",
-    "PinListResult",
-    "PinRemoveParams",
     "Plan",
     "QueueCounts",
     "QueueEditParams",
@@ -258,11 +265,13 @@ __all__ = [
     "RuleResult",
     "SchemaParams",
     "SchemaResult",
+    "SeqResult",
     "SessionCounts",
     "SessionExportParams",
     "SessionExportResult",
     "SessionForkParams",
     "SessionImportParams",
+    "SessionImportReport",
     "SessionImportResult",
     "SessionListParams",
     "SessionListResult",

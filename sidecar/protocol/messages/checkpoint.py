@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sidecar._internal.values import Value
+from sidecar.conductor.checkpoints.shapes import FileCheckpoint, FileDiff, FileRestore
 
-from sidecar.conductor.checkpoint_shapes import FileCheckpoint, FileDiff, FileRestore
 
-
-@dataclass(frozen=True, slots=True)
-class CheckpointListResult:
+class CheckpointListResult(Value):
     """The checkpoints, oldest first."""
 
     checkpoints: tuple[FileCheckpoint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDiffParams:
+class CheckpointDiffParams(Value):
     """The changes of files to compare: those since a checkpoint began, or all that the session has made.
 
     *to_node* asks for the changes that a rewind to this node takes back, of all files, and *compaction_id*
@@ -29,8 +26,7 @@ class CheckpointDiffParams:
     compaction_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointDiffResult:
+class CheckpointDiffResult(Value):
     """The files, 200 at most, each from its content before the changes to the present one.
 
     *uncovered* names others that may have changed files, such as a command in the background.
@@ -40,8 +36,7 @@ class CheckpointDiffResult:
     uncovered: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRestoreParams:
+class CheckpointRestoreParams(Value):
     """The checkpoint to take files back to: *uris*, or every file that the session has changed since."""
 
     sid: str
@@ -49,8 +44,7 @@ class CheckpointRestoreParams:
     uris: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointRestoreResult:
+class CheckpointRestoreResult(Value):
     """The files that were taken back, and the files that stay as they are; a new checkpoint undoes it."""
 
     files: tuple[FileRestore, ...]

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from sidecar.conductor.checkpoint_shapes import FileRestore
+from sidecar._internal.values import Value
+from sidecar.conductor.checkpoints.shapes import FileRestore
+from sidecar.conductor.compaction.loss_values import FactName, FactState, Loss, ReportedFact
 from sidecar.conductor.contract import Compaction, Plan
-from sidecar.conductor.loss_values import FactName, FactState, Loss, ReportedFact
 from sidecar.protocol.messages.session import NodeView
 
 
@@ -27,8 +28,7 @@ class CompactPreviewParams:
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompactCompareParams:
+class CompactCompareParams(Value):
     """The engines to compare; without *engines*, every engine that compacts.
 
     With *detail* each plan has its prompt and the ids of the nodes that it drops, which grow with the
@@ -41,8 +41,7 @@ class CompactCompareParams:
     detail: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CompactCompareResult:
+class CompactCompareResult(Value):
     """One plan for each engine, in the order of the request."""
 
     plans: tuple[Plan, ...]
@@ -68,8 +67,7 @@ class CompactStartParams:
     work_done_token: str | int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompactStartResult:
+class CompactStartResult(Value):
     """The receipt of a compaction; its outcome is a ``compaction`` event.
 
     *disposition* is ``noop`` when there is nothing to compact, and *reason* says why.
@@ -81,23 +79,21 @@ class CompactStartResult:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompactCancelParams:
+class CompactCancelParams(Value):
     """The running or queued compaction to stop; the conversation stays as it was."""
 
     sid: str
     compaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelResult:
+class CancelResult(Value):
     """*accepted* is true when there was something to stop."""
 
     accepted: bool
+    seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class CompactUndoParams:
+class CompactUndoParams(Value):
     """The compaction to take back, the newest one by default.
 
     *force* takes it back even when the restored conversation does not fit the window. *files* says whether
@@ -112,8 +108,7 @@ class CompactUndoParams:
     files: Literal["keep", "restore"] = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class CompactUndoResult:
+class CompactUndoResult(Value):
     """The new head, and the number of tokens that are back in the conversation.
 
     *edited_files* are the URIs of the files that turns since the compaction edited. *restored_files* are
@@ -127,47 +122,17 @@ class CompactUndoResult:
     restored_files: tuple[FileRestore, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CompactExpandParams:
-    """The turns behind a summary that the model is to see again, as they were said.
-
-    *compaction_id* names the summary, the one that stands by default. Without nodes all turns come back;
-    *node_ids* or a range *from_node* to *to_node* choose some, tool calls with their results.
-    """
-
-    sid: str
-    compaction_id: str | None = None
-    _: KW_ONLY
-    node_ids: tuple[str, ...] = ()
-    from_node: str | None = None
-    to_node: str | None = None
-    expect_head: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactExpandResult:
-    """The new head, and the number of turns and of tokens that are back.
-
-    ``sidecar/compact/undo`` with *compaction_id* takes the expansion back.
-    """
-
-    compaction_id: str
-    head: str | None
-    expanded: int
-    tokens: int
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompactListResult:
+class CompactListResult(Value):
     """Every compaction of the session, oldest first."""
 
     compactions: tuple[Compaction, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactReadParams:
+class CompactReadParams(Value):
     """The part of a compaction to read: the summary, the turns that it replaced, or the facts in them.
+
+    The prompt is made again from the stored turns, as the engine is set now. It is empty where no model wrote
+    the summary.
 
     Of the facts, *kinds* and *states* choose some. Facts and turns come in pages: *cursor* asks for the next
     one of at most *limit*, and of at most 1000 in any case.
@@ -175,16 +140,15 @@ class CompactReadParams:
 
     sid: str
     compaction_id: str
-    part: Literal["summary", "dropped", "facts"] = "summary"
+    part: Literal["summary", "dropped", "prompt", "loss"] = "summary"
     kinds: tuple[FactName, ...] | None = None
     states: tuple[FactState, ...] | None = None
     cursor: str | None = None
     limit: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CompactReadResult:
-    """The part as text; ``dropped`` has a page of its nodes, ``facts`` one of facts and the counts of all.
+class CompactReadResult(Value):
+    """The part as text; ``dropped`` has a page of its nodes, ``loss`` one of facts and the counts of all.
 
     The text of ``dropped`` is the number of all its turns.
     A fact is compared with the view after the compaction, and with the system prompt as it is now.

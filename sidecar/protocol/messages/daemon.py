@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import SessionSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInfo:
+class ClientInfo(Value):
     """A connected client; *face* is its protocol."""
 
     id: str
@@ -17,8 +17,7 @@ class ClientInfo:
     face: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCounts:
+class SessionCounts(Value):
     """The number of sessions in memory, and of those at work."""
 
     loaded: int
@@ -33,8 +32,7 @@ class QueueCounts:
     out_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class WatchInfo:
+class WatchInfo(Value):
     """The state of file watching: *backend* is ``client``, ``watchfiles`` or ``none``."""
 
     backend: str
@@ -42,16 +40,14 @@ class WatchInfo:
     dropped: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChildInfo:
+class ChildInfo(Value):
     """A process that the daemon started."""
 
     pid: int
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusResult:
+class StatusResult(Value, kw_only=True):
     """The state of the daemon; *queues* is measured at this moment, *rss_bytes* at most a second earlier."""
 
     pid: int
@@ -66,31 +62,35 @@ class StatusResult:
     last_errors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaParams:
-    """The form of the description: JSON Schema, TypeScript, or this page in Markdown."""
+class SchemaParams(Value):
+    """The form of the description: JSON Schema, TypeScript, or this page in Markdown.
+
+    With the *face* ``acp`` the names of the methods in the schema have the underscore of that face.
+    """
 
     format: Literal["jsonschema", "ts", "markdown"] = "jsonschema"
+    face: Literal["lsp", "acp"] = "lsp"
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaResult:
+class SchemaResult(Value):
     """The description; *hash* is the ``schemaHash`` of the handshake, the same for every form."""
 
     text: str
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogTailParams:
-    """The lines to read: from number *from_line* on, by default the newest, of *level* and above."""
+class LogTailParams(Value):
+    """The lines to read: from number *from_line* on, by default the newest, of *level* and above.
+
+    With *session* only lines that name this session are read.
+    """
 
     from_line: int | None = None
     level: Literal["info", "warning", "error"] = "info"
+    session: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(Value, kw_only=True):
     """One line of the daemon's log, without prompts, file contents or keys; *line* counts from 1."""
 
     line: int
@@ -100,16 +100,14 @@ class LogLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogTailResult:
+class LogTailResult(Value):
     """The lines, oldest first; *next* is the *from_line* of the next request."""
 
     lines: tuple[LogLine, ...]
     next: int
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSetParams:
+class TraceSetParams(Value):
     """The level of the trace for all clients: nothing, the passing messages, or also redacted content.
 
     *to_file* is the absolute path of a new file, or of one that this daemon has traced to. By default a new
@@ -120,15 +118,13 @@ class TraceSetParams:
     to_file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSetResult:
+class TraceSetResult(Value):
     """The path of the trace; absent when tracing is off."""
 
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttachParams:
+class AttachParams(Value):
     """The loaded session to follow; only clients in mode ``control`` are asked for permissions.
 
     *from_seq* is the last event that the client has; without it, events are sent from now on.
@@ -147,8 +143,7 @@ class EventRange:
     last: int = field(metadata={"wire": "to"})
 
 
-@dataclass(frozen=True, slots=True)
-class AttachResult:
+class AttachResult(Value):
     """The state of the session; *gap* is the range of requested events that cannot be sent.
 
     They are no longer kept; or the client named a number that the log has not reached, so that its events

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
-from sidecar.conductor.editor_shapes import CompletionItem, EditorFile, EditorTab, FileDiagnostics
+from sidecar._internal.values import Value
+from sidecar.conductor.editor.shapes import CompletionItem, EditorFile, EditorTab, FileDiagnostics
 
 
-@dataclass(frozen=True, slots=True)
-class EditorContextParams:
+class EditorContextParams(Value):
     """The part of the editor's state that has changed. An absent member stays as it was reported before.
 
     *active* is the file that the user looks at; an explicit null says that there is none. *tabs* are all open
@@ -26,23 +25,21 @@ class EditorContextParams:
     position_encoding: Literal["utf-8", "utf-16", "utf-32"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteParams:
-    """A prompt that is being typed, and the *offset* of the cursor in it, in units of *encoding*.
+class CompleteParams(Value):
+    """A prompt that is being typed, and the *position* of the cursor in it, in units of *encoding*.
 
     Paths belong to the folder of the session *sid*, or to the folder *cwd* before there is a session.
     """
 
     text: str
-    offset: int
+    position: int
     sid: str | None = None
     cwd: str | None = None
     encoding: Literal["utf-8", "utf-16", "utf-32"] = "utf-16"
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True)
-class CompleteResult:
+class CompleteResult(Value):
     """The completions, the best first. With *is_incomplete* there are more, or the files are still read."""
 
     items: tuple[CompletionItem, ...]

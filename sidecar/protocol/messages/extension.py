@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sidecar._internal.values import Value
 from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionListResult:
+class ExtensionListResult(Value):
     """The extensions of a session by the user, its folder and its clients, read anew.
 
     *problems* are sentences about files and settings that are left out, such as the hooks of a folder that is

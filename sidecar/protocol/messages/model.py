@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
+
+from sidecar._internal.values import Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPrice:
+class ModelPrice(Value, kw_only=True):
     """The prices of a model, in US dollars for a million tokens."""
 
     input: float
@@ -15,16 +16,18 @@ class ModelPrice:
     cache_write: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedModel:
+class ListedModel(Value, kw_only=True):
     """A model on offer; *model* is its value of the config option.
 
-    *context_window* is 0 until it is known, *price* is left out where it is not, and *why_not* says why the
-    model cannot be called now. A missing key shows only when it is called.
+    *source* is ``configured`` in the settings, ``discovered`` on a server of this machine, ``published`` in
+    the list of a provider, or ``builtIn``. *context_window* is 0 until it is known, *price* is left out where
+    it is not, and *why_not* says why the model cannot be called now. A missing key shows only when it is
+    called.
     """
 
     model: str
     name: str
+    source: Literal["configured", "discovered", "published", "builtIn"]
     provider: str | None = None
     context_window: int = 0
     max_output_tokens: int = 0
@@ -34,8 +37,7 @@ class ListedModel:
     why_not: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ModelListResult:
+class ModelListResult(Value):
     """The models of the settings, of providers with a key, of servers that answer, and the built-in one.
 
     *current* is the session's own. Any other `provider:model` may be chosen as well.

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sidecar._internal.values import Value
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventNotification:
+
+class EventNotification(Value, kw_only=True):
     """One event of a session; *kind* decides the shape of *data*.
 
     *seq* counts from 1 and goes on across restarts. No number is ever used for two events: after a crash the
@@ -36,13 +37,11 @@ class GapNotification:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionsChangedNotification:
+class SessionsChangedNotification(Value):
     """The result of ``sidecar/session/list`` has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionResolvedNotification:
+class PermissionResolvedNotification(Value):
     """The end of a question; *outcome* is the chosen option, ``expired`` or ``cancelled``."""
 
     sid: str
@@ -51,8 +50,7 @@ class PermissionResolvedNotification:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class FsChangedNotification:
+class FsChangedNotification(Value):
     """The watched files that may have changed, in an editor or on disk; a folder stands for its contents."""
 
     sid: str
@@ -60,16 +58,14 @@ class FsChangedNotification:
     uris: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClosingNotification:
+class ClosingNotification(Value):
     """The end of the daemon, *in_ms* milliseconds from now."""
 
     reason: str
     in_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class EditApplyParams:
+class EditApplyParams(Value):
     """An edit of open buffers, for a client without ``workspace/applyEdit``.
 
     *edit* is a WorkspaceEdit of the Language Server Protocol, with versioned ``documentChanges``.
@@ -79,8 +75,7 @@ class EditApplyParams:
     edit: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class EditApplyResult:
+class EditApplyResult(Value):
     """*applied* is true when the buffers have the edit; a buffer of another version must be left alone."""
 
     applied: bool

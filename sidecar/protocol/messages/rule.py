@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from sidecar._internal.values import Value
+from sidecar.conductor.rules.shapes import SessionRule
 
-from sidecar.conductor.rule_shapes import SessionRule
 
-
-@dataclass(frozen=True, slots=True)
-class RuleListParams:
+class RuleListParams(Value):
     """The session; with *all* also the rules that were taken back."""
 
     sid: str
     all: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RuleListResult:
+class RuleListResult(Value):
     """The rules of the user, oldest first."""
 
     rules: tuple[SessionRule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleAddParams:
+class RuleAddParams(Value):
     """The rule to set, at most 2,000 characters; the model is told with the next prompt."""
 
     sid: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRemoveParams:
+class RuleRemoveParams(Value):
     """The rule to take back: its id, or words that only one rule has."""
 
     sid: str
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
-class RuleResult:
-    """The rule as it is now; a ``rules`` event has all that hold."""
+class RuleResult(Value):
+    """The rule as it is now; a ``rulesChanged`` event has all that hold."""
 
     rule: SessionRule
     seq: int

@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
-from sidecar.conductor.checkpoint_shapes import FileRestore
+from sidecar._internal.values import Value
+from sidecar.conductor.checkpoints.shapes import FileRestore
 from sidecar.conductor.contract import ConfigOption, ContextUsage, SessionSnapshot, SessionSummary
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Value):
     """No members."""
 
 
-@dataclass(frozen=True, slots=True)
-class SidParams:
+class SidParams(Value):
     """The session, by its id."""
 
     sid: str
+
+
+class SeqResult(Value):
+    """The number of the newest event of a session that was changed or closed."""
+
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,7 @@ class SessionNewParams:
     mcp_servers: tuple[McpServerConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionNewResult:
+class SessionNewResult(Value, kw_only=True):
     """The new session, its options and its usage; its events follow this answer."""
 
     sid: str
@@ -103,8 +107,7 @@ class SessionLoadParams:
     mcp_servers: tuple[McpServerConfig, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Integrity:
+class Integrity(Value):
     """The state of the stored files: *repaired* parts were restored, *missing* parts are lost."""
 
     ok: bool
@@ -112,8 +115,7 @@ class Integrity:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLoadResult:
+class SessionLoadResult(Value, kw_only=True):
     """The state of the loaded session."""
 
     snapshot: SessionSnapshot
@@ -140,16 +142,14 @@ class SessionListParams:
     content: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionListResult:
+class SessionListResult(Value):
     """The sessions, newest first; *next_cursor* is absent on the last page."""
 
     sessions: tuple[SessionSummary, ...]
     next_cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionReadParams:
+class SessionReadParams(Value):
     """The stored session and the view of it to read.
 
     *view* is ``"active"`` for the current branch, ``"full"`` for all nodes, or ``{"compactionId": id, "at":
@@ -163,8 +163,7 @@ class SessionReadParams:
     limit: int = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class NodeView(Value, kw_only=True):
     """One stored turn; *blocks* are its content blocks as JSON."""
 
     id: str
@@ -174,8 +173,7 @@ class NodeView:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionReadResult:
+class SessionReadResult(Value):
     """The nodes, oldest first; *next_cursor* is absent on the last page."""
 
     nodes: tuple[NodeView, ...]
@@ -199,8 +197,7 @@ class SessionForkParams:
     mcp_servers: tuple[McpServerConfig, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRewindParams:
+class SessionRewindParams(Value):
     """The new end of the conversation: *to_node* on any branch, or null for an empty conversation.
 
     *expect_head* is the head that the client saw; null accepts any. *files* says whether the files that the
@@ -213,8 +210,7 @@ class SessionRewindParams:
     files: Literal["keep", "restore"] = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRewindResult:
+class SessionRewindResult(Value):
     """The new head and the nodes that left the conversation, which stay stored.
 
     The head differs from the requested node when a tool call had to be completed with its result.
@@ -229,8 +225,7 @@ class SessionRewindResult:
     restored_files: tuple[FileRestore, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeNode:
+class TreeNode(Value, kw_only=True):
     """One node of a session; *tokens* is an estimate."""
 
     id: str
@@ -240,8 +235,7 @@ class TreeNode:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTreeResult:
+class SessionTreeResult(Value):
     """The nodes of all branches, oldest first; *leaves* are the last nodes of the branches."""
 
     nodes: tuple[TreeNode, ...]
@@ -249,16 +243,14 @@ class SessionTreeResult:
     leaves: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRenameParams:
+class SessionRenameParams(Value):
     """The session and its new title."""
 
     sid: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExportParams:
+class SessionExportParams(Value):
     """The conversation to export: as Markdown, as one node a line, or as one JSON object.
 
     ``claude-code`` and ``codex`` are the forms of these agents, which can go on with the file. *view* is that
@@ -273,16 +265,14 @@ class SessionExportParams:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExportResult:
+class SessionExportResult(Value):
     """The text, or the path of the written file."""
 
     path: str | None = None
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SetConfigOptionParams:
+class SetConfigOptionParams(Value):
     """The option to set: ``model``, ``engine``, ``knowledge``, ``thinking`` or ``permissions``."""
 
     sid: str
@@ -290,8 +280,7 @@ class SetConfigOptionParams:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetConfigOptionResult:
+class SetConfigOptionResult(Value):
     """All options of the session after the change."""
 
     config_options: tuple[ConfigOption, ...]

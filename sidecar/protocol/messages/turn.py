@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import ContextUsage, QueueItem
 
 
@@ -33,8 +34,7 @@ class TurnParams:
     allow: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnStartResult:
+class TurnStartResult(Value, kw_only=True):
     """The receipt of a prompt; *position* counts from 1 in the queue."""
 
     turn_id: str
@@ -44,8 +44,7 @@ class TurnStartResult:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRunResult:
+class TurnRunResult(Value, kw_only=True):
     """The end of the turn; *text* is the last answer of the model."""
 
     turn_id: str
@@ -56,8 +55,7 @@ class TurnRunResult:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSteerParams:
+class TurnSteerParams(Value):
     """The content blocks to add to the turn *expect_turn_id*, by default to the running one."""
 
     sid: str
@@ -65,8 +63,7 @@ class TurnSteerParams:
     expect_turn_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSteerResult:
+class TurnSteerResult(Value):
     """The receipt: added to that turn, queued behind it, or a turn of its own because that one was over."""
 
     outcome: Literal["injected", "queued", "startedNewTurn"]
@@ -74,8 +71,7 @@ class TurnSteerResult:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptParams:
+class InterruptParams(Value):
     """The turn to stop, by default the running one; *queue* decides about the waiting prompts."""
 
     sid: str
@@ -83,16 +79,15 @@ class InterruptParams:
     queue: Literal["keep", "drop", "return"] = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptResult:
+class InterruptResult(Value):
     """*accepted* is true when there was such a turn; *returned* has the prompts taken out of the queue."""
 
     accepted: bool
+    seq: int
     returned: tuple[tuple[Mapping[str, Any], ...], ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEditParams:
+class QueueEditParams(Value):
     """The waiting prompt and its new content."""
 
     sid: str
@@ -100,16 +95,14 @@ class QueueEditParams:
     input: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRemoveParams:
+class QueueRemoveParams(Value):
     """The waiting prompt to remove; its turn ends as cancelled."""
 
     sid: str
     item_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueResult:
+class QueueResult(Value):
     """The waiting prompts, the next one first."""
 
     items: tuple[QueueItem, ...]

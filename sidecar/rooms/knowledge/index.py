@@ -23,13 +23,13 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import make_private_folder
+from sidecar._internal.values import Value
 from sidecar.rooms.knowledge.words import (
     TextChunk,
     choose_ranking_words,
@@ -94,8 +94,7 @@ class StaleIndexError(Exception):
     """The index on disk was made by another version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Value, kw_only=True):
     """A text to be found, under a *key* that is its own within *room*; *title* is searched too."""
 
     room: str
@@ -105,8 +104,7 @@ class Document:
     created_at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexHit:
+class IndexHit(Value, kw_only=True):
     """A document that was found, with its best lines; *score* is 0 to 1."""
 
     room: str

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct, field
 
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.knowledge.sessions import SessionArchive, SessionsIndex, SessionsSource
@@ -30,8 +32,7 @@ MAX_EXCLUDED: Final = 20_000
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class _FolderIndexes:
+class _FolderIndexes(Struct, eq=False):
     """The indexes of one folder, the sessions that use each, and the listeners of its progress."""
 
     files: FolderSource | None = None
@@ -142,14 +143,6 @@ class KnowledgeLibrary:
         for folder in self._folders.values():
             if folder.sessions is not None:
                 folder.sessions.forget(sid)
-
-    async def wait_until_idle(self) -> None:
-        """Return when all content so far is indexed."""
-        for folder in tuple(self._folders.values()):
-            if folder.files is not None:
-                await folder.files.wait_until_idle()
-            if folder.sessions is not None:
-                await folder.sessions.wait_until_idle()
 
     def _database(self, folder: Path, kind: str) -> Path | None:
         if self._home is None:

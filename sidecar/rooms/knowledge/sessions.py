@@ -89,10 +89,6 @@ class SessionsSource(KnowledgeSource):
             n_changed += await self._thread.call(partial(put, batch))
         return n_changed
 
-    async def node_ids(self, session_id: str) -> frozenset[str]:
-        """Return the indexed nodes of a session, for a caller that wants to add only the missing ones."""
-        return await self._thread.call(lambda index: index.keys(session_id))
-
     async def search(
         self,
         query: str,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 from sidecar.workspace.coalesce import Coalescer
@@ -42,8 +42,7 @@ Contract: may block; is called in a worker thread; may raise, which costs only t
 """
 
 
-@dataclass(frozen=True, slots=True)
-class IndexProgress:
+class IndexProgress(Value):
     """Progress of a build: *done* of *total* files; *failed* ones were unreadable and keep their text."""
 
     done: int
@@ -51,8 +50,7 @@ class IndexProgress:
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileNotice:
+class FileNotice(Value):
     """A file to index again; *gone* files are removed."""
 
     key: str

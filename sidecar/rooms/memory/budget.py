@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.content import RoomValueError, TextContent, plain_text
 from sidecar.rooms.events import RoomEvent
@@ -76,8 +77,7 @@ class MemoryLimits:
         return self.max_context_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLoad:
+class MemoryLoad(Value, kw_only=True):
     """The sizes that are to be fitted, in tokens.
 
     Attributes:

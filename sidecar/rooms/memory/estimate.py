@@ -6,7 +6,6 @@ here; the owner of ``max_context_tokens`` takes it off first.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Final, assert_never, get_args
 
 from sidecar.rooms.ai import (
@@ -25,9 +24,7 @@ CHARS_PER_TOKEN = 4
 MESSAGE_OVERHEAD_TOKENS = 4
 IMAGE_TOKENS = 1000
 
-_FIELDS: Final = {
-    kind.type: ("type", *(each.name for each in fields(kind))) for kind in get_args(EventContent)
-}
+_FIELDS: Final = {kind.type: ("type", *kind.__struct_fields__) for kind in get_args(EventContent)}
 """The fields of each kind of content, in their order."""
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.content import DeleteContent, EditContent
 from sidecar.rooms.events import RoomContext, RoomEvent
@@ -34,8 +35,7 @@ from sidecar.rooms.memory.summaries import (
 DELETED = "deleted"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownEvents:
+class KnownEvents(Value):
     """Every event one retrieve has seen, by id, as it reads now: edits applied.
 
     *fingerprints* identify contents, :data:`DELETED` marks deleted events; *speakers* are the names needed.
@@ -51,8 +51,7 @@ class KnownEvents:
         return event_line(whole, whole.content, self.speakers.get(event.id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievePlan:
+class RetrievePlan(Value, kw_only=True):
     """The plan of one retrieve.
 
     Attributes:

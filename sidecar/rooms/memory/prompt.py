@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIContext, AIMessage
 from sidecar.rooms.content import EventContent, plain_text
 from sidecar.rooms.events import Participant, RoomEvent, is_from_ai
@@ -34,24 +34,21 @@ SMALLEST_CHUNK_BYTES = 64
 _FORGED_LINE = re.compile(r"(?m)^(?=\[(?:user|assistant)\]: )")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLine:
+class PromptLine(Value):
     """One entry of the prompt: its *text*, and the *label* repeated in every chunk it runs through."""
 
     label: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChunk:
+class PromptChunk(Value):
     """The lines of one prompt. After it, the first *n_lines_done* of all lines have been shown whole."""
 
     text: str
     n_lines_done: int
 
 
-@dataclass(frozen=True, slots=True)
-class PromptBudget:
+class PromptBudget(Value):
     """The shares of the summariser's window: two sizes in UTF-8 bytes, and the answer in tokens."""
 
     chunk_bytes: int

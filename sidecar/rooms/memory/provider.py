@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.content import RoomValueError
 from sidecar.rooms.events import RoomContext, RoomEvent
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryResult:
+class MemoryResult(Value):
     """The result of a retrieve: finished *messages*, and *events* still to be converted by the channel.
 
     The messages come first in the model's context, then the events, then the current event. Both are lists,

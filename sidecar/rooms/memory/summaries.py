@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
 from sidecar.rooms.events import RoomEvent
 from sidecar.rooms.memory.estimate import message_tokens
@@ -77,8 +78,7 @@ def unavailable_summary(n_events: int) -> str:
     return f"[Earlier conversation with {n_events} messages — summary unavailable]"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryLink:
+class SummaryLink(Value):
     """One summary and the events it added to the one before.
 
     *covered* maps event ids to content fingerprints, oldest first, as far as the events are still at hand.
@@ -90,8 +90,7 @@ class SummaryLink:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryChain:
+class SummaryChain(Value):
     """The whole state that a summarising memory keeps of one conversation.
 
     Attributes:

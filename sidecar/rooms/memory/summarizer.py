@@ -7,9 +7,10 @@ caller decides about the summary, and about a failure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIProvider
 from sidecar.rooms.memory.plan import RetrievePlan
 from sidecar.rooms.memory.prompt import (
@@ -25,8 +26,7 @@ from sidecar.rooms.memory.summaries import EMPTY_SUMMARY, summary_body, unavaila
 EARLIER_SUMMARY_LABEL = "[earlier notes]: "
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryProgress:
+class SummaryProgress(Value):
     """A *summary* that covers the first *n_events* of the events to summarise.
 
     *failure* tells why it does not cover all of them: the provider raised, or gave an empty answer. It is

@@ -11,10 +11,11 @@ once, and a blank turn is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
     DoneEmission,
@@ -76,8 +77,7 @@ _STOP_OF: Final[Mapping[RunErrorKind, StopReason]] = MappingProxyType(
 """Why the newest model call ended, for the errors that end one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Value):
     """The state after a step, and the effects that it requests, in order."""
 
     state: RunSnapshot

@@ -154,27 +154,15 @@ class Agent:
 
     def forget(self) -> None:
         """Let go of the conversation, which goes on nowhere."""
+        self._must_rest("forget the conversation")
         self.prepare(AppendOnlySeq())
-        self.set_history(())
+        self._loop.journal.adopt(self._rest_with((), self.snapshot()))
 
     def configure(self, config: AgentConfig) -> None:
         """Go by *config* from the next prompt on. Raises AgentBusyError during a run."""
         self._must_rest("configure the agent")
         self._loop.configure(config)
         self._loop.snapshot = replace(self._loop.snapshot, model=config.model)
-
-    def set_history(self, messages: Sequence[Turn]) -> None:
-        """Replace the conversation by *messages*, without blank assistant turns.
-
-        They are stored as a new branch together with the next turns. A host that moves the journal itself
-        needs no such call: the agent follows its journal.
-
-        Raises:
-            AgentBusyError: during a run.
-        """
-        self._must_rest("replace the history")
-        self._loop.journal.adopt(self._rest_with(messages, self.snapshot()))
-        self._loop.journal.forget()
 
     async def resume(self, session_id: str) -> RunSnapshot:
         """Take up the stored session *session_id*: its history, no usage yet, phase idle.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import uuid4
 
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import Channel, Conversation, ModelCard, StreamOptions, Turn, Usage
 from sidecar.runtime.conductor.journal import Journal, JournalStore, NodeStore, StoreErrorHandler
 from sidecar.runtime.contract import ModelInvoker
@@ -48,8 +48,7 @@ def gateway_invoker(model_id: str) -> ModelInvoker:
     return invoke
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDeps:
+class AgentDeps(Value):
     """The collaborators of an agent; every field has a default.
 
     Attributes:

@@ -100,8 +100,8 @@ class NodeJournal:
         """Begin a branch with *turns*; where a stored path begins like that, its nodes are shared."""
         graph = self._graph or await self._load()
         shared = graph.shared_path(turns)
-        graph.resume(shared[-1].id if shared else None)
-        self._waiting.extend(shared[-1:])
+        graph.resume(shared[-1].node_id if shared else None)
+        self._waiting.extend(graph.node(entry.node_id) for entry in shared[-1:])
         self._waiting.extend(graph.append(turn) for turn in turns[len(shared) :])
         self._unstored.clear()
         await self._write()
@@ -133,7 +133,7 @@ class JournalWriter:
     def __init__(self, journal: Journal | None, on_error: StoreErrorHandler | None) -> None:
         self._journal = journal
         self._on_error = on_error
-        self._stored: AppendOnlySeq[Turn] | None = AppendOnlySeq()
+        self._stored: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._seen: AppendOnlySeq[Turn] = AppendOnlySeq()
         self._ahead: tuple[AppendOnlySeq[Turn], RunMessages] = (AppendOnlySeq(), RunMessages.of(()))
         self._is_failing = False
@@ -152,10 +152,6 @@ class JournalWriter:
         self.begin(history)
         if self._journal is not None:
             self._seen = self._journal.turns
-
-    def forget(self) -> None:
-        """Record that the journal holds another history: the next one is stored as a new branch."""
-        self._stored = None
 
     def follow(self, history: RunMessages) -> RunMessages | None:
         """Return the transcript after *history* where the host has moved the journal, else None.
@@ -186,7 +182,7 @@ class JournalWriter:
             return
         finished = RunMessages.of(messages).finished
         try:
-            added = None if self._stored is None else finished.since(self._stored)
+            added = finished.since(self._stored)
             turns = tuple(filterfalse(is_blank, finished if added is None else added))
             if added is None:
                 await self._journal.branch(turns)

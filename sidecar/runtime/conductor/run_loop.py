@@ -13,15 +13,17 @@ import asyncio
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
+
+from msgspec import Struct, field, structs
 
 from sidecar._internal.async_cancel import run_until_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import bug
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.channel import contain_cancellation
-from sidecar.llmgateway.contract import Conversation, Turn
+from sidecar.llmgateway.contract import Conversation, ToolDescriptor, Turn
 from sidecar.runtime.cadence import RunMessages, Transition, cadence, replace_history, start_tools
 from sidecar.runtime.conductor.deps import AgentDeps, CardLookup, KindLookup, gateway_invoker
 from sidecar.runtime.conductor.journal import JournalWriter
@@ -49,7 +51,7 @@ from sidecar.runtime.contract import (
     ToolCall,
     ToolSettledSignal,
 )
-from sidecar.runtime.dispatch import Scheduler, create_scheduler
+from sidecar.runtime.dispatch import Scheduler
 from sidecar.runtime.ledger import RunLedger, notify
 from sidecar.runtime.memory import (
     IMAGE_CHARS,
@@ -98,7 +100,7 @@ class RunLoop:
         self._config = config
         self._step = cadence(config)
         self._invoke = self._deps.invoke_model or gateway_invoker(config.model)
-        self._backstop = replace(self._backstop, config=config, invoke=self._invoke)
+        self._backstop = structs.replace(self._backstop, config=config, invoke=self._invoke)
         self._scheduler: Scheduler | None = None
 
     def prepare(self, turns: AppendOnlySeq[Turn]) -> None:
@@ -265,7 +267,7 @@ class RunLoop:
             def show_started(calls: Sequence[ToolCall]) -> None:
                 self.show(start_tools(self.snapshot, frozenset(call.id for call in calls)))
 
-            self._scheduler = create_scheduler(
+            self._scheduler = Scheduler(
                 runner,
                 grace_s=self._deps.abort_grace_s,
                 on_start=show_started,
@@ -328,9 +330,8 @@ def end_after_raise(state: RunSnapshot, cause: Exception) -> Transition:
     return Transition(done, (PersistEffect(done), PublishEffect(FaultedEvent(error, done))))
 
 
-@dataclass(slots=True, eq=False)
-class Backstop:
-    """The guard of one agent. It keeps the weight of the history, so that a call weighs new turns only."""
+class Backstop(Struct, eq=False):
+    """The guard of one agent. It keeps the weights of history and tools: a call weighs new ones only."""
 
     config: AgentConfig
     invoke: ModelInvoker
@@ -338,6 +339,8 @@ class Backstop:
     get_kinds: KindLookup
     weighed: AppendOnlySeq[Turn] = field(default_factory=AppendOnlySeq)
     n_chars: int = 0
+    weighed_tools: Sequence[ToolDescriptor] = ()
+    n_tool_chars: int = 0
 
     def is_due(self, history: AppendOnlySeq[Turn], conversation: Conversation) -> bool:
         """Whether *history* is to be shortened before *conversation* is sent; never without a card."""
@@ -345,7 +348,7 @@ class Backstop:
         if card is None:
             return False
         self.weigh(history)
-        tokens = tokens_of(self.n_chars, len(history)) + overhead_tokens(conversation)
+        tokens = tokens_of(self.n_chars, len(history)) + self.overhead_tokens(conversation)
         return is_due(tokens, card, self.config.compaction)
 
     def weigh(self, history: AppendOnlySeq[Turn]) -> None:
@@ -356,6 +359,15 @@ class Backstop:
         for turn in added:
             self.n_chars += turn_chars(turn, IMAGE_CHARS)
         self.weighed = history
+
+    def overhead_tokens(self, conversation: Conversation) -> int:
+        """Return the tokens of the window that the system prompt and the tools take."""
+        tools = conversation.tools or ()
+        if tools is not self.weighed_tools:
+            self.weighed_tools, self.n_tool_chars = tools, 0
+            for tool in tools:
+                self.n_tool_chars += len(tool.name) + len(tool.description) + len(serialize(tool.parameters))
+        return tokens_of(len(conversation.system or "") + self.n_tool_chars, 0)
 
     async def relieve(
         self, history: AppendOnlySeq[Turn], conversation: Conversation, cancel: CancelToken
@@ -368,7 +380,7 @@ class Backstop:
         card = self.get_card(self.config.model)
         turns = tuple(history)
         kinds = self.get_kinds(turns)
-        tokens, overhead = tokens_of(self.n_chars, len(turns)), overhead_tokens(conversation)
+        tokens, overhead = tokens_of(self.n_chars, len(turns)), self.overhead_tokens(conversation)
         policy = self.config.compaction
         if card is None:
             return None
@@ -377,11 +389,3 @@ class Backstop:
             return None
         invoke = contain_cancellation(self.invoke)
         return await compact_live(turns, plan, invoke, model=card, cancel=cancel, kinds=kinds)
-
-
-def overhead_tokens(conversation: Conversation) -> int:
-    """Return the tokens of the window that the system prompt and the tools take."""
-    n_chars = len(conversation.system or "")
-    for tool in conversation.tools or ():
-        n_chars += len(tool.name) + len(tool.description) + len(serialize(tool.parameters))
-    return tokens_of(n_chars, 0)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ImageBlock, ThinkingLevel, ToolDescriptor
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Value):
     """A parsed request to run the tool *name* with *input*, any JSON value."""
 
     id: str
@@ -19,8 +18,7 @@ class ToolCall:
     input: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(Value):
     """The outcome of the call *id*; *output* is any JSON value, usually text, and *images* belong to it."""
 
     id: str
@@ -57,8 +55,7 @@ NO_LIMIT = 2**63 - 1
 """The ``max_turns`` of an agent that may make any number of model calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPolicy:
+class CompactionPolicy(Value):
     """When ``runtime.memory`` condenses: at *trigger_ratio* of the window, keeping *keep_recent* turns.
 
     ``keep_recent`` counts turns here; in ``window_budget`` the same word counts tokens.
@@ -72,8 +69,7 @@ NO_COMPACTION = CompactionPolicy(trigger_ratio=float("inf"), keep_recent=0)
 """The policy that never compacts. ``AgentConfig.compaction = None`` means the default policy instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+class AgentConfig(Value):
     """The setup of one agent; ``None`` leaves a setting to its default."""
 
     model: str

@@ -8,8 +8,10 @@ twice or left out. A session that changes meanwhile moves to the beginning of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol, TypeAlias, TypeVar
+
+from sidecar._internal.values import Value
 
 ListKey: TypeAlias = tuple[int, str]
 """The position of a session in a list: the time of its last change in epoch milliseconds, and its id."""
@@ -47,8 +49,7 @@ class ListedSession(Protocol):
 T = TypeVar("T", bound=ListedSession)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionQuery:
+class SessionQuery(Value, kw_only=True):
     """The sessions to list; without any choice, all of them.
 
     Attributes:

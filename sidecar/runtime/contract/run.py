@@ -6,9 +6,9 @@ The nodes of a stored conversation stand at the end. All of these are frozen val
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
+from sidecar._internal.values import Value
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     Channel,
@@ -30,8 +30,7 @@ RunErrorKind: TypeAlias = Literal[
 ToolStage: TypeAlias = Literal["queued", "running", "done"]
 
 
-@dataclass(frozen=True, slots=True)
-class RunError:
+class RunError(Value):
     """Why a run faulted; *cause* is the exception or value behind it, for logs and never for the wire."""
 
     kind: RunErrorKind
@@ -44,8 +43,7 @@ def run_error(kind: RunErrorKind, message: str, cause: Any = None) -> RunError:
     return RunError(kind, message, cause)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingTool:
+class PendingTool(Value):
     """One tool call of the current round that the model waits for."""
 
     id: str
@@ -53,8 +51,7 @@ class PendingTool:
     stage: ToolStage
 
 
-@dataclass(frozen=True, slots=True)
-class RunSnapshot:
+class RunSnapshot(Value):
     """One run at one moment; never mutated.
 
     ``messages`` is an immutable sequence that compares equal to a tuple of the same turns. ``stop`` is
@@ -84,31 +81,27 @@ emission, and honours ``options.cancel`` within one emission. An exception count
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitSignal:
+class SubmitSignal(Value):
     """New turns from the host, usually one user turn."""
 
     kind: ClassVar[Literal["submit"]] = "submit"
     input: tuple[Turn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EmissionSignal:
+class EmissionSignal(Value):
     """One emission of the model's stream."""
 
     kind: ClassVar[Literal["emission"]] = "emission"
     emission: Emission
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEndSignal:
+class StreamEndSignal(Value):
     """The model call is over."""
 
     kind: ClassVar[Literal["stream_end"]] = "stream_end"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSettledSignal:
+class ToolSettledSignal(Value):
     """The tool call *id* has its outcome."""
 
     kind: ClassVar[Literal["tool_settled"]] = "tool_settled"
@@ -116,8 +109,7 @@ class ToolSettledSignal:
     result: ToolOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class CompactedSignal:
+class CompactedSignal(Value):
     """The turns before index *cut*, the first kept turn, are now *summary*."""
 
     kind: ClassVar[Literal["compacted"]] = "compacted"
@@ -125,15 +117,13 @@ class CompactedSignal:
     cut: int
 
 
-@dataclass(frozen=True, slots=True)
-class AbortSignalInput:
+class AbortSignalInput(Value):
     """The host wants the run to end."""
 
     kind: ClassVar[Literal["abort"]] = "abort"
 
 
-@dataclass(frozen=True, slots=True)
-class FaultSignal:
+class FaultSignal(Value):
     """Something outside the reducer failed."""
 
     kind: ClassVar[Literal["fault"]] = "fault"
@@ -151,8 +141,7 @@ Signal: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InvokeModelEffect:
+class InvokeModelEffect(Value):
     """Call the model."""
 
     kind: ClassVar[Literal["invoke_model"]] = "invoke_model"
@@ -160,32 +149,28 @@ class InvokeModelEffect:
     options: StreamOptions
 
 
-@dataclass(frozen=True, slots=True)
-class RunToolEffect:
+class RunToolEffect(Value):
     """Run one tool call."""
 
     kind: ClassVar[Literal["run_tool"]] = "run_tool"
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class PersistEffect:
+class PersistEffect(Value):
     """Store the turns of *snapshot* that are not stored yet."""
 
     kind: ClassVar[Literal["persist"]] = "persist"
     snapshot: RunSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class CompactEffect:
+class CompactEffect(Value):
     """Condense *messages*; the answer is a :class:`CompactedSignal`."""
 
     kind: ClassVar[Literal["compact"]] = "compact"
     messages: Sequence[Turn]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishEffect:
+class PublishEffect(Value):
     """Publish *event* to the subscribers."""
 
     kind: ClassVar[Literal["publish"]] = "publish"
@@ -195,32 +180,28 @@ class PublishEffect:
 Effect: TypeAlias = InvokeModelEffect | RunToolEffect | PersistEffect | CompactEffect | PublishEffect
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotEvent:
+class SnapshotEvent(Value):
     """The run moved on."""
 
     kind: ClassVar[Literal["snapshot"]] = "snapshot"
     snapshot: RunSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class TextDeltaEvent:
+class TextDeltaEvent(Value):
     """More prose."""
 
     kind: ClassVar[Literal["text_delta"]] = "text_delta"
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDeltaEvent:
+class ThinkingDeltaEvent(Value):
     """More reasoning."""
 
     kind: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
     delta: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStartedEvent:
+class ToolStartedEvent(Value):
     """The model opened a tool call."""
 
     kind: ClassVar[Literal["tool_started"]] = "tool_started"
@@ -228,8 +209,7 @@ class ToolStartedEvent:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinishedEvent:
+class ToolFinishedEvent(Value):
     """A tool call has its outcome."""
 
     kind: ClassVar[Literal["tool_finished"]] = "tool_finished"
@@ -238,16 +218,14 @@ class ToolFinishedEvent:
     outcome: ToolOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class SettledEvent:
+class SettledEvent(Value):
     """The run is over and went well."""
 
     kind: ClassVar[Literal["settled"]] = "settled"
     snapshot: RunSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class FaultedEvent:
+class FaultedEvent(Value):
     """The run is over and did not go well."""
 
     kind: ClassVar[Literal["faulted"]] = "faulted"
@@ -269,8 +247,7 @@ RunEventHandler: TypeAlias = Callable[[RunEvent], None]
 """A subscriber. Contract: returns soon; its exceptions are swallowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionNode:
+class SessionNode(Value):
     """One immutable node of a stored conversation.
 
     *id* is a hash of the other three; *parent* is None for a root; *created_at* is in epoch milliseconds.
@@ -282,17 +259,14 @@ class SessionNode:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionBranch:
-    """A branch that is ready to begin: its path, the last *nodes* of it, which are new, and their lines."""
+class SessionBranch(Value):
+    """A branch that is ready to begin: its path, and the lines of the last entries of it, which are new."""
 
     history: History
-    nodes: Sequence[SessionNode]
     encoded: Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHead:
+class SessionHead(Value):
     """Where a session stands: the node *leaf*, or nowhere yet."""
 
     session_id: str

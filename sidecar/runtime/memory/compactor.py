@@ -29,10 +29,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -129,8 +129,7 @@ async def compact(
     return (summary, *messages[cut:])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCut:
+class LiveCut(Value, kw_only=True):
     """Where to cut: the turns before *cut* go, except for the blocks of *kept_prompt*.
 
     *kept_prompt* is the newest prompt when it lies before the cut. Tokens count images flat.
@@ -154,8 +153,7 @@ class LiveCut:
         return max(_MIN_GIST_TOKENS, min(left // 2, freed - 2 * TURN_OVERHEAD_TOKENS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveCompaction:
+class LiveCompaction(Value, kw_only=True):
     """A compaction made: *summary* replaces the turns before *cut*; *source* is the author of the gist.
 
     *was_too_long* tells that a model's gist gave way because of its length.

@@ -12,10 +12,10 @@ Only cancellation gets out as an exception.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
     Channel,
@@ -60,8 +60,7 @@ _MIN_SPLIT_WINDOW: Final = 1_000
 """A smaller window has no room for the instruction beside a piece; only toys have one: nothing is split."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gist:
+class Gist(Value):
     """The text of a summary, and its author."""
 
     text: str

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from sidecar._internal.patterns import compile_later
 from sidecar.llmgateway.contract import (
     CommandBlock,
     ImageBlock,
@@ -34,7 +35,7 @@ DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 CHARS_PER_TOKEN: Final = 4
 TURN_OVERHEAD_TOKENS: Final = 4
 
-_FORGED_LINE: Final = re.compile(
+_FORGED_LINE: Final = compile_later(
     r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
     r"(?=(?:user|assistant|tool):\s*?(?:\n|\Z)|tool_(?:call|result) )",
     re.IGNORECASE,
@@ -117,11 +118,6 @@ def serialize(value: Any) -> str:
         return str(value)
     except RecursionError:
         return f"<{type(value).__name__} nested too deeply to print>"
-
-
-def render_turns(messages: Iterable[Turn]) -> str:
-    """Return the transcript of *messages*: turns in order, with a blank line between them."""
-    return "\n\n".join(map(render_turn, messages))
 
 
 def render_turn(turn: Turn) -> str:

@@ -34,7 +34,6 @@ import enum
 import hashlib
 import json
 import operator
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, time
 from typing import Any, Final, Literal, TypeAlias
@@ -155,15 +154,14 @@ _OVERRIDES: Final = {
 """The spelling of fields on disk, and the fields that hold any value."""
 
 
+_NAMES: Final = frozenset({"id", "parent", "callId", "call_id", "name", "path", "uri", "hash"})
+"""Fields of blocks, nodes and reads with texts that occur many times in a session."""
+
+
 def _text(value: Any, _: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {type(value).__name__}")
     return value
-
-
-def share_text(value: Any, _: object) -> str:
-    """Return the name of a tool as the one string that all of its calls share."""
-    return sys.intern(_text(value, None))
 
 
 def make_converter() -> Converter:
@@ -173,8 +171,6 @@ def make_converter() -> Converter:
         special: dict[str, Any] = {
             name: each for name, each in _OVERRIDES.items() if name in block.__dataclass_fields__
         }
-        if block is ToolCallBlock:
-            special["name"] = override(struct_hook=share_text)
         write = make_dict_unstructure_fn(block, converter, _cattrs_omit_if_default=True, **special)
         converter.register_unstructure_hook(block, write)
         converter.register_structure_hook(block, make_dict_structure_fn(block, converter, **special))
@@ -255,25 +251,30 @@ def entry_record(entry: Entry) -> dict[str, Any]:
     return built
 
 
-def entry_from_record(record: Mapping[str, Any], node: SessionNode, recognise: RecogniseKind) -> Entry:
+def entry_from_record(
+    record: Mapping[str, Any], node: SessionNode, recognise: RecogniseKind, *, share: Callable[[str], str]
+) -> Entry:
     """Return the entry of a node line.
 
     Args:
         record: the whole line; earlier versions wrote no ``entry`` in it.
         node: the node of that line.
         recognise: returns the kind of a turn by its text, for a line without one.
+        share: returns the one string in memory for all that are equal: a file is read many times.
     """
     try:
         stored = msgspec.convert(record["entry"], _StoredEntry)
     except (KeyError, ValueError):
-        return Entry(node.turn, recognise(node.turn), node_id=node.id)
+        stored = _StoredEntry(recognise(node.turn))
     return Entry(
         node.turn,
         stored.kind,
-        reads=tuple(FileRead(**msgspec.structs.asdict(read)) for read in stored.reads),
+        reads=tuple(FileRead(**_share_names(msgspec.structs.asdict(read), share)) for read in stored.reads),
         origin=stored.origin,
         anchor=None if stored.size is None else UsageAnchor(*stored.size),
         node_id=node.id,
+        parent=node.parent,
+        created_at=node.created_at,
     )
 
 
@@ -289,17 +290,25 @@ def node_record(node: SessionNode, entry: Entry | None = None) -> dict[str, Any]
     return record if entry is None else record | {"entry": entry_record(entry)}
 
 
-def node_from_record(record: Mapping[str, Any], newest: str | None = None) -> SessionNode:
+def node_from_record(record: Mapping[str, Any], *, share: Callable[[str], str] = str) -> SessionNode:
     """Return the node of a node line; raises as :func:`turn_from_record`.
 
-    Its parent is mostly the *newest* node before it, and is that same string then, not a copy in memory.
+    Its parent is mostly the node before it, a result names its call, and a tool is called many times: *share*
+    returns one string for each of them, where there would be copies in memory.
     """
-    body = record["node"]
-    parent = newest if body["parent"] == newest else body["parent"]
-    created_at = body["createdAt"]
+    body = _share_names(record["node"], share)
+    parent, created_at = body["parent"], body["createdAt"]
     if not isinstance(parent, str | None) or not isinstance(created_at, int):
         raise TypeError("parent is not an id, or createdAt is not a number")
-    return SessionNode(_text(body["id"], None), parent, turn_from_record(body["turn"]), created_at)
+    blocks = [_share_names(block, share) for block in body["turn"]["blocks"]]
+    turn = turn_from_record({**body["turn"], "blocks": blocks})
+    return SessionNode(_text(body["id"], None), parent, turn, created_at)
+
+
+def _share_names(record: Mapping[str, Any], share: Callable[[str], str]) -> dict[str, Any]:
+    return {
+        key: share(each) if key in _NAMES and isinstance(each, str) else each for key, each in record.items()
+    }
 
 
 def head_record(leaf: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
     SidecarError
     +-- SessionLockedError  another process, or another holder here, writes the session
+    +-- LeaseLostError      another process has taken the session over
     +-- StoreUnavailable    the disk is full, read-only or gone
     +-- UnknownNodeError    the session has no such node (a ValueError as well)
 
@@ -53,7 +54,7 @@ class StoreUnavailable(SidecarError):
 class TakenOverError(OSError):
     """The right to write a session was lost to *holder* before a write, so nothing was written.
 
-    An append raises it; the caller of the writer gets a :class:`SessionLockedError`.
+    An append raises it; the caller of the writer gets a :class:`LeaseLostError`.
     """
 
     def __init__(self, holder: str) -> None:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import Turn
-from sidecar.runtime.contract import SessionBranch, SessionNode
+from sidecar.runtime.contract import SessionBranch
 from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record, to_json
-from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
+from sidecar.runtime.store.dag import Clock, SessionGraph, node_of, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.lines import LineWriter, append_nowhere, seal
 from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
@@ -59,16 +60,6 @@ class SessionJournal:
         return self.history.head
 
     @property
-    def node_ids(self) -> Sequence[str]:
-        """The nodes of the active path, oldest first: one for each turn of :meth:`load`."""
-        return self.history.node_ids
-
-    @property
-    def nodes(self) -> tuple[SessionNode, ...]:
-        """Every node of every branch, in the order they were stored; none before :meth:`load`."""
-        return self._stored.graph.nodes if self._stored is not None else ()
-
-    @property
     def graph(self) -> SessionGraph:
         """Every branch and the head, for reading; empty before :meth:`load`."""
         return self._stored.graph if self._stored is not None else SessionGraph("")
@@ -78,11 +69,6 @@ class SessionJournal:
         """The report of :meth:`load` on the file, and on the conversation in it."""
         found = self._stored.integrity if self._stored is not None else IntegrityReport()
         return replace(found, repaired=(*found.repaired, HEALED)) if self._is_healed else found
-
-    @property
-    def n_unwritten_lines(self) -> int:
-        """The number of lines that wait for a store that fails."""
-        return len(self._writer.waiting)
 
     async def load(self) -> Sequence[Turn]:
         """Return the turns of the active path, healed; the file is read the first time only.
@@ -130,11 +116,11 @@ class SessionJournal:
         graph = await self._graph()
         n_before = len(self.history)
         for entry in entries:
-            node, stored = graph.make_node(graph.leaf, entry)
-            graph.add_made(node, stored)
+            stored = graph.make_entry(graph.leaf, entry)
+            graph.add_made(stored)
             self.history = self.history.extended((stored,))
             self._unwritten.append(entry.turn)
-            self._hold([encode_record(node_record(node, stored)), encode_record(head_record(node.id))])
+            self._hold([_encode_node(stored), encode_record(head_record(stored.node_id))])
         await self._write()
         return self.history[n_before:]
 
@@ -167,17 +153,14 @@ class SessionJournal:
         shared = graph.shared_path([entry.turn for entry in entries], base.head)
         # Two summaries of the same words stand for different entries.
         pairs = enumerate(zip(shared, entries, strict=False))
-        differing = (at for at, (node, entry) in pairs if graph.entries[node.id].origin != entry.origin)
+        differing = (at for at, (stored, entry) in pairs if stored.origin != entry.origin)
         shared = shared[: next((at for at in differing if entries[at].kind == "summary"), len(shared))]
-        parent, path, nodes = shared[-1].id if shared else base.head, list[Entry](), list[SessionNode]()
+        parent, path = shared[-1].node_id if shared else base.head, [*shared]
         for entry in entries[len(shared) :]:
-            node, stored = graph.make_node(parent, entry)
-            parent = node.id
-            nodes.append(node)
-            path.append(stored)
-        encoded = [_encode_node(node, stored) for node, stored in zip(nodes, path, strict=True)]
-        history = base.extended((*(graph.entries[node.id] for node in shared), *path))
-        return SessionBranch(history.share_originals(self.history), nodes, encoded)
+            path.append(graph.make_entry(parent, entry))
+            parent = path[-1].node_id
+        history = base.extended(path).share_originals(self.history)
+        return SessionBranch(history, [*map(_encode_node, path[len(shared) :])])
 
     async def begin(self, branch: SessionBranch) -> None:
         """Stand at the end of *branch*; raises as :meth:`replace`."""
@@ -192,16 +175,14 @@ class SessionJournal:
     async def adopt(
         self,
         records: Sequence[Mapping[str, Any]],
-        nodes: Sequence[SessionNode],
-        entries: Mapping[str, Entry],
+        entries: Sequence[Entry],
         leaf: str | None,
     ) -> None:
-        """Store *records* and *nodes* of another session with their ids in one piece, and stand at *leaf*.
+        """Store *records* and *entries* of another session with their ids in one piece, and stand at *leaf*.
 
         Args:
             records: records that are not nodes.
-            nodes: the nodes, each after its parent; they replace all that this journal holds.
-            entries: the entry of each node, by its id.
+            entries: the stored entries, each after its parent; they replace all that this journal holds.
             leaf: the new head.
 
         Raises:
@@ -213,12 +194,12 @@ class SessionJournal:
         first, self._held = self._held or [], None
 
         def take_over() -> tuple[History, bytes]:
-            graph.hydrate(nodes, leaf, entries=entries)
+            graph.restore(entries, leaf)
             graph.stand_at(leaf)
-            encoded = [_encode_node(node, entries[node.id]) for node in nodes]
+            encoded = map(_encode_node, entries)
             return self.history_at(leaf), encode_batch([*first, *encoded, encode_record(head_record(leaf))])
 
-        # In a thread: a session that is taken over may have thousands of nodes.
+        # In a thread: a session that is taken over may have thousands of entries.
         history, line = await asyncio.to_thread(take_over)
         self._stand_at(history)
         self._writer.waiting.append(line)
@@ -233,16 +214,6 @@ class SessionJournal:
         if self._stored is not None and entries:
             self._stored.graph.amend(entries)
             self.history = self.history_at(self.head)
-
-    async def move_head(self, node_id: str | None) -> None:
-        """Make *node_id* the head, or nothing at all for None.
-
-        Raises:
-            UnknownNodeError: there is no such node; also a ValueError.
-            StoreUnavailable: the move waits for the next write.
-        """
-        await self._graph()
-        await self.move_to(self.history_at(node_id))
 
     async def move_to(self, history: History) -> None:
         """Stand at the end of *history*, a stored path as :meth:`history_at` returns it.
@@ -306,19 +277,17 @@ class SessionJournal:
     def snapshot(self) -> Callable[[], bytes]:
         """Return a function that encodes the session as it is now, which may take some time."""
         graph, records = self.graph, tuple(self._newest.values())
-        nodes, entries, leaf = graph.nodes, dict(graph.entries), graph.leaf
+        entries, leaf = tuple(graph.entries.values()), graph.leaf
 
         def encode() -> bytes:
-            encoded = [_encode_node(node, entries[node.id]) for node in nodes]
-            return b"".join(
-                map(seal, [*encoded, encode_record(head_record(leaf)), *map(encode_record, records)])
-            )
+            last = [encode_record(head_record(leaf)), *map(encode_record, records)]
+            return b"".join(map(seal, [*map(_encode_node, entries), *last]))
 
         return encode
 
-    def forget(self) -> list[Entry | SessionNode]:
-        """Let go of the session, and return the entries and nodes that were in memory."""
-        held: list[Entry | SessionNode] = [*self.graph.entries.values(), *self.graph.nodes]
+    def forget(self) -> list[Entry]:
+        """Let go of the session, and return the entries that were in memory."""
+        held = [*self.graph.entries.values()]
         self._writer.whole = None
         self._stored, self.history, self._sound = None, History(), History()
         self._unwritten = []
@@ -332,6 +301,7 @@ class SessionJournal:
         async with self._opening:
             if self._stored is None:
 
+                @bulk_work()
                 def read() -> tuple[StoredSession, History]:
                     stored = self._read()
                     path = stored.graph.entry_path(stored.graph.leaf)
@@ -349,9 +319,8 @@ class SessionJournal:
 
     def _stand_on(self, branch: SessionBranch) -> list[bytes]:
         """Stand at the end of *branch*, and return its lines."""
-        n_known = len(branch.history) - len(branch.nodes)
-        for at, node in enumerate(branch.nodes, n_known):
-            self.graph.add_made(node, branch.history[at])
+        for entry in branch.history[len(branch.history) - len(branch.encoded) :]:
+            self.graph.add_made(entry)
         self.graph.stand_at(branch.history.head)
         self._stand_at(branch.history)
         return [*branch.encoded, encode_record(head_record(self.graph.leaf))]
@@ -381,5 +350,5 @@ def journal_in_memory(session_id: str, clock: Clock = wall_clock_ms) -> SessionJ
     return SessionJournal(LineWriter(session_id, append_nowhere), lambda: empty)
 
 
-def _encode_node(node: SessionNode, entry: Entry) -> bytes:
-    return encode_record(node_record(node, entry))
+def _encode_node(entry: Entry) -> bytes:
+    return encode_record(node_record(node_of(entry), entry))

@@ -17,14 +17,15 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from sidecar._internal.errors import LeaseLostError
 from sidecar._internal.state_folder import make_private_folder, sync_folder
-from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
+from sidecar._internal.values import Value
+from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 
 _BLOCK: Final = 65_536
 _LONG: Final = 1_000_000
@@ -37,8 +38,7 @@ _SEAL: Final = re.compile(rb',"sum":"([0-9a-f]{8})"}\Z')
 _OPEN_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     """One line that is not blank: its number from 1, its record, or None when it is not a JSON object.
 
     *is_torn*: it is the last one, has no end, and cannot be read. *is_sound*: its checksum matches; None for
@@ -256,7 +256,7 @@ class LineWriter:
 
         Raises:
             StoreUnavailable: the lines wait for the next write.
-            SessionLockedError: another one has taken the session over; nothing is written any more.
+            LeaseLostError: another daemon has taken the session over; nothing is written any more.
         """
         self.waiting.extend(lines)
         write = asyncio.ensure_future(self._drain())
@@ -290,7 +290,7 @@ class LineWriter:
                     await asyncio.to_thread(lambda: self._append(encode()))
             except TakenOverError as error:
                 self.waiting.clear()  # they must not be merged into what another one writes
-                raise SessionLockedError(self._session_id, None, error.holder) from error
+                raise LeaseLostError(self._session_id, error.holder) from error
             except OSError as error:
                 raise StoreUnavailable(self._session_id, error) from error
             del self.waiting[: len(batch)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from sidecar._internal.errors import LeaseLostError
+from sidecar._internal.values import Value
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
@@ -17,19 +18,21 @@ from sidecar.runtime.store.reading import StoredSession
 T = TypeVar("T", bound=ListedSession)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSummary:
+class StoredSummary(Value):
     """A stored session in short.
 
     *meta* is the newest meta record, None where there is none; *modified_ms* is in epoch milliseconds;
-    *writer* names the machine and process that has the session open, where the place knows it.
+    *host* and *pid* name the machine and the process that have a lease of the session, where the place has
+    leases, and *leased_until_ms* says how long it lasts.
     """
 
     session_id: str
     meta: Mapping[str, Any] | None
     modified_ms: int
     size_bytes: int
-    writer: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    leased_until_ms: int | None = None
 
 
 class Hold(Protocol):
@@ -166,7 +169,7 @@ class SessionWriters:
         async with self._settling:
             for session_id, writer in tuple(self._writers.items()):
                 if writer.whole is None and writer.waiting:
-                    with suppress(SessionLockedError, StoreUnavailable):
+                    with suppress(SessionLockedError, LeaseLostError, StoreUnavailable):
                         held = await self._hold(session_id)
                         try:
                             await writer.settle()

@@ -7,9 +7,12 @@ head to a root.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct, field
+
+from sidecar._internal.allocator import bulk_work
+from sidecar._internal.values import Value
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import AssistantTurn, Turn
 from sidecar.runtime.contract import Migrator, SessionNode
@@ -31,8 +34,7 @@ HEALED: Final = "calls without results, results without calls or empty answers w
 """The line of a report after :func:`heal` changed something."""
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrityReport:
+class IntegrityReport(Value):
     """The findings of a reader: *repaired* was mended, *missing* could not be. Lines count from 1.
 
     It never holds content of the conversation.
@@ -47,8 +49,7 @@ class IntegrityReport:
         return not self.repaired and not self.missing
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
+class StoredSession(Value):
     """The content of a session's file: the nodes with their head, and the records of other types in order."""
 
     graph: SessionGraph
@@ -56,6 +57,7 @@ class StoredSession:
     integrity: IntegrityReport
 
 
+@bulk_work()
 def read_session(
     lines: Iterable[Line],
     session_id: str,
@@ -75,14 +77,13 @@ def read_session(
         reader.take(line)
     graph = SessionGraph(session_id, clock)
     rewired = reader.rewire_parents()
-    graph.hydrate(reader.nodes.values(), reader.tip, rewired, reader.entries)
+    graph.restore(reader.entries.values(), reader.tip, rewired)
     if reader.tip is None and reader.is_rewound:
         graph.resume(None)
     return StoredSession(graph, tuple(reader.records), reader.integrity())
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """The state of one pass over the lines.
 
     *tip* is the newest head, moved on by nodes that follow on it: a crash may have cut their head line off.
@@ -91,7 +92,6 @@ class _Reader:
     migrators: Sequence[Migrator]
     recognise: RecogniseKind
     entries: dict[str, Entry] = field(default_factory=dict)
-    nodes: dict[str, SessionNode] = field(default_factory=dict)
     records: list[Mapping[str, Any]] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -100,6 +100,7 @@ class _Reader:
     _has_checksums: bool = False
     _stood_before: dict[str, str | None] = field(default_factory=dict)
     _newest: str | None = None
+    _shared: dict[str, str] = field(default_factory=dict)
 
     def take(self, line: Line) -> None:
         """Use one line, or report it."""
@@ -121,15 +122,18 @@ class _Reader:
             # Whatever a damaged record or a migrator raises, the other records are still good.
             self.missing.append(f"line {line.number}: {type(error).__name__} in its record")
 
+    def _share(self, text: str) -> str:
+        return self._shared.setdefault(text, text)
+
     def rewire_parents(self) -> dict[str, str | None]:
         """Return new parents for the nodes with a lost parent or a circle of them, and report those."""
         rewired: dict[str, str | None] = {}
-        for node in self.nodes.values():
-            if node.parent is not None and node.parent not in self.nodes:
-                rewired[node.id] = self._stood_before[node.id]
-                self.missing.append(f"node {node.parent}")
-                self.repaired.append(f"node {node.id} follows on {rewired[node.id] or 'nothing'} now")
-        for node_id in find_circles(self.nodes.values(), rewired):
+        for node_id, entry in self.entries.items():
+            if entry.parent is not None and entry.parent not in self.entries:
+                rewired[node_id] = self._stood_before[node_id]
+                self.missing.append(f"node {entry.parent}")
+                self.repaired.append(f"node {node_id} follows on {rewired[node_id] or 'nothing'} now")
+        for node_id in find_circles({key: entry.parent for key, entry in self.entries.items()} | rewired):
             rewired[node_id] = None
             self.missing.append(f"the parent of node {node_id}: it runs in a circle")
         return rewired
@@ -144,10 +148,10 @@ class _Reader:
             record = migrator.upgrade(record)
         match record.get("type"):
             case "node":
-                node = node_from_record(record, self._newest)
-                self._add(node, raw, is_sound)
+                node = node_from_record(record, share=self._share)
                 readable = {} if is_sound is False else record
-                self.entries[node.id] = entry_from_record(readable, node, self.recognise)
+                self.entries[node.id] = entry_from_record(readable, node, self.recognise, share=self._share)
+                self._follow(node, raw, is_sound)
             case _ if is_sound is False:
                 # A head, a folder or a compaction that is not as it was written leads astray; without it the
                 # record before it holds.
@@ -157,12 +161,12 @@ class _Reader:
                 if not isinstance(leaf, str | None):
                     raise TypeError("the head is not an id")
                 self.tip, self.is_rewound = leaf, leaf is None
-                if leaf in self.nodes:
-                    self._newest = self.nodes[leaf].id
+                if leaf in self.entries:
+                    self._newest = self.entries[leaf].node_id
             case _:
                 self.records.append(record)
 
-    def _add(self, node: SessionNode, raw: Mapping[str, Any], is_sound: bool | None) -> None:
+    def _follow(self, node: SessionNode, raw: Mapping[str, Any], is_sound: bool | None) -> None:
         body = raw.get("node")
         if (
             not is_sound
@@ -170,16 +174,15 @@ class _Reader:
             and hash_record(node.parent, body.get("turn"), node.created_at) != node.id
         ):
             self.missing.append(f"node {node.id}: its content is not what it was")
-        self._stood_before.setdefault(node.id, self._newest)
-        self.nodes[node.id] = node
+        if node.parent not in self.entries:
+            self._stood_before.setdefault(node.id, self._newest)
         self._newest = node.id
         if node.parent == self.tip and (self.tip is not None or self.is_rewound):
             self.tip = node.id
 
 
-def find_circles(nodes: Iterable[SessionNode], rewired: Mapping[str, str | None]) -> Iterator[str]:
-    """Yield one node of each circle of parents: the one that was stored first."""
-    parents = {node.id: rewired.get(node.id, node.parent) for node in nodes}
+def find_circles(parents: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield one node of each circle of *parents*, by node: the one that was stored first."""
     done: set[str] = set()
     for start in parents:
         trail: dict[str, None] = {}

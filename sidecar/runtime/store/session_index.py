@@ -24,7 +24,6 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -32,6 +31,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from sidecar._internal.state_folder import read_state_file, replace_state_file
+from sidecar._internal.values import Value
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery, key_of
 
 T = TypeVar("T", bound=ListedSession)
@@ -48,8 +48,7 @@ _UNSAVED_SHARE: Final = 64
 """The file is written when more than 32 lines and a 64th of all are missing in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known(Generic[T]):
+class _Known(Value, Generic[T]):
     """The *line* that was made of a file in *state*, None for a file that has none.
 
     *state* is None where the file may change without a new one.

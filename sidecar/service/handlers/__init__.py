@@ -13,6 +13,7 @@ from sidecar.service.handlers import (
     extension,
     importing,
     model,
+    permission,
     rule,
     session,
     turn,
@@ -36,6 +37,7 @@ HANDLERS: Final[dict[str, Handler]] = {
         checkpoint,
         editor,
         model,
+        permission,
         extension,
     )
     for name, handler in module.HANDLERS.items()

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from sidecar.conductor.compaction_records import with_undoable_now
+from sidecar.conductor.compaction.compaction_records import with_undoable_now
+from sidecar.conductor.compaction.loss_values import describe_loss, fact_line
 from sidecar.conductor.contract import Compaction, Plan
 from sidecar.conductor.engines.contract import CompactionRequest
-from sidecar.conductor.expanding import ExpandRequest
-from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.session import answer_long, take_page
-from sidecar.service.replay import node_view, path_to
+from sidecar.service.replay import node_view
 from sidecar.service.streaming import show_compaction
 
 if TYPE_CHECKING:
@@ -65,7 +64,8 @@ def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStar
 
 def cancel(connection: Connection, params: m.CompactCancelParams) -> m.CancelResult:
     """Stop a compaction; the conversation stays as it was."""
-    return m.CancelResult(connection.hub.session(params.sid).cancel_compaction(params.compaction_id))
+    session = connection.hub.session(params.sid)
+    return m.CancelResult(session.cancel_compaction(params.compaction_id), session.log.seq)
 
 
 def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.CompactUndoResult]:
@@ -89,28 +89,6 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
     return answer()
 
 
-def expand(connection: Connection, params: m.CompactExpandParams) -> Awaitable[m.CompactExpandResult]:
-    """Bring turns behind a summary back into view."""
-    session = connection.hub.session(params.sid)
-    request = ExpandRequest(
-        compaction_id=params.compaction_id,
-        node_ids=params.node_ids,
-        first=params.from_node,
-        last=params.to_node,
-    )
-    expanding = session.expand(request, expect_head=params.expect_head)
-
-    async def answer() -> m.CompactExpandResult:
-        done = await expanding
-        n_back = (done.info or {}).get("expandedCount", done.dropped_count)
-        tokens = max(0, (done.post_tokens or 0) - done.pre_tokens)
-        return m.CompactExpandResult(
-            done.compaction_id, session.history.head, n_back, tokens, session.log.seq
-        )
-
-    return answer()
-
-
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
     session = connection.hub.session(params.sid)
@@ -123,12 +101,14 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
     found = session.compactions.find(params.compaction_id)
     if params.part == "summary":
         return m.CompactReadResult(found.summary or "")
-    if params.part == "facts":
+    if params.part == "prompt":
+        return m.CompactReadResult(await session.read_prompt(found))
+    if params.part == "loss":
         return await read_facts(session, found, params)
     graph = await connection.hub.graph(params.sid)
 
     def read_turns() -> m.CompactReadResult:
-        folded = path_to(graph, found.before_head)[: found.cut]
+        folded = graph.kept_path(found.before_head)[: found.cut]
         page, next_cursor = take_page(folded, params.cursor, params.limit)
         return m.CompactReadResult(
             f"{len(folded)} turns", tuple(map(node_view, page)), next_cursor=next_cursor
@@ -154,7 +134,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/compact/start": start,
     "sidecar/compact/cancel": cancel,
     "sidecar/compact/undo": undo,
-    "sidecar/compact/expand": expand,
     "sidecar/compact/list": list_compactions,
     "sidecar/compact/read": read,
 }

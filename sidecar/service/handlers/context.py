@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.contract import ContextUsage
 from sidecar.protocol import messages as m
 
@@ -39,33 +40,48 @@ def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.Con
     return answer()
 
 
-def list_pins(connection: Connection, params: m.SidParams) -> m.PinListResult:
-    """List the pins."""
-    pins = connection.hub.session(params.sid).pins
-    return m.PinListResult(pins.all, pins.used_tokens, pins.limit_tokens)
+def expand(connection: Connection, params: m.ContextExpandParams) -> Awaitable[m.ContextExpandResult]:
+    """Bring turns behind a summary back into view."""
+    session = connection.hub.session(params.sid)
+    request = ExpandRequest(
+        compaction_id=params.compaction_id,
+        node_ids=params.node_ids,
+        first=params.from_node,
+        last=params.to_node,
+    )
+    expanding = session.expand(request, expect_head=params.expect_head)
+
+    async def answer() -> m.ContextExpandResult:
+        done = await expanding
+        n_back = (done.info or {}).get("expandedCount", done.dropped_count)
+        tokens = max(0, (done.post_tokens or 0) - done.pre_tokens)
+        return m.ContextExpandResult(
+            done.compaction_id, session.history.head, n_back, tokens, session.log.seq
+        )
+
+    return answer()
 
 
-async def add_pin(connection: Connection, params: m.PinAddParams) -> m.PinAddResult:
-    """Pin a fact, a node or a text."""
-    pins = connection.hub.session(params.sid).pins
-    if [params.fact_id, params.node_id, params.text].count(None) != 2:
-        raise InvalidInput("give just one of factId, nodeId and text")
+async def pin(connection: Connection, params: m.ContextPinParams) -> m.ContextPinResult:
+    """Pin a fact, a node or a text, or take a pin away, and list the pins."""
+    session = connection.hub.session(params.sid)
+    pins, added = session.pins, None
+    if [params.fact_id, params.node_id, params.text, params.unpin].count(None) < 3:
+        raise InvalidInput("give only one of factId, nodeId, text and unpin")
     if params.fact_id is not None:
-        pin = await pins.find_fact(params.fact_id)
-        if pin is None:
+        added = await pins.find_fact(params.fact_id)
+        if added is None:
             hint = "take an id from the facts of sidecar/compact/read"
             raise InvalidInput(f"there is no fact {params.fact_id!r:.100}", hint=hint)
     elif params.node_id is not None:
-        pin = pins.of_node(params.node_id)
-    else:
-        pin = pins.of_text(params.text or "")
-    return m.PinAddResult(await pins.add(pin))
-
-
-async def remove_pin(connection: Connection, params: m.PinRemoveParams) -> m.PinListResult:
-    """Take a pin away."""
-    await connection.hub.session(params.sid).pins.remove(params.pin_id)
-    return list_pins(connection, m.SidParams(params.sid))
+        added = pins.of_node(params.node_id)
+    elif params.text is not None:
+        added = pins.of_text(params.text)
+    elif params.unpin is not None:
+        await pins.remove(params.unpin)
+    if added is not None:
+        await pins.add(added)
+    return m.ContextPinResult(pins.all, pins.used_tokens, pins.limit_tokens, session.log.seq, added)
 
 
 async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -> m.RehydratePreviewResult:
@@ -110,9 +126,8 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/context/usage": usage,
     "sidecar/context/files": files,
     "sidecar/context/drop": drop,
-    "sidecar/pin/list": list_pins,
-    "sidecar/pin/add": add_pin,
-    "sidecar/pin/remove": remove_pin,
+    "sidecar/context/pin": pin,
+    "sidecar/context/expand": expand,
     "sidecar/rehydrate/preview": rehydrate_preview,
     "sidecar/rehydrate/run": rehydrate_run,
     "sidecar/fs/watch": watch,

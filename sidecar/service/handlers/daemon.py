@@ -44,13 +44,13 @@ async def schema(_: Connection, params: m.SchemaParams) -> m.SchemaResult:
     # Loaded here because few clients ask for it, and all wait for the start.
     from sidecar.protocol.schema import schema_hash, schema_text
 
-    text = await asyncio.to_thread(schema_text, params.format)
+    text = await asyncio.to_thread(schema_text, params.format, params.face)
     return m.SchemaResult(text, await asyncio.to_thread(schema_hash))
 
 
 def log_tail(connection: Connection, params: m.LogTailParams) -> m.LogTailResult:
     """Read the daemon's log."""
-    lines, after = connection.service.stats.log.tail(params.from_line, params.level)
+    lines, after = connection.service.stats.log.tail(params.from_line, params.level, params.session or "")
     return m.LogTailResult(tuple(lines), after)
 
 

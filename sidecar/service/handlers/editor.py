@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.editor_context import EditorReport, cut_report
+from sidecar.conductor.editor.context import EditorReport, cut_report
 from sidecar.conductor.files import existing_folder
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
@@ -42,13 +42,16 @@ def read_report(params: Any, encoding: PositionEncoding) -> EditorReport:
 
 async def complete(connection: Connection, params: m.CompleteParams) -> m.CompleteResult:
     """Complete the prompt that is typed."""
-    from sidecar.conductor.completing import Prompt, complete_prompt  # not above: a plain prompt needs it not
+    from sidecar.conductor.editor.completing import (  # not above: a plain prompt needs it not
+        Prompt,
+        complete_prompt,
+    )
 
     if len(params.text) > _MAX_TEXT:
         raise InvalidInput(f"the text has {len(params.text)} characters, the limit is {_MAX_TEXT}")
     session = None if params.sid is None else connection.hub.session(params.sid)
     folder = existing_folder(params.cwd) if session is None and params.cwd is not None else None
-    prompt = Prompt(params.text, params.offset, params.encoding)
+    prompt = Prompt(params.text, params.position, params.encoding)
     items, is_incomplete = await complete_prompt(
         prompt,
         connection.hub,

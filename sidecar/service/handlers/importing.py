@@ -1,4 +1,4 @@
-"""``sidecar/import/list`` and ``sidecar/session/import``: sessions of other agents, found and imported.
+"""``sidecar/session/import``: sessions of other agents, found and imported.
 
 The readers are loaded when they are first used: most daemons never import anything.
 """
@@ -23,34 +23,35 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 1000
 
 
-async def list_importable(connection: Connection, params: m.ImportListParams) -> m.ImportListResult:
+async def list_importable(connection: Connection, params: m.SessionImportParams) -> m.SessionImportResult:
     """List the sessions of other agents, the newest first."""
-    _check_format(params.format)
     if params.limit < 1:
         raise InvalidInput(f"limit is {params.limit}", hint="ask for one or more")
     limit = min(params.limit, _MAX_LISTED)
-    found = await _find(connection, params.format, params.cwd, limit)
-    return m.ImportListResult(
-        tuple(
-            m.ImportableSession(
-                format=each.format,
-                id=each.id,
-                path=each.path,
-                cwd=each.cwd,
-                title=each.title,
-                updated_at=each.updated_at,
-                size_bytes=each.size_bytes,
-            )
-            for each in found
+    found = await _find(connection, params.source, params.cwd, limit)
+    sessions = tuple(
+        m.ImportableSession(
+            source=each.format,
+            id=each.id,
+            path=each.path,
+            cwd=each.cwd,
+            title=each.title,
+            updated_at=each.updated_at,
+            size_bytes=each.size_bytes,
         )
+        for each in found
     )
+    return m.SessionImportResult(sessions=sessions)
 
 
 async def import_session(connection: Connection, params: m.SessionImportParams) -> m.SessionImportResult:
-    """Read a session of another agent, and store it as a session of its own."""
-    from sidecar.importing import NOTES
+    """Read a session of another agent, and store it as a session of its own; or list such sessions."""
+    from sidecar.importing import FORMATS, NOTES
 
-    _check_format(params.format)
+    if params.source not in (None, *FORMATS):
+        raise InvalidInput(f"no source {params.source!r}", hint=f"known sources: {', '.join(FORMATS)}")
+    if params.list_only:
+        return await list_importable(connection, params)
     imported = await read_with_progress(
         connection, await choose_session(connection, params), params.work_done_token
     )
@@ -62,9 +63,8 @@ async def import_session(connection: Connection, params: m.SessionImportParams) 
     )
     info = await connection.hub.import_session(imported, wanted)
     report = imported.report
-    return m.SessionImportResult(
-        sid=info.sid,
-        format=report.format,
+    shown = m.SessionImportReport(
+        source=report.format,
         title=info.title,
         cwd=info.cwd,
         tokens=info.tokens,
@@ -73,6 +73,7 @@ async def import_session(connection: Connection, params: m.SessionImportParams) 
         compactions=report.n_compactions,
         notes=tuple(m.ImportNote(reason, n, NOTES[reason]) for reason, n in report.notes.items()),
     )
+    return m.SessionImportResult(info.sid, shown)
 
 
 async def read_with_progress(
@@ -119,7 +120,7 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
         if not Path(params.path).is_absolute() or "\0" in params.path:
             raise InvalidInput(f"path {params.path!r} is not an absolute path")
         return FoundSession(
-            format=params.format or "",
+            format=params.source or "",
             id=params.id or "",
             path=params.path,
             cwd=params.cwd or "",
@@ -128,12 +129,12 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
             size_bytes=0,
         )
     if not params.id:
-        raise InvalidInput("neither path nor id is given", hint="sidecar/import/list has both")
-    found = await _find(connection, params.format, params.cwd, _MAX_LISTED, params.id)
+        raise InvalidInput("neither path nor id is given", hint="with listOnly it lists both")
+    found = await _find(connection, params.source, params.cwd, _MAX_LISTED, params.id)
     matching = [each for each in found if each.id == params.id] or found
     if len(matching) != 1:
         n_found = f"{len(matching)} sessions begin" if matching else "no session begins"
-        hint = '"sidecar import" and sidecar/import/list show them; the path of a file works as well'
+        hint = '"sidecar import" and listOnly show them; the path of a file works as well'
         raise InvalidInput(f"{n_found} with the id {params.id!r}", hint=hint)
     return matching[0]
 
@@ -150,14 +151,6 @@ async def _find(
     )
 
 
-def _check_format(name: str | None) -> None:
-    from sidecar.importing import FORMATS
-
-    if name is not None and name not in FORMATS:
-        raise InvalidInput(f"no format {name!r}", hint=f"known formats: {', '.join(FORMATS)}")
-
-
 HANDLERS: Final[dict[str, Handler]] = {
-    "sidecar/import/list": list_importable,
     "sidecar/session/import": import_session,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sidecar.protocol import messages as m
 
 if TYPE_CHECKING:
+    from sidecar.conductor.ports import ModelOrigin
     from sidecar.llmgateway.contract import ModelCard
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
@@ -17,21 +18,20 @@ async def list_models(connection: Connection, params: m.SidParams) -> m.ModelLis
     """List the models on offer, the default first."""
     session = connection.hub.session(params.sid)
     found = await asyncio.to_thread(session.options.find_models)
-    return m.ModelListResult(
-        tuple(as_listed(name, card, why_not) for name, card, why_not in found), session.info.model
-    )
+    return m.ModelListResult(tuple(as_listed(*each) for each in found), session.info.model)
 
 
-def as_listed(name: str, card: ModelCard | None, why_not: str | None) -> m.ListedModel:
+def as_listed(name: str, source: ModelOrigin, card: ModelCard | None, why_not: str | None) -> m.ListedModel:
     """Return the model *name* as clients are shown it.
 
     Args:
         name: the value that chooses it.
+        source: the place that it is known from.
         card: its facts, None where none are known.
         why_not: why it cannot be called, None when a call can be tried.
     """
     if card is None:
-        return m.ListedModel(model=name, name=name, why_not=why_not)
+        return m.ListedModel(model=name, name=name, source=source, why_not=why_not)
     cost = card.cost
     price = m.ModelPrice(
         input=cost.input_per_mtok,
@@ -42,6 +42,7 @@ def as_listed(name: str, card: ModelCard | None, why_not: str | None) -> m.Liste
     return m.ListedModel(
         model=name,
         name=card.display_name,
+        source=source,
         provider=card.provider,
         context_window=card.context_window,
         max_output_tokens=card.max_output_tokens,

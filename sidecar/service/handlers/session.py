@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
-from sidecar.conductor.contract import Compaction
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
+from sidecar.conversation import Entry
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.framing import MAX_BODY_BYTES
 from sidecar.protocol.jsonrpc import encode_value
-from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.contract.listing import ListKey, SessionQuery
 from sidecar.service.contract import Answer
 from sidecar.service.export import export_text
-from sidecar.service.foreign_export import export_foreign
 from sidecar.service.replay import (
+    StoryPart,
+    entries_of_view,
     last_turns,
     node_view,
-    nodes_of_view,
     replay_events,
     replay_timeline,
     timeline,
@@ -96,7 +95,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         integrity=integrity,
         seq=seq,
     )
-    parts: Sequence[SessionNode | Compaction] = ()
+    parts: Sequence[StoryPart] = ()
     if replay == "full":
         parts = await asyncio.to_thread(timeline, session.history.graph, compactions, history.head)
 
@@ -111,7 +110,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         else:
             describe = session.tools.describe
             if replay == "full":
-                past = replay_timeline(session.sid, session.history.graph, parts, describe)
+                past = replay_timeline(session.sid, parts, describe)
                 connection.sink.replay(past)
             elif isinstance(replay, Mapping):
                 entries = last_turns(history, replay["lastTurns"])
@@ -145,24 +144,22 @@ async def read(connection: Connection, params: m.SessionReadParams) -> Answer:
     """Read a session's nodes, without loading or locking it."""
     loaded = next((each for each in connection.hub.sessions if each.sid == params.sid), None)
     if loaded is not None and params.view == "active":
-        history = loaded.history
-        entries, next_cursor = take_page(history.current, params.cursor, params.limit)
-        page = tuple(history.graph.node(entry.node_id) for entry in entries)
+        entries: Sequence[Entry] = loaded.history.current
     else:
-        nodes = await nodes_of_view(connection.hub, params.sid, params.view)
-        page, next_cursor = take_page(nodes, params.cursor, params.limit)
+        entries = await entries_of_view(connection.hub, params.sid, params.view)
+    page, next_cursor = take_page(entries, params.cursor, params.limit)
     return await answer_long(lambda: m.SessionReadResult(tuple(map(node_view, page)), next_cursor))
 
 
 async def tree(connection: Connection, params: m.SidParams) -> Answer:
     """Return every branch of a session."""
     graph = await connection.hub.graph(params.sid)
-    nodes, head = graph.nodes, graph.leaf
+    entries, head = tuple(graph.entries.values()), graph.leaf
 
     def describe() -> m.SessionTreeResult:
-        parents = {node.parent for node in nodes}
-        leaves = tuple(node.id for node in nodes if node.id not in parents)
-        return m.SessionTreeResult(tuple(tree_node(node, graph) for node in nodes), head, leaves)
+        parents = {entry.parent for entry in entries}
+        leaves = tuple(entry.node_id for entry in entries if entry.node_id not in parents)
+        return m.SessionTreeResult(tuple(map(tree_node, entries)), head, leaves)
 
     return await answer_long(describe)
 
@@ -183,22 +180,19 @@ def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m
     return answer()
 
 
-async def rename(connection: Connection, params: m.SessionRenameParams) -> m.Empty:
+async def rename(connection: Connection, params: m.SessionRenameParams) -> m.SeqResult:
     """Give a session a title."""
-    await connection.hub.amend(params.sid, lambda info: replace(info, title=params.title))
-    return m.Empty()
+    return m.SeqResult(await connection.hub.amend(params.sid, lambda info: replace(info, title=params.title)))
 
 
-async def archive(connection: Connection, params: m.SidParams) -> m.Empty:
+async def archive(connection: Connection, params: m.SidParams) -> m.SeqResult:
     """Leave a session out of lists."""
-    await connection.hub.amend(params.sid, lambda info: replace(info, archived=True))
-    return m.Empty()
+    return m.SeqResult(await connection.hub.amend(params.sid, lambda info: replace(info, archived=True)))
 
 
-async def unarchive(connection: Connection, params: m.SidParams) -> m.Empty:
+async def unarchive(connection: Connection, params: m.SidParams) -> m.SeqResult:
     """Put a session into lists again."""
-    await connection.hub.amend(params.sid, lambda info: replace(info, archived=False))
-    return m.Empty()
+    return m.SeqResult(await connection.hub.amend(params.sid, lambda info: replace(info, archived=False)))
 
 
 async def delete(connection: Connection, params: m.SidParams) -> m.Empty:
@@ -208,27 +202,30 @@ async def delete(connection: Connection, params: m.SidParams) -> m.Empty:
     return m.Empty()
 
 
-async def close(connection: Connection, params: m.SidParams) -> m.Empty:
+async def close(connection: Connection, params: m.SidParams) -> m.SeqResult:
     """Close a session; it stays stored."""
-    await connection.hub.close(params.sid)
+    seq = await connection.hub.close(params.sid)
     connection.service.unfollow(params.sid)
-    return m.Empty()
+    return m.SeqResult(seq)
 
 
 async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult | Answer:
     """Return the conversation as text, or write it to a file that does not exist yet."""
     hub, form = connection.hub, params.format
     info = await hub.info(params.sid)
-    nodes = await nodes_of_view(hub, params.sid, params.view)
+    entries = await entries_of_view(hub, params.sid, params.view)
     if form == "claude-code" or form == "codex":
-        graph = await hub.graph(params.sid)
-        items: Sequence[SessionNode | Compaction] = nodes
+        parts: Sequence[StoryPart] = entries
         if params.view == "full":
-            compactions, head = await hub.compactions(params.sid), graph.leaf
-            items = await asyncio.to_thread(timeline, graph, compactions, head)
-        pieces = export_foreign(info, items, graph.entries, form)
+            graph, compactions = await hub.graph(params.sid), await hub.compactions(params.sid)
+            parts = await asyncio.to_thread(timeline, graph, compactions, graph.leaf)
+        from sidecar.service.foreign_export import (
+            export_foreign,  # not above: it has the formats of all agents
+        )
+
+        pieces = export_foreign(info, parts, form)
     else:
-        pieces = export_text(info, map(node_view, nodes), form)
+        pieces = export_text(info, map(node_view, entries), form)
     if params.path is None:
         return await answer_long(lambda: m.SessionExportResult(text=join_pieces(pieces)))
     path = Path(params.path)

@@ -80,8 +80,9 @@ def steer(connection: Connection, params: m.TurnSteerParams) -> Awaitable[m.Turn
 
 def interrupt(connection: Connection, params: m.InterruptParams) -> m.InterruptResult:
     """Stop a turn."""
-    done = connection.hub.session(params.sid).prompts.interrupt(params.turn_id, params.queue)
-    return m.InterruptResult(done.accepted, done.returned)
+    session = connection.hub.session(params.sid)
+    done = session.prompts.interrupt(params.turn_id, params.queue)
+    return m.InterruptResult(done.accepted, session.log.seq, done.returned)
 
 
 def list_queue(connection: Connection, params: m.SidParams) -> m.QueueResult:

@@ -24,7 +24,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import Provider
-from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
+from sidecar.llmgateway.providers import ProviderModels
+from sidecar.llmgateway.providers.calling import RetryDeps, RetryPolicy
 
 Sleep = Callable[[float], Awaitable[None]]
 KEY = "sk-test-0123456789abcdef"

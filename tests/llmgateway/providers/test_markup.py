@@ -41,6 +41,40 @@ CASES = [
         [LS],
         id="a function with parameters",
     ),
+    pytest.param(
+        "I look.\n<function=ls>\n<parameter=path>\n.\n</parameter>\n</function>\n</tool_call>",
+        "",
+        "I look.\n",
+        [LS],
+        id="a function without the mark around it",
+    ),
+    pytest.param(
+        "<function=ls><parameter=path>.</parameter></function>\nso", "", "\nso", [LS], id="a function alone"
+    ),
+    pytest.param(
+        "<function=rm></function>", "", "<function=rm></function>", [], id="no function of that name"
+    ),
+    pytest.param(
+        '<|python_tag|>{"name": "ls", "parameters": {"path": "."}}', "", "", [LS], id="a token of Llama"
+    ),
+    pytest.param(
+        "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>"
+        '{"path": "."}<|tool_call_end|><|tool_calls_section_end|>',
+        "",
+        "I look.",
+        [LS],
+        id="tokens of Kimi",
+    ),
+    pytest.param(
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>ls\n```json\n"
+        '{"path": "."}\n```<｜tool▁call▁end｜><｜tool▁call▁begin｜>ls<｜tool▁sep｜>{"path": "."}'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "",
+        "",
+        [LS, LS],
+        id="tokens of DeepSeek",
+    ),
+    pytest.param("the token <|python_tag|> is", "", "the token <|python_tag|> is", [], id="a token in prose"),
     pytest.param("a < b [c] <tool", "", "a < b [c] <tool", [], id="the beginning of a mark at the end"),
 ]
 

@@ -41,7 +41,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME
-from sidecar.llmgateway.providers import ProviderModels, RetryDeps, RetryPolicy
+from sidecar.llmgateway.providers import ProviderModels
+from sidecar.llmgateway.providers.calling import RetryDeps, RetryPolicy
 
 pytestmark = pytest.mark.processes
 

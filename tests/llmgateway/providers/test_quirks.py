@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -330,3 +331,14 @@ def test_a_service_without_rows_speaks_the_format_of_openai() -> None:
 def test_members_of_several_rows_are_all_sent() -> None:
     request = OpenAIChat().request(call_of("groq:qwen/qwen3-32b", thinking="high"))
     assert (request["reasoning_format"], request["reasoning_effort"]) == ("parsed", "default")
+
+
+def test_a_known_service_at_another_address_has_its_rows_and_the_length_of_the_answer() -> None:
+    """A gateway in front of it may be anywhere; a key is enough to tell it from a server without limits."""
+    call = call_of("openrouter:anthropic/claude-sonnet-5")
+    provider = replace(call.endpoint.provider, base_url="http://localhost:4000/v1", needs_key=False)
+    moved = replace(call.endpoint, provider=provider, base_url=provider.base_url)
+    request = OpenAIChat().request(replace(call, endpoint=moved))
+    assert (request["cache_control"], request["max_tokens"]) == ({"type": "ephemeral"}, 8_000)
+    keyless = OpenAIChat().request(replace(call, endpoint=replace(moved, key=None)))
+    assert "max_tokens" not in keyless

@@ -39,7 +39,11 @@ class Bench:
         )
 
     async def search(self, sources: Sequence[KnowledgeSource], query: str) -> list[KnowledgeResult]:
-        await self.library.wait_until_idle()
+        for folder in tuple(self.library._folders.values()):
+            if folder.files is not None:
+                await folder.files.wait_until_idle()
+            if folder.sessions is not None:
+                await folder.sessions.wait_until_idle()
         return [found for source in sources for found in await source.search(query, room_id="s1")]
 
 

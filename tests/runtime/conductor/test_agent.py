@@ -467,16 +467,6 @@ class TestHistory:
             "other": [(user("ho"), assistant("y"))],
         }
 
-    async def test_a_replaced_history_is_stored_as_a_branch(self) -> None:
-        stage = Stage([Say("x")], [Say("y")])
-        await stage.agent.submit("hi")
-        stage.agent.set_history((user("summary"), AssistantTurn(())))
-        assert stage.agent.snapshot().messages == (user("summary"),)
-        assert stage.agent.snapshot().phase == "idle"
-        final = await stage.agent.submit("more")
-        assert final.messages == (user("summary"), user("more"), assistant("y"))
-        assert stage.journal.branches == [(user("hi"), assistant("x")), final.messages]
-
     async def test_the_agent_follows_a_journal_that_its_host_has_moved(self) -> None:
         stage = Stage([Say("x")])
         await stage.journal.branch((user("summary"),))
@@ -506,7 +496,7 @@ class TestHistory:
         await stage.reach(lambda now: now.phase == "invoking")
         assert stage.agent.is_running
         with pytest.raises(AgentBusyError):
-            stage.agent.set_history(())
+            stage.agent.forget()
         with pytest.raises(AgentBusyError):
             stage.agent.configure(AgentConfig(model="m"))
         with pytest.raises(AgentBusyError):

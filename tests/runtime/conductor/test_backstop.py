@@ -88,9 +88,11 @@ def agent_with(
     history: Sequence[Turn], model: Distiller, compaction: CompactionPolicy | None = None, **deps: Any
 ) -> Agent:
     config = AgentConfig(model="m", compaction=compaction, tools=deps.pop("tools", None))
-    agent = create_agent(config, AgentDeps(model, **{"get_card": lambda model_id: CARD, **deps}))
-    agent.set_history(history)
-    return agent
+    journal = MemoryJournal()
+    journal.turns = AppendOnlySeq(history)
+    return create_agent(
+        config, AgentDeps(model, **{"get_card": lambda model_id: CARD, "journal": journal, **deps})
+    )
 
 
 async def test_a_history_below_the_trigger_is_left_alone() -> None:
@@ -282,3 +284,16 @@ async def test_the_weight_follows_a_history_that_grows_or_is_replaced() -> None:
     for step in (history, history.extended(chat(5)), AppendOnlySeq[Turn](chat(2)), history):
         backstop.is_due(step, build_conversation((), AgentConfig(model="m")))
         assert tokens_of(backstop.n_chars, len(step)) == live_tokens(tuple(step))
+
+
+async def test_the_overhead_follows_tools_that_change() -> None:
+    def make() -> Backstop:
+        return Backstop(AgentConfig(model="m"), Distiller(), lambda model_id: CARD, lambda turns: ())
+
+    backstop, weights = make(), list[int]()
+    for n_tools in (0, 3, 80, 3):
+        tools = FunctionTools(**{f"tool{n:03}": None for n in range(n_tools)})
+        conversation = build_conversation((), AgentConfig(model="m", tools=tools))
+        weights.append(backstop.overhead_tokens(conversation))
+        assert make().overhead_tokens(conversation) == weights[-1]
+    assert weights[0] < weights[1] == weights[3] < weights[2]

@@ -12,7 +12,7 @@ from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.cadence import Draft, RunMessages
 from sidecar.runtime.conductor import AgentDeps, create_agent
-from sidecar.runtime.conductor.journal import JournalWriter
+from sidecar.runtime.conductor.journal import JournalWriter, NodeJournal
 from sidecar.runtime.contract import AgentConfig, SessionNode
 from sidecar.runtime.store import SessionGraph, SessionStore
 from turns import assistant, user
@@ -159,7 +159,7 @@ class SeedStore:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["sound", "fails at first"])
 async def test_an_agent_keeps_its_session_in_a_store_of_the_three_documented_methods(fails: bool) -> None:
-    store, model = SeedStore(), ScriptedModel([[Say("one")], [Say("two")], [Say("three")]])
+    store, model = SeedStore(), ScriptedModel([[Say("one")], [Say("two")]])
     config = AgentConfig(model="m")
     agent = create_agent(
         config, AgentDeps(model, store=store, session_id="s", get_card=lambda model_id: None)
@@ -174,8 +174,9 @@ async def test_an_agent_keeps_its_session_in_a_store_of_the_three_documented_met
         *(user("a"), assistant("one")),
         *(user("b"), assistant("two")),
     )
-    resumed.set_history([user("a"), assistant("one")])
-    await resumed.submit("c")
+    journal = NodeJournal(store, "s")
+    await journal.load()
+    await journal.branch([user("a"), assistant("one"), user("c"), assistant("three")])
     assert (await agent.resume("s")).messages == (
         *(user("a"), assistant("one")),
         *(user("c"), assistant("three")),

@@ -21,7 +21,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import EndWithoutDone, Raise, Say, ScriptedModel, Step
-from sidecar.runtime.memory import local_gist, render_turns, summarize
+from sidecar.runtime.memory import local_gist, summarize
+from sidecar.runtime.memory.estimate import render_turn
 
 
 def prompts(model: ScriptedModel) -> list[str]:
@@ -66,7 +67,7 @@ def test_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
         turns.agent(""),
         UserTurn((ThinkingBlock("hm"), TextBlock("so"))),
     ]
-    assert render_turns(history) == (
+    assert "\n\n".join(map(render_turn, history)) == (
         "user:\ncommand review a.py\n[image image/png]\n\ntool:\ntool_result (error) -> no such file\n\n"
         "assistant:\n\n\nuser:\nhm\nso"
     )

@@ -133,8 +133,10 @@ async def _cut_somewhere(folder: Path, acts: list[Act], data: st.DataObject) -> 
             await journal.record(turns)
         elif name == "branch":
             await journal.branch([*states[-1][1][:size], *turns])
-        elif name == "move" and journal.node_ids:
-            await journal.move_head(journal.node_ids[size % len(journal.node_ids)])
+        elif name == "move" and journal.history.node_ids:
+            await journal.move_to(
+                journal.history_at(journal.history.node_ids[size % len(journal.history.node_ids)])
+            )
         else:
             await journal.append_records([{"type": "note", "n": number}])
         path = folder / "s.jsonl"
@@ -167,9 +169,9 @@ async def _damage(folder: Path, damages: list[tuple[int, bytes]]) -> None:
         data[at % len(data) : at % len(data) + len(junk)] = junk
     path.write_bytes(data)
     journal, turns = await loaded(store)
-    assert len(journal.node_ids) == len(turns)
+    assert len(journal.history.node_ids) == len(turns)
     untouched = set(bytes(data).split(b"\n")) & set(before.split(b"\n"))
-    assert complete_nodes(b"\n".join(untouched)) <= {node.id for node in journal.nodes}
+    assert complete_nodes(b"\n".join(untouched)) <= {node.id for node in journal.graph.nodes}
     await journal.record([user("next")])
     again, later = await loaded(store)
     assert later == (*turns, user("next"))

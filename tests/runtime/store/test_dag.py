@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -52,7 +53,7 @@ def test_appending_the_same_again_only_moves_the_head(say: Say) -> None:
     graph = SessionGraph("s", clock=lambda: 0)
     a = graph.append(say("a"))
     graph.append(say("b"))
-    assert graph.branch_from(None, say("a")) is a
+    assert graph.branch_from(None, say("a")) == a
     assert (graph.leaf, len(graph.nodes)) == (a.id, 2)
 
 
@@ -112,9 +113,9 @@ def test_shared_path_prefers_the_active_branch(say: Say, clock: Clock) -> None:
     graph.append(say("b"))
     second = graph.branch_from(None, say("a"))
     graph.append(say("c"))
-    assert [each.id for each in graph.shared_path([say("a"), say("x")])] == [second.id]
+    assert [each.node_id for each in graph.shared_path([say("a"), say("x")])] == [second.id]
     graph.resume(first.id)
-    assert [each.id for each in graph.shared_path([say("a"), say("b")])] == [
+    assert [each.node_id for each in graph.shared_path([say("a"), say("b")])] == [
         node.id for node in graph.nodes[:2]
     ]
 
@@ -140,14 +141,16 @@ def test_random_trees_keep_every_path(steps: list[tuple[int, int]]) -> None:
 def test_a_path_is_walked_once_for_all_of_its_pages(say: Say, clock: Clock) -> None:
     graph = SessionGraph("s", clock)
     first, second = graph.append(say("a")), graph.append(say("b"))
-    path = graph.node_path(second.id)
-    assert path == (first, second)
+    path = graph.kept_path(second.id)
+    assert [entry.node_id for entry in path] == [first.id, second.id]
     third = graph.append(say("c"))
-    assert graph.node_path(second.id) is path
-    assert graph.node_path(third.id) == (first, second, third)
+    assert graph.kept_path(second.id) is path
+    assert [entry.node_id for entry in graph.kept_path(third.id)] == [first.id, second.id, third.id]
+    graph.amend([replace(path[0], kind="note")])
+    assert [entry.kind for entry in graph.kept_path(third.id)] == ["note", "user", "user"]
     graph.hydrate([first], first.id)
     with pytest.raises(UnknownNodeError):
-        graph.node_path(third.id)
+        graph.kept_path(third.id)
 
 
 def test_children_are_linked_when_they_are_asked_for(say: Say, clock: Clock) -> None:

@@ -70,8 +70,8 @@ async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_
     assert kinds_of(tmp_path) == "nhnhnh"
     again = store.journal("s")
     assert await again.load() == (say("a"), say("b"), say("c"))
-    assert (again.head, again.node_ids) == (journal.head, journal.node_ids)
-    assert len(again.node_ids) == 3
+    assert (again.head, again.history.node_ids) == (journal.head, journal.history.node_ids)
+    assert len(again.history.node_ids) == 3
     assert again.integrity.ok
 
 
@@ -92,11 +92,11 @@ async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
 ) -> None:
     journal = store.journal("s")
     await journal.record([say("a"), say("b"), say("c")])
-    old = journal.node_ids
+    old = journal.history.node_ids
     await journal.branch([say("a"), say("x")])
     assert kinds_of(tmp_path) == "nhnhnhnh"
     assert await journal.load() == (say("a"), say("x"))
-    assert journal.node_ids[0] == old[0]
+    assert journal.history.node_ids[0] == old[0]
     assert tuple(journal.history_at(old[-1]).turns) == (say("a"), say("b"), say("c"))
 
 
@@ -105,7 +105,7 @@ async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore, s
     journal = store.journal("s")
     for word in ("a", "b"):
         await journal.record([say(word)])
-        await journal.replace([Entry(say("done"), "summary", origin=tuple(journal.node_ids))])
+        await journal.replace([Entry(say("done"), "summary", origin=tuple(journal.history.node_ids))])
     (second,) = journal.history
     (first, *_) = second.origin
     assert journal.graph.entries[first].kind == "summary"
@@ -145,13 +145,13 @@ async def test_an_empty_branch_is_an_empty_view_also_after_a_reload(store: Sessi
 async def test_the_head_can_be_moved_back_and_on(store: SessionStore, say: Say) -> None:
     journal = store.journal("s")
     await journal.record([say("a"), say("b")])
-    first, second = journal.node_ids
-    await journal.move_head(first)
+    first, second = journal.history.node_ids
+    await journal.move_to(journal.history_at(first))
     assert (await journal.load(), await store.journal("s").load()) == ((say("a"),), (say("a"),))
-    await journal.move_head(second)
+    await journal.move_to(journal.history_at(second))
     assert await store.journal("s").load() == (say("a"), say("b"))
     with pytest.raises(ValueError, match="no node 'nope'"):
-        await journal.move_head("nope")
+        await journal.move_to(journal.history_at("nope"))
 
 
 async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionStore, say: Say) -> None:
@@ -167,14 +167,14 @@ async def test_notes_are_kept_in_order_and_do_not_move_the_head(store: SessionSt
 async def test_what_is_held_is_one_write(disk: Disk, clock: Callable[[], int], say: Say) -> None:
     journal = disk.journal(clock)
     await journal.record([say("a"), say("b")])
-    (first, _), before = journal.node_ids, len(disk.writes)
+    (first, _), before = journal.history.node_ids, len(disk.writes)
     journal.hold()
-    await journal.move_head(first)
+    await journal.move_to(journal.history_at(first))
     await journal.record([say("c")])
     await journal.append_records([{"type": "note"}])
     assert len(disk.writes) == before
     await journal.release()
-    assert (len(disk.writes), journal.n_unwritten_lines) == (before + 1, 0)
+    assert len(disk.writes) == before + 1
     assert await disk.journal(clock).load() == (say("a"), say("c"))
 
 
@@ -197,13 +197,13 @@ async def test_what_a_crash_left_open_is_healed_on_load_and_ids_still_match(
     turns = await again.load()
     assert turns == heal(turns)
     assert [turn.role for turn in turns] == ["user", "assistant", "tool"]
-    assert len(again.node_ids) == 3
-    assert again.node_ids[:2] == journal.node_ids[:2]
+    assert len(again.history.node_ids) == 3
+    assert again.history.node_ids[:2] == journal.history.node_ids[:2]
     assert (tmp_path / "store" / "s.jsonl").read_bytes() == before
     await again.record([say("b")])
     last = store.journal("s")
     assert await last.load() == (*turns, say("b"))
-    assert last.node_ids == again.node_ids
+    assert last.history.node_ids == again.history.node_ids
 
 
 async def test_a_full_disk_is_told_and_nothing_is_lost(
@@ -218,14 +218,12 @@ async def test_a_full_disk_is_told_and_nothing_is_lost(
         assert str(disk.path) not in str(caught.value)
     with pytest.raises(StoreUnavailable):
         await journal.append_records([{"type": "meta"}])
-    assert journal.n_unwritten_lines == 5
     assert await disk.journal(clock).load() == (say("a"),)
     disk.is_full = False
     await journal.record([say("d")])
-    assert journal.n_unwritten_lines == 0
     again = disk.journal(clock)
     assert await again.load() == tuple(map(say, "abcd"))
-    assert again.node_ids == journal.node_ids
+    assert again.history.node_ids == journal.history.node_ids
 
 
 async def test_a_turn_that_is_none_does_not_take_the_ones_before_it_along(
@@ -306,12 +304,17 @@ async def test_a_session_in_memory_keeps_nothing_on_disk(say: Say, clock: Callab
     await journal.record([say("a")])
     await journal.branch([say("b")])
     assert await journal.load() == (say("b"),)
-    assert len(journal.nodes) == 2
+    assert len(journal.graph.nodes) == 2
 
 
 def test_before_load_there_is_nothing_to_look_at(clock: Callable[[], int]) -> None:
     journal = journal_in_memory("s", clock)
-    assert (journal.head, journal.node_ids, journal.nodes, journal.take_records()) == (None, (), (), ())
+    assert (journal.head, journal.history.node_ids, journal.graph.nodes, journal.take_records()) == (
+        None,
+        (),
+        (),
+        (),
+    )
     with pytest.raises(ValueError, match="call load first"):
         journal.history_at("x")
 

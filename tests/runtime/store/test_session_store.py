@@ -10,13 +10,21 @@ import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock, ToolTurn, UserTurn
+from sidecar.conversation import Entry, FileRead
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    UserTurn,
+)
 from sidecar.runtime.contract import SessionNode
 from sidecar.runtime.store import SessionGraph, SessionLockedError, SessionStore, StoreUnavailable
 from sidecar.runtime.store.codec import encode_line, encode_record, head_record, node_record
@@ -48,6 +56,25 @@ async def test_the_seeds_example(tmp_path: Path) -> None:
     assert reloaded.leaf is not None
     assert reloaded.path_to(reloaded.leaf) == (UserTurn((TextBlock("remember this"),)),)
     assert await store.list_sessions() == ["sess-1"]
+
+
+async def test_ids_and_names_of_files_are_one_text_each_in_memory(tmp_path: Path) -> None:
+    journal = SessionStore(tmp_path).journal("s")
+    read = FileRead(path="/w/a.py", uri="file:///w/a.py", hash="h", source="disk", call_id="c1")
+    call, result = ToolCallBlock("c1", "read", {}), ToolResultBlock("c1", "text")
+    await journal.append([Entry(AssistantTurn((call,)), "assistant")])
+    for _ in range(2):
+        await journal.append([Entry(ToolTurn((result,)), "tool", reads=(read,))])
+    entries = list((await SessionStore(tmp_path).open("s")).graph.entries.values())
+    assert [entry.turn.blocks for entry in entries] == [(call,), (result,), (result,)]
+    assert [entry.reads for entry in entries] == [(), (read,), (read,)]
+    shown = [block for entry in entries for block in entry.turn.blocks]
+    ids = [each.id for each in shown if isinstance(each, ToolCallBlock)]
+    ids += [each.call_id for each in shown if isinstance(each, ToolResultBlock)]
+    files = [(each.path, each.uri, each.hash) for entry in entries for each in entry.reads]
+    assert len({*map(id, ids)}) == 1
+    assert len({id(name) for file in files for name in file}) == 3
+    assert all(after.parent is before.node_id for before, after in pairwise(entries))
 
 
 async def test_an_append_is_two_lines_of_utf_8(store: SessionStore, tmp_path: Path, say: Say) -> None:
@@ -118,7 +145,9 @@ async def test_outputs_that_are_no_json_do_not_end_the_session(store: SessionSto
     await journal.record([say("before"), calls, say("after")])
     stored = await store.open("s")
     assert stored.integrity.ok
-    assert stored.graph.nodes == journal.nodes or any("nan" in repr(each) for each in journal.nodes)
+    assert stored.graph.nodes == journal.graph.nodes or any(
+        "nan" in repr(each) for each in journal.graph.nodes
+    )
     assert [turn.role for turn in stored.graph.path_to(stored.graph.leaf or "")] == ["user"] * 3
     blocks = stored.graph.nodes[1].turn.blocks
     values = [block.input for block in blocks if isinstance(block, ToolCallBlock)]

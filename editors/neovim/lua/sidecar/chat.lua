@@ -300,7 +300,7 @@ local function show_compaction(chat, data)
   item.state = { ("  %s%s"):format(COMPACTIONS[data.status] or data.status, sizes), "SidecarStatus" }
   local details = details_of(data.error or data.reason or "")
   if data.loss and data.status ~= "undone" then
-    local counts = ("facts: %d kept, %d shortened, %d let go"):format(data.loss.kept, data.loss.shortened, data.loss.letGo)
+    local counts = ("facts: %d kept, %d shortened, %d let go"):format(data.loss.kept, data.loss.shortened, data.loss.gone)
     table.insert(details, { counts .. " (/loss lists them, :Sidecar compare shows both sides)" })
   end
   vim.list_extend(details, details_of(data.status == "completed" and data.summary or ""))

@@ -193,7 +193,7 @@ local function choose_session(method, titles, format_item, find_sid)
     end)
   end
   daemon.when_ready(project, function()
-    daemon.request(project, method, { cwd = project.root }, choose)
+    daemon.request(project, method, { cwd = project.root, listOnly = titles.list_only }, choose)
   end)
 end
 
@@ -208,11 +208,11 @@ end
 
 --- Go on with a conversation of another agent.
 local function import()
-  local titles = { some = "Conversations of other agents", none = "there is no conversation of another agent about this folder" }
-  choose_session("sidecar/import/list", titles, function(found)
-    return ("%s (%s)"):format(found.title ~= "" and found.title or found.id, found.format)
+  local titles = { some = "Conversations of other agents", none = "there is no conversation of another agent about this folder", list_only = true }
+  choose_session("sidecar/session/import", titles, function(found)
+    return ("%s (%s)"):format(found.title ~= "" and found.title or found.id, found.source)
   end, function(found, open, project)
-    local params = { path = found.path, id = found.id, format = found.format }
+    local params = { path = found.path, id = found.id, source = found.source }
     daemon.request(project, "sidecar/session/import", params, function(made)
       open(made.sid)
     end)

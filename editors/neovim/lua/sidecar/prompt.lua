@@ -55,7 +55,7 @@ local function complete(project, buffer)
   local before = api.nvim_buf_get_lines(buffer, 0, row, false)
   before[row] = line:sub(1, col)
   local offset = #table.concat(before, "\n")
-  local params = { text = text_of(buffer), offset = offset, encoding = "utf-8", cwd = project.root, sid = project.sid }
+  local params = { text = text_of(buffer), position = offset, encoding = "utf-8", cwd = project.root, sid = project.sid }
   daemon.request(project, "sidecar/complete", params, function(result)
     local now = api.nvim_win_get_cursor(0)
     if api.nvim_get_current_buf() ~= buffer or vim.fn.mode() ~= "i" or now[1] ~= row or now[2] ~= col then

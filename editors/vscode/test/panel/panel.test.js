@@ -149,7 +149,7 @@ test("a completion is taken with Tab", async () => {
   stage.panel.composer.input.focus();
   type("/c");
   await vi.waitFor(() => expect(stage.panel.composer.list.hidden).toBe(false));
-  expect(asked("sidecar/complete")).toEqual([{ sid: "s1", text: "/c", offset: 2 }]);
+  expect(asked("sidecar/complete")).toEqual([{ sid: "s1", text: "/c", position: 2 }]);
   press("Tab");
   expect(stage.panel.composer.text).toBe("/compact ");
 });

@@ -279,6 +279,12 @@ def name_of(holder: str) -> str:
     return "another daemon" if found is None else f"process {found.pid} on {found.host}"
 
 
+def host_of(holder: str) -> tuple[str, int | None]:
+    """Return the machine and the process of the stored *holder*; an empty name where it cannot be read."""
+    found = _parse(holder)
+    return ("", None) if found is None else (found.host, found.pid)
+
+
 def daemon_of(holder: str) -> str:
     """Return the name of the daemon *holder* in the database, empty where it has none."""
     found = _parse(holder)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.place import Describe, StoredSummary
 from sidecar.runtime.store.postgres.connection import PatientConnection
-from sidecar.runtime.store.postgres.lease import name_of
+from sidecar.runtime.store.postgres.lease import host_of
 from sidecar.runtime.store.postgres.rows import to_text
 
 T = TypeVar("T", bound=ListedSession)
@@ -22,7 +22,9 @@ T = TypeVar("T", bound=ListedSession)
 _GROWTH: Final = 4
 _FIELDS: Final = """
 SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
-       CASE WHEN leased_until > clock_timestamp() THEN lease_holder ELSE '' END, updated_ms
+       CASE WHEN leased_until > clock_timestamp() THEN lease_holder ELSE '' END,
+       CASE WHEN leased_until > clock_timestamp() THEN (extract(epoch FROM leased_until) * 1000)::bigint END,
+       updated_ms
 FROM sidecar.sessions
 WHERE owner = sidecar.me()"""
 _ALL: Final = f"{_FIELDS} AND n_records > 0 ORDER BY modified_at DESC"
@@ -52,7 +54,7 @@ def read_page(connection: PatientConnection, query: SessionQuery, describe: Desc
         found += [line for line in lines if line is not None and query.matches(line)]
         if limit is None or len(rows) < limit or query.limit is None or len(found) >= query.limit:
             return found[: query.limit]
-        after, limit = (rows[-1][5], rows[-1][0]), limit * _GROWTH
+        after, limit = (rows[-1][6], rows[-1][0]), limit * _GROWTH
 
 
 def conditions_of(query: SessionQuery) -> tuple[list[str], dict[str, Any]]:
@@ -77,11 +79,7 @@ def conditions_of(query: SessionQuery) -> tuple[list[str], dict[str, Any]]:
 
 def summary_of(row: Sequence[Any]) -> StoredSummary:
     """Return the summary in *row*, as the queries here bring it."""
-    session_id, meta, modified_ms, n_bytes, holder, _ = row
-    return StoredSummary(
-        session_id,
-        json.loads(meta) if meta else None,
-        modified_ms,
-        n_bytes,
-        name_of(holder) if holder else None,
-    )
+    session_id, meta, modified_ms, n_bytes, holder, leased_until_ms, _ = row
+    found = json.loads(meta) if meta else None
+    host, pid = host_of(holder) if holder else (None, None)
+    return StoredSummary(session_id, found, modified_ms, n_bytes, host, pid, leased_until_ms)

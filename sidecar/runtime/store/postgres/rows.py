@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from sidecar._internal.values import Value
 from sidecar.runtime.store.codec import encode_record, hash_record, records_of
 from sidecar.runtime.store.lines import Line, parse_line
 
@@ -20,8 +20,7 @@ _MAX_WORDS: Final = 20_000
 """The characters of a turn that can be searched for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Value):
     """A record as it is stored: *body* in JSON, and for a node its id, its content and its text.
 
     *content* is the name of the file content that a checkpoint kept.

@@ -12,6 +12,7 @@ import pytest
 
 from postgres_proxy import PostgresProxy
 from postgres_sessions import begin, prompt, shown
+from sidecar._internal.errors import LeaseLostError
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.postgres import database as pool
 
@@ -135,7 +136,7 @@ async def test_a_server_that_falls_silent_is_left_and_its_lease_runs_out(
     proxy.flow()
     async with asyncio.timeout(20):
         await lost.wait()
-    with pytest.raises((SessionLockedError, StoreUnavailable)):
+    with pytest.raises((LeaseLostError, StoreUnavailable)):
         await journal.append([prompt("late")])
     await theirs.append([prompt("two")])
     assert await shown(other) == ["a", "theirs", "two"]

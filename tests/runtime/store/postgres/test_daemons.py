@@ -38,7 +38,8 @@ async def test_a_session_moves_from_machine_to_machine(
         assert (await session.run("one")).stop_reason == "end_turn"
         [listed] = (await second.session_list()).sessions
         assert listed.sid == session.sid
-        assert listed.writer == f"process {(await first.status()).pid} on {platform.node()}"
+        assert listed.lease is not None  # until then, by the clock of the database
+        assert (listed.host, listed.pid) == (platform.node(), (await first.status()).pid)
         assert await texts(second, session.sid) == ["one", "answer 0"]
         with pytest.raises(SidecarClientError, match=r"in use by process \d+ on"):
             await second.load_session(session.sid)
@@ -61,11 +62,17 @@ async def test_a_daemon_that_lost_its_lease_refuses_the_turn_and_says_so(
         await theirs.run("theirs")
         events = first.events(ours.sid)
         async with asyncio.timeout(20):
-            with pytest.raises(SidecarClientError, match="in use by process"):
+            with pytest.raises(SidecarClientError, match=r"has taken session .* over \[leaseLost, -32803\]"):
                 await ours.run("late")
             async for event in events:
                 if "has taken this session over" in str(event.data):
                     break
+            while ours.sid in {
+                each.sid for each in (await first.session_list()).sessions if each.host is None
+            }:
+                await first.status()
+        with pytest.raises(SidecarClientError, match="leaseLost"):
+            await ours.run("later")
         await theirs.run("two")
         assert await texts(second, ours.sid) == [
             "one", "answer 0", "theirs", "answer 0", "two", "answer 1",
@@ -156,7 +163,7 @@ async def test_a_lease_lost_in_a_turn_stops_it_before_its_next_change(
         async with spawn(tmp_path, "a", address, script=WRITES, permission=lose) as first:
             ours = await first.start_session(tmp_path, model="fake-1")
             sid = ours.sid
-            with pytest.raises(SidecarClientError, match="in use by process"):
+            with pytest.raises(SidecarClientError, match="leaseLost"):
                 await ours.run("write it")
         assert not (tmp_path / "new.txt").exists()
         assert (await texts(second, sid))[-2:] == ["theirs", "answer 0"]
@@ -190,7 +197,8 @@ async def test_leases_go_by_the_clock_of_the_server_alone(
             theirs = await other.load_session(session.sid)
             await theirs.run("two")
             [listed] = [each for each in (await writer.session_list()).sessions if each.sid == session.sid]
-            assert listed.writer == f"process {(await other.status()).pid} on {platform.node()}"
+            assert listed.lease is not None
+            assert (listed.host, listed.pid) == (platform.node(), (await other.status()).pid)
         newest = (await behind.session_read(session.sid, view="full")).nodes
         hours = {round((node.created_at - newest[-1].created_at) / 3_600_000) for node in newest}
         assert hours == {0, 2}  # the clocks were shifted indeed

@@ -46,8 +46,8 @@ async def test_what_is_written_is_read_again(place: SessionPlace) -> None:
     await journal.append([Entry(say("a\x00b \ud800 é"), "user"), Entry(say("c"), "file")])
     await journal.append_records([{"type": "meta", "title": "t\x00"}, {"type": "note", "x": [1]}])
     head = journal.head
-    await journal.replace([Entry(say("new"), "summary", origin=tuple(journal.node_ids))])
-    await journal.move_head(head)
+    await journal.replace([Entry(say("new"), "summary", origin=tuple(journal.history.node_ids))])
+    await journal.move_to(journal.history_at(head))
     place.close("s")
     held.release()
     await place.settle()
@@ -223,6 +223,6 @@ async def test_raw_lines_move_between_places(place: SessionPlace, tmp_path: Path
     await journal.append([Entry(say("a"), "user"), Entry(say("b"), "user")])
     other = SessionStore(tmp_path / "other")
     await other.write_raw("s", await place.read_raw("s"))
-    assert (await other.open("s")).graph.nodes == journal.nodes
+    assert (await other.open("s")).graph.nodes == journal.graph.nodes
     assert await other.read_raw("s") == await place.read_raw("s")
     held.release()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sidecar._internal.errors import InvalidInput
+from sidecar._internal.errors import InvalidInput, LeaseLostError
 from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
@@ -72,7 +72,7 @@ async def test_a_lease_that_ran_out_is_taken_over_and_its_old_holder_writes_noth
     theirs = new.journal("s")
     await theirs.load()
     await theirs.append([Entry(say("theirs"), "user")])
-    with pytest.raises(SessionLockedError, match="in use by process"):
+    with pytest.raises(LeaseLostError, match="has taken session 's' over"):
         await journal.append([Entry(say("late"), "user")])
     await asyncio.sleep(0)
     assert [sid for sid, _ in lost] == ["s"]

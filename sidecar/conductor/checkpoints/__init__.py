@@ -1,0 +1,1 @@
+"""Checkpoints: files are kept before a tool changes them, and can be taken back."""

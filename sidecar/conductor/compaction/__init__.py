@@ -1,0 +1,1 @@
+"""The compactions of a session: judged, planned, prepared, run, taken back, and the report of each."""

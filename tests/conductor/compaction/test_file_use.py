@@ -1,0 +1,147 @@
+"""Files by use: which of the files that a conversation touched are worth giving back first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from histories import entry_of, history_of
+from sidecar.conductor.compaction.file_use import HALF_LIFE_CALLS, FileUse, KnownTouches, rank_by_use
+from sidecar.conversation import Entry, FileRead, History
+from sidecar.llmgateway.contract import (
+    AssistantTurn,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    ToolTurn,
+    Turn,
+    UserTurn,
+)
+
+
+def use(name: str, *, output: str = "ok", is_error: bool | None = None, **arguments: Any) -> list[Turn]:
+    """One call with its result."""
+    call_id = f"{name} {arguments}"
+    return [
+        AssistantTurn((ToolCallBlock(call_id, name, arguments),)),
+        ToolTurn((ToolResultBlock(call_id, output, is_error),)),
+    ]
+
+
+def prompt(text: str) -> list[Turn]:
+    return [UserTurn((TextBlock(text),))]
+
+
+def rank(history: History | Iterable[Turn], first_kept: int | None = None) -> list[FileUse]:
+    """The files by use, with everything folded unless *first_kept* says otherwise."""
+    known = history if isinstance(history, History) else history_of(history)
+    shown = {
+        block.call_id: str(block.output)
+        for entry in known
+        for block in entry.turn.blocks
+        if isinstance(block, ToolResultBlock)
+    }
+    kept = len(known) if first_kept is None else first_kept
+    return list(rank_by_use(known, shown, kept, {}, str))
+
+
+def names(history: History | Iterable[Turn]) -> list[str]:
+    return [each.path for each in rank(history)]
+
+
+def test_the_file_that_is_used_most_and_last_comes_first() -> None:
+    often = [turn for _ in range(5) for turn in use("read", path="often.py")]
+    between = [turn for n in range(3 * HALF_LIFE_CALLS) for turn in use("bash", command=f"make {n}")]
+    late = use("edit", path="late.py", old_string="a", new_string="b")
+    assert names([*often, *late]) == ["often.py", "late.py"]
+    assert names([*often, *between, *late]) == ["late.py", "often.py"]
+
+
+def test_a_name_in_the_last_words_counts() -> None:
+    turns = [*use("read", path="src/a.py"), *use("read", path="src/b.py")]
+    assert names(turns) == ["src/b.py", "src/a.py"]
+    assert names([*turns, *prompt("now look at a.py again")]) == ["src/a.py", "src/b.py"]
+    assert names([*turns, *prompt("read src/a.py.")]) == ["src/a.py", "src/b.py"]
+    assert names([*turns, *prompt("data.py is another one")]) == ["src/b.py", "src/a.py"], "a part of a name"
+
+
+def test_a_file_that_was_only_found_was_never_read() -> None:
+    assert names(use("grep", pattern="x", output="a.py:1:x\nb.py:2:x")) == []
+    found = [
+        *use("read", path="b.py"),
+        *use("read", path="c.py"),
+        *use("grep", pattern="x", output="b.py:2:x"),
+    ]
+    assert names(found) == ["b.py", "c.py"]
+
+
+def test_files_read_by_shell_count() -> None:
+    """Agents without a tool for reading use nothing else."""
+    (only,) = rank(use("exec_command", cmd="nl -ba main.rs | sed -n '5,9p'"))
+    assert (only.path, only.touches[0].ranges, only.is_known) == ("main.rs", ((5, 5),), False)
+
+
+def test_a_file_that_was_removed_does_not_come_back_and_a_moved_one_has_its_new_name() -> None:
+    turns = [*use("read", path="a.py"), *use("read", path="b.py"), *use("bash", command="rm a.py")]
+    assert names(turns) == ["b.py"]
+    assert names([*turns, *use("bash", command="git mv b.py c.py")]) == ["c.py"]
+    assert names([*turns, *use("write", path="a.py", content="new")]) == ["a.py", "b.py"]
+
+
+def test_a_failed_call_touches_nothing() -> None:
+    assert names(use("read", path="a.py", is_error=True)) == []
+    assert names([AssistantTurn((ToolCallBlock("1", "read", {"path": "a.py"}),))]) == []
+
+
+def test_the_calls_behind_a_summary_count_and_a_file_that_was_given_back_only_once() -> None:
+    turns = [*use("read", path="a.py"), *use("read", path="a.py"), *use("read", path="b.py")]
+    folded = history_of(turns)
+    summary = Entry(UserTurn((TextBlock("so far"),)), "summary", origin=folded.node_ids, node_id="s")
+    given_back = entry_of(UserTurn((TextBlock("[Restored file after compaction] b.py\n1\tx"),)), "file")
+    read = FileRead(path="b.py", uri="b.py", hash="h", source="disk")
+    back = Entry(given_back.turn, "file", reads=(read,), origin=(folded.node_ids[-1],), node_id="f")
+    after = History([summary, back], {entry.node_id: entry for entry in (*folded, summary, back)})
+    assert names(after) == names(folded) == ["a.py", "b.py"]
+
+
+def test_what_the_model_still_sees_is_noted() -> None:
+    turns = [*use("read", path="a.py", output="1\tx"), *use("read", path="b.py")]
+    shown = {each.path: [body for _, body in each.shown] for each in rank(turns, first_kept=0)}
+    assert shown == {"a.py": ["1\tx"], "b.py": ["ok"]}
+    assert [each.shown for each in rank(turns)] == [[], []]
+
+
+def test_a_command_that_failed_has_read_its_files_but_removed_nothing_for_certain() -> None:
+    """Its last part may have failed; a file that is not there does not come back anyway."""
+    failed = use("bash", command="cat a.py && make && rm b.py", is_error=True)
+    assert names([*use("read", path="b.py"), *failed]) == ["a.py", "b.py"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["read", "bash", "edit", "grep"]),
+            st.integers(0, 3),
+            st.booleans(),
+            st.integers(0, 9),
+        ),
+        max_size=24,
+    )
+)
+def test_what_is_known_from_one_ranking_changes_nothing_in_the_next(
+    steps: list[tuple[str, int, bool, int]],
+) -> None:
+    """Over a conversation that grows, and now and then goes back to an earlier turn."""
+    history, known = History(), KnownTouches()
+    for name, number, is_error, n_back in steps:
+        path = f"src/file{number}.py"
+        words = {"command": f"sed -n {number + 1},9p {path}"} if name == "bash" else {"path": path}
+        if n_back == 0:
+            history = history.first(len(history) // 2)
+        output = f"{path}:{number + 3}: x"
+        history = history.extended(map(entry_of, use(name, output=output, is_error=is_error, **words)))
+        anew = rank_by_use(history, {}, len(history), {}, str)
+        assert rank_by_use(history, {}, len(history), {}, str, known) == anew

@@ -1,0 +1,58 @@
+"""Notes about the editor: which sections are in view, and where that is looked up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sidecar.conductor.editor import note as editor_note
+from sidecar.conductor.editor.context import EditorState
+from sidecar.conductor.editor.note import EditorNotes, add_sections
+from sidecar.conductor.engines.contract import View
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+
+N_ENTRIES = 1_000
+ASKED = Entry(UserTurn((TextBlock("hello"),)), "user")
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that receives the thread of each entry that is looked at."""
+    seen: list[object] = []
+
+    def add(known: dict[str, str], entry: Entry, in_view: bool = True) -> dict[str, str]:
+        seen.append(current_thread())
+        return add_sections(known, entry, in_view)
+
+    monkeypatch.setattr(editor_note, "add_sections", add)
+    return seen
+
+
+async def test_a_note_looks_for_the_sections_in_view_in_a_thread(
+    threads: list[object], tmp_path: Path
+) -> None:
+    editor: Any = SimpleNamespace(state=EditorState(), roots=(tmp_path,))
+    nothing: Any = None
+    notes, history = EditorNotes(editor, nothing), History([ASKED] * N_ENTRIES)
+    note = await notes.note(history, View(history, is_whole=True))
+    assert note is not None
+    assert len(threads) == N_ENTRIES
+    assert main_thread() not in threads
+    later = history.extended([note])
+    assert await notes.note(later, View(later, is_whole=True)) is None, "it says nothing twice"
+    assert await notes.note(history, View(history, is_whole=True)) == note, "nor hides what was taken back"
+
+
+def test_a_move_looks_at_the_entries_behind_the_last_kept_sections_only(threads: list[object]) -> None:
+    nowhere: Any = None
+    notes, entries = EditorNotes(nowhere, nowhere), [ASKED] * N_ENTRIES
+    whole, moved = History(entries), History(entries[:900])
+    notes.find_known(whole, View(whole, is_whole=True))
+    threads.clear()
+    notes.find_known(moved, View(moved, is_whole=True))
+    assert len(threads) < 256

@@ -1,0 +1,326 @@
+"""The rules of a session, as its user and its model meet them, over compactions, undo, fork and load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from sidecar.boot import ENGINES
+from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.rules.shapes import RulesChanged
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.llmgateway.scripted import Say
+from sidecar.window_budget.wording import may_set_rules
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+SUMMARY = "We worked on the parser; it is done. The tests pass, and nothing is open any more. " * 6
+COMPACTING = sorted(ENGINES.keys() - {"none"})
+
+
+async def say(stage: Any, session: Session, prompt: str) -> str:
+    return str((await stage.ask(session, prompt)).text)
+
+
+def sent(conversation: Conversation) -> str:
+    """Return everything that a request says."""
+    texts = [conversation.system or ""]
+    for turn in conversation.turns:
+        texts += [block.text for block in turn.blocks if isinstance(block, TextBlock)]
+    return "\n".join(texts)
+
+
+def last_sent(stage: Any) -> str:
+    return sent(stage.model.calls[-1].conversation)
+
+
+def texts(session: Session) -> Sequence[str]:
+    return [rule.text for rule in session.rules.standing]
+
+
+def published(session: Session) -> list[list[str]]:
+    events = (event.data for event in session.log.after(0, limit=1000))
+    return [[rule.text for rule in data.rules] for data in events if isinstance(data, RulesChanged)]
+
+
+async def a_stage(make_stage: Any, **options: Any) -> Any:
+    return await make_stage([[Say(LONG)]], repeat=True, **options)
+
+
+async def test_a_rule_is_found_in_a_prompt_and_taken_back_by_a_later_one(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Fix the parser. Never push to main.")
+    await say(stage, session, "You may push to main now. All times are always in UTC.")
+    first, second = session.rules.all
+    assert (first.text, first.source, first.holds) == ("Never push to main.", "prompt", False)
+    assert first.node_id == session.history.current[0].node_id
+    assert first.revoked_by is not None
+    assert first.revoked_by.text == "You may push to main now."
+    assert (second.text, second.holds) == ("All times are always in UTC.", True)
+    assert published(session) == [["Never push to main."], ["All times are always in UTC."]]
+
+
+async def test_the_commands_set_list_and_take_back_rules(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    assert "There are no rules" in await say(stage, session, "/rules")
+    told = await say(stage, session, "/remember answer in Latin")
+    (rule,) = session.rules.standing
+    assert told == f"Remembered: {rule.id} answer in Latin (set by hand)"
+    await say(stage, session, "Never push to main.")
+    listed = await say(stage, session, "/rules")
+    assert [line.partition(" ")[2].partition(" ")[2] for line in listed.splitlines()[1:]] == [
+        "answer in Latin (set by hand)",
+        "Never push to main. (from a prompt)",
+    ]
+    assert "No rule that holds has the id or the words 'tabs'" in await say(stage, session, "/forget tabs")
+    assert "No longer a rule" in await say(stage, session, "/forget push")
+    assert "No longer a rule" in await say(stage, session, f"/forget {rule.id}")
+    assert texts(session) == []
+    assert "taken back by /forget" in await say(stage, session, "/rules")
+    assert "The rule is empty" in await say(stage, session, "/remember")
+
+
+async def test_a_rule_in_doubt_stands_and_is_shown(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Never push to main.")
+    await say(stage, session, "You may push now.")
+    (rule,) = session.rules.standing
+    assert rule.conflicts == ("You may push now.",)
+    assert "perhaps at odds with: You may push now." in await say(stage, session, "/rules")
+
+
+async def test_a_rule_that_takes_another_one_back_names_it(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "/remember use tabs")
+    said = await say(stage, session, "/remember use spaces")
+    assert "Remembered: " in said
+    assert "use tabs (set by hand), taken back by: use spaces" in said
+
+
+async def test_a_rule_by_hand_reaches_the_model_with_the_next_prompt_and_stays_in_place(
+    make_stage: Any,
+) -> None:
+    """The requests before and after it have the same beginning, so the provider's cache holds."""
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "one")
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "two")
+    await say(stage, session, "three")
+    first, second, third = (call.conversation for call in stage.model.calls)
+    assert "answer in Latin" in sent(second)
+    assert (first.system, second.system) == (third.system, third.system)
+    assert second.turns[: len(first.turns)] == first.turns
+    assert third.turns[: len(second.turns)] == second.turns
+    assert "answer in Latin" not in sent(Conversation((*third.turns[-1:],)))
+    await say(stage, session, "/forget Latin")
+    await say(stage, session, "four")
+    fourth = stage.model.calls[-1].conversation
+    assert fourth.turns[: len(third.turns)] == third.turns
+    assert "no longer hold:\n- answer in Latin" in sent(Conversation((*fourth.turns[-1:],)))
+
+
+@pytest.mark.parametrize("engine", COMPACTING)
+async def test_every_engine_sends_every_rule_after_any_number_of_compactions(
+    make_stage: Any, engine: str
+) -> None:
+    stage = await make_stage([[Say(SUMMARY)]], repeat=True, window=8_000)
+    policy = {"keepRecent": 2 if engine == "runtime" else 600, "maxEvents": 4}
+    session = await stage.session(policy=policy)
+    await session.choose("engine", engine)
+    long_rule = f"Never write to {', '.join(f'the {name * 3} bucket' for name in 'abcdefghijklm')}."
+    await say(stage, session, f"Fix the parser. Fass vendor/ niemals an. {long_rule}")
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "Never rename store.py.")
+    for number in range(6):
+        await say(stage, session, f"Do step {number}: {LONG}")
+        if number == 3:
+            await say(stage, session, "You may rename store.py now.")
+        await session.compact(CompactionRequest(force=True)).outcome
+    await say(stage, session, "go on")
+    told = " ".join(last_sent(stage).split())
+    for rule in ("Fass vendor/ niemals an.", long_rule, "answer in Latin"):
+        assert rule in told
+    assert texts(session) == ["Fass vendor/ niemals an.", long_rule, "answer in Latin"]
+    assert "- Never rename store.py." not in told.partition("These rules no longer hold:")[0]
+
+
+async def test_a_compaction_alone_changes_the_beginning_of_a_request(make_stage: Any) -> None:
+    stage = await make_stage([[Say(SUMMARY)]], repeat=True, window=8_000)
+    session = await stage.session(policy={"keepRecent": 600})
+    await session.choose("engine", "agentcore")
+    await say(stage, session, f"Never rename store.py. {LONG}")
+    for number in range(3):
+        await say(stage, session, f"Do step {number}: {LONG}")
+    await session.compact(CompactionRequest(force=True)).outcome
+    await say(stage, session, "five")
+    before = stage.model.calls[-1].conversation
+    assert "Never rename store.py." in sent(before)
+    await say(stage, session, "You may rename store.py now.")
+    after = stage.model.calls[-1].conversation
+    assert after.system == before.system
+    assert after.turns[: len(before.turns)] == before.turns
+    assert texts(session) == []
+
+
+async def test_rules_of_prompts_follow_the_path_and_rules_by_hand_do_not(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Never push to main.")
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "Keine neuen Abhängigkeiten.")
+    await say(stage, session, "You may push to main now.")
+    assert texts(session) == ["answer in Latin", "Keine neuen Abhängigkeiten."]
+    await session.rewind(session.history.current[3].node_id, expect_head=None)
+    assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
+    await session.rewind(None, expect_head=None)
+    assert texts(session) == ["answer in Latin"]
+    await say(stage, session, "hello")
+    assert "answer in Latin" in last_sent(stage), "the note went with the prompt that carried it"
+    await session.drop([session.history.current[0].node_id], expect_head=None)
+    assert texts(session) == ["answer in Latin"]
+
+
+async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Never push to main.")
+    for prompt in ("one", "two", "three"):
+        await say(stage, session, prompt)
+    await say(stage, session, "/remember answer in Latin")
+    held = session.rules.all
+    assert (await session.compact(CompactionRequest(force=True)).outcome).status == "completed"
+    assert session.rules.all == held
+    await session.undo(None, force=False, expect_head=None)
+    assert session.rules.all == held
+    await say(stage, session, "four")
+    assert "answer in Latin" in last_sent(stage)
+
+
+async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Never push to main.")
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "Keine neuen Abhängigkeiten.")
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    assert fork.rules.all == session.rules.all
+    earlier = await stage.hub.fork(ForkOf(session.sid, session.history.current[1].node_id))
+    assert texts(earlier) == ["Never push to main.", "answer in Latin"]
+    fork.rules.remove("Latin")
+    assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
+    await say(stage, earlier, "hello")
+    assert "answer in Latin" in last_sent(stage)
+
+
+async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Never push to main.")
+    for number in range(9):
+        await say(stage, session, f"Do step {number}: {LONG}")
+        if number % 3 == 2:
+            await session.compact(CompactionRequest(force=True)).outcome
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    assert fork.rules.all == session.rules.all
+    assert len(fork.history.current.originals()) == len(session.history.current.originals())
+
+
+async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Never push to main. Never rename store.py.")
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "You may push to main now.")
+    await say(stage, session, "/forget store.py")
+    for prompt in ("one", "two", "three"):
+        await say(stage, session, prompt)
+    await session.compact(CompactionRequest(force=True)).outcome
+    held, sid = session.rules.all, session.sid
+    await stage.hub.close(sid)
+    loaded = (await stage.hub.load(sid)).session
+    assert loaded.rules.all == held
+    assert [rule.holds for rule in held] == [False, False, True]
+    await say(stage, loaded, "go on")
+    assert "answer in Latin" in last_sent(stage)
+
+
+async def test_usage_has_a_category_for_rules(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "/remember answer in Latin")
+    await say(stage, session, "hello")
+    usage = session.gauge.usage(detail=True)
+    assert usage.by is not None
+    assert usage.by.rules > 10
+    assert "the user's rules" in await say(stage, session, "/context")
+
+
+async def test_a_new_follower_is_sent_the_rules(make_stage: Any) -> None:
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    session.introduce()
+    assert published(session) == []
+    await session.add_rule("answer in Latin")
+    session.introduce()
+    assert published(session) == [["answer in Latin"], ["answer in Latin"]]
+
+
+QUOTING = '# Objective\nparser\n# Guardrails\n- "Money is in cents."\n- "Money is in dollars."\n# Plan\nnone'
+
+
+async def test_a_summary_proposes_a_rule_that_it_quotes_from_a_prompt(make_stage: Any) -> None:
+    """By its wording it is none, so only the model can see that it is one; it follows the prompt's path."""
+    stage = await make_stage([*[[Say(LONG)]] * 4, [Say(QUOTING + "\n# Carryover\nnone")]], repeat=True)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Fix the parser. Money is in cents.")
+    for prompt in ("one", "two", "three"):
+        await say(stage, session, prompt)
+    assert (await session.compact(CompactionRequest(force=True)).outcome).summary_source == "model"
+    (rule,) = session.rules.standing
+    assert (rule.text, rule.source) == ("Money is in cents.", "summary")
+    await session.undo(None, force=False, expect_head=None)
+    assert texts(session) == ["Money is in cents."]
+    sid = session.sid
+    await stage.hub.close(sid)
+    loaded = (await stage.hub.load(sid)).session
+    assert texts(loaded) == ["Money is in cents."]
+    await loaded.rewind(None, expect_head=None)
+    assert texts(loaded) == []
+
+
+async def test_a_prompt_is_searched_once_whatever_happens_to_it(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No compaction, undo or rewind looks at the text of a prompt again."""
+    searched: list[str] = []
+
+    def count(text: str) -> bool:
+        searched.append(text)
+        return may_set_rules(text)
+
+    monkeypatch.setattr("sidecar.conductor.rules.session_rules.may_set_rules", count)
+    stage = await a_stage(make_stage)
+    session = await stage.session(policy={"keepRecent": 600})
+    prompts = ["Never push to main.", *(f"Do step {number}: {LONG}" for number in range(5))]
+    for prompt in prompts:
+        await say(stage, session, prompt)
+        await session.compact(CompactionRequest(force=True)).outcome
+    await session.undo(None, force=True, expect_head=None)
+    await session.rewind(session.history.current[-2].node_id, expect_head=None)
+    assert searched == prompts
+
+
+def test_the_built_in_model_takes_no_note_about_rules_for_a_question() -> None:
+    from sidecar.conductor.rules import session_rules
+    from sidecar.llmgateway.offline.digest import HOST_MARKS
+
+    titles = [session_rules._BLOCK, session_rules._ADDED, session_rules._ENDED]
+    assert all(title.startswith(HOST_MARKS) for title in titles)
