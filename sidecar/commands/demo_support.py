@@ -74,11 +74,18 @@ def add_on_disk(file: Path, line: str) -> Iterator[None]:
     """Add *line* in front of *file* in this block; afterwards its bytes and times are as before."""
     before, times = file.read_bytes(), file.stat()
     try:
-        file.write_bytes(line.encode() + b"\n" + before)
+        _overwrite(file, line.encode() + b"\n" + before)
         yield
     finally:
-        file.write_bytes(before)
+        _overwrite(file, before)
         os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _overwrite(file: Path, content: bytes) -> None:
+    """Give *file* another content. It is empty at no moment: a watcher may look at any."""
+    with file.open("r+b", buffering=0) as opened:
+        opened.write(content)
+        opened.truncate()
 
 
 def content_hash(text: str) -> str:
