@@ -21,6 +21,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 _SNIFFED = 8192
 _CHUNK = 262_144
@@ -119,10 +120,14 @@ class Search:
         self.n_files += 1
         self._codec = None
         buffered = self.job.texts.get(path)
-        chunks = read_regular_file(path) if buffered is None else [buffered.encode("utf-8", "replace")]
+        chunks = read_regular_file(path) if buffered is None else iter((buffered.encode("utf-8", "replace"),))
         shown: dict[int, tuple[bool, str]] = {}
         n_before, overlap = 0, b""
         try:
+            first, second = next(chunks, b""), next(chunks, b"")
+            if not second and self.is_without_match(first):
+                return []
+            chunks = chain((first, second), chunks)
             for raw, is_whole in split_blocks(skip_mark(chunks), self.job.block_bytes):
                 if self.is_stopped(n_before):
                     break
@@ -136,6 +141,10 @@ class Search:
             self.skipped["unreadable"] += 1
             return []
         return [(number, *shown[number]) for number in sorted(shown)]
+
+    def is_without_match(self, raw: bytes) -> bool:
+        """Whether the bytes of a file tell that it has no match. Most files of a search end here."""
+        return self._is_plain and not self._may_hold(raw) and not raw.startswith(_MARKS_16)
 
     def is_stopped(self, n_lines: int) -> bool:
         """Whether no further block is searched; *n_lines* of this file were."""
