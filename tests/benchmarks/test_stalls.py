@@ -1,26 +1,21 @@
 """How long the event loop stands still while a long session is loaded, moved, compacted, shown and closed.
 
-A task beside them wakes every millisecond; the longest time between two of its wakes is the stall. On a busy
-machine that is the time of the neighbours too, so the processor time of the loop in between counts, and the
-stall is only shown. Each figure is the best of the rounds.
+The processor time of the loop counts; that of the whole process is only shown. Each figure is the best of the
+rounds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sidecar._internal.allocator import BriefCollections
-from sidecar._internal.loading import take_short_turns
+from loop_watch import like_daemon, watch
 from sidecar.boot import Daemon, build
 from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.engines.contract import CompactionRequest
@@ -46,7 +41,7 @@ NOISE = 1.5
 
 @dataclass
 class Cost:
-    """One operation, in seconds: its longest stall, and the loop's work in one; and the whole time."""
+    """One operation in seconds: its longest stall, as work of all threads and of the loop; the whole time."""
 
     stall_s: float = float("inf")
     work_s: float = float("inf")
@@ -57,47 +52,9 @@ class Cost:
             began = time.perf_counter()
             result = await work
             self.total_s = min(self.total_s, time.perf_counter() - began)
-        self.stall_s = min(self.stall_s, max(stall for stall, _ in stalls))
-        self.work_s = min(self.work_s, max(work for _, work in stalls))
+        self.stall_s = min(self.stall_s, max(each.process_s for each in stalls))
+        self.work_s = min(self.work_s, max(each.loop_s for each in stalls))
         return result
-
-
-@asynccontextmanager
-async def watch() -> AsyncIterator[list[tuple[float, float]]]:
-    """Give the times between the wakes of a task, and the processor time of the loop in them, in seconds."""
-    stalls = [(0.0, 0.0)]
-
-    async def tick() -> None:
-        before, worked = time.perf_counter(), time.thread_time()
-        while True:
-            await asyncio.sleep(0.001)
-            now, work = time.perf_counter(), time.thread_time()
-            stalls.append((now - before, work - worked))
-            before, worked = now, work
-
-    task = asyncio.create_task(tick())
-    await asyncio.sleep(0)
-    try:
-        yield stalls
-    finally:
-        await asyncio.sleep(0.002)
-        task.cancel()
-
-
-@contextmanager
-def like_daemon() -> Iterator[None]:
-    """Let threads take turns and the collector work as in the daemon; the plugin switches it off."""
-    brief, interval_s = BriefCollections(), sys.getswitchinterval()
-    gc.callbacks.append(brief)
-    gc.enable()
-    take_short_turns()
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(interval_s)
-        gc.callbacks.remove(brief)
-        gc.unfreeze()
-        gc.collect()
 
 
 def converse(folder: Path, n_messages: int) -> Iterator[Entry]:

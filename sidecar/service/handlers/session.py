@@ -43,6 +43,12 @@ _T = TypeVar("_T")
 _MAX_PAGE: Final = 1000
 _MAX_DIGITS: Final = 18
 _MAX_SERVERS: Final = 64
+_BLOCK: Final = 1 << 20
+"""The bytes that an export writes at once.
+
+With each write a thread leaves the interpreter and enters it again, mostly before the event loop has noticed.
+After many short ones the loop would still wait for its turn.
+"""
 
 
 async def new(connection: Connection, params: m.SessionNewParams) -> Answer:
@@ -234,7 +240,7 @@ async def export(connection: Connection, params: m.SessionExportParams) -> m.Ses
 
     def write() -> None:
         with ExitStack() as undo:
-            with path.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            with path.open("x", _BLOCK, encoding="utf-8", errors="replace", newline="\n") as file:
                 undo.callback(path.unlink, missing_ok=True)
                 file.writelines(pieces)
             undo.pop_all()  # it is whole
