@@ -176,6 +176,7 @@ def test_the_vscode_extension_names_the_setting_when_there_is_no_daemon(
     assert told.startswith('error: The daemon "no-such-program" did not start:'), "after the library's own"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", sorted(EDITORS.glob("neovim/**/*.lua")), ids=lambda path: path.name)
 def test_the_lua_compiles(path: Path) -> None:
     compiler = next((found for name in ("luajit", "luac", "luac5.1") if (found := shutil.which(name))), None)
