@@ -40,6 +40,7 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     without_mark,
 )
+from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo, join_roles
 from sidecar.llmgateway.providers.windows import direct_mounts
@@ -158,7 +159,7 @@ class AnthropicMessages:
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
-        return _Reader()
+        return _Reader(assembly_of(call))
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Anthropic's report in *error*."""
@@ -179,8 +180,8 @@ class AnthropicMessages:
 
 
 class _Reader:
-    def __init__(self) -> None:
-        self.assembly = Assembly()
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
         self.is_complete = False
         self._whole_inputs: dict[int, object] = {}
         """By its index, the input of a call that came whole with its start, as proxies send it."""

@@ -84,7 +84,7 @@ class Assembly:
 
     def add_text(self, delta: object) -> Emissions:
         """Add prose."""
-        text = _require_text(delta, "a piece of text")
+        text = require_text(delta, "a piece of text")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -100,7 +100,7 @@ class Assembly:
 
     def add_thinking(self, delta: object, signature: str | None = None) -> Emissions:
         """Add reasoning to the open block if that is one of reasoning with the same *signature*."""
-        text = _require_text(delta, "a piece of reasoning")
+        text = require_text(delta, "a piece of reasoning")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -110,9 +110,22 @@ class Assembly:
             self._parts.append(_OpenThinking([text], signature))
         return (ThinkingEmission(text),)
 
+    def turn_text_into_thinking(self, signature: str) -> None:
+        """Make the text so far reasoning with *signature*, unless there is reasoning already.
+
+        No emission withdraws the text; the whole reply replaces it.
+        """
+        if any(isinstance(part, _OpenThinking) for part in self._parts):
+            return
+        self._parts = [
+            _OpenThinking(part.deltas, signature) if isinstance(part, _OpenText) else part
+            for part in self._parts
+            if not isinstance(part, _OpenText) or "".join(part.deltas).strip()
+        ]
+
     def sign(self, signature: object) -> None:
         """Put *signature* on the open block of reasoning, else on an empty one of its own."""
-        text = _require_text(signature, "a signature")
+        text = require_text(signature, "a signature")
         last = self._parts[-1] if self._parts else None
         if isinstance(last, _OpenThinking) and last.signature is None:
             last.signature = text
@@ -132,14 +145,15 @@ class Assembly:
     def open_call(self, key: Hashable, call_id: object, name: object) -> Emissions:
         """Open or complete the call that the provider numbers *key*; emitted once it has a name."""
         given_id, given_name = (
-            _require_text(call_id, "the id of a tool call"),
-            _require_text(name, "the name of a tool"),
+            require_text(call_id, "the id of a tool call"),
+            require_text(name, "the name of a tool"),
         )
         call = self._calls.get(key)
         if call is None:
             call = self._calls[key] = _OpenCall(self._make_id(given_id))
             self._parts.append(call)
-        call.name = call.name or given_name
+        # Servers of gpt-oss leave the channel of a call at the end of its name.
+        call.name = call.name or given_name.partition("<|")[0]
         if call.is_emitted or not call.name:
             return ()
         call.is_emitted = True
@@ -148,7 +162,7 @@ class Assembly:
 
     def add_arguments(self, key: Hashable, delta: object) -> Emissions:
         """Add argument text to the call *key*; that of a call that was never opened is dropped."""
-        text = _require_text(delta, "a piece of arguments")
+        text = require_text(delta, "a piece of arguments")
         call = self._calls.get(key)
         if call is None or not text:
             return ()
@@ -196,7 +210,8 @@ class Assembly:
         return f"{base}_{n}"
 
 
-def _require_text(value: object, field_name: str) -> str:
+def require_text(value: object, field_name: str) -> str:
+    """Return *value* of the field *field_name*, "" for None; MalformedAnswerError for another type."""
     if value is None:
         return ""
     if not isinstance(value, str):

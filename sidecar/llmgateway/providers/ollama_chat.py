@@ -26,11 +26,11 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
-from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
+from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, function_tools, json_text, usage_of
-from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedText
+from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool
 from sidecar.llmgateway.providers.windows import direct_mounts
@@ -115,11 +115,10 @@ class OllamaChat:
 
 class _Reader:
     def __init__(self, tools: Sequence[str]) -> None:
-        self.assembly = Assembly()
+        # A model that its author gave no parser leaves thinking and calls in the text.
+        self.assembly = MarkedAssembly(tools)
         self.is_complete = False
         self._n_calls = 0
-        # A model that its author gave no parser leaves thinking and calls in the text.
-        self._marked = MarkedText(self.assembly, tools)
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
         if isinstance(error := chunk.get("error"), str):
@@ -128,7 +127,7 @@ class _Reader:
         content = message.get("content")
         emissions = [
             *assembly.add_thinking(message.get("thinking"), _THINKING),
-            *(self._marked.add(content) if isinstance(content, str) else assembly.add_text(content)),
+            *assembly.add_text(content),
         ]
         for call in message.get("tool_calls") or ():
             self._n_calls += 1
@@ -139,7 +138,6 @@ class _Reader:
             emissions += assembly.open_call(self._n_calls, call.get("id"), function.get("name"))
             emissions += assembly.add_arguments(self._n_calls, json_text(arguments) if arguments else None)
         if chunk.get("done"):
-            emissions += self._marked.finish()
             self.is_complete = True
             assembly.stop = _STOPS.get(str(chunk.get("done_reason")), "complete")
             assembly.usage = usage_of(chunk.get("prompt_eval_count"), chunk.get("eval_count"))

@@ -6,7 +6,7 @@ Where a service departs from it is a row of ``quirks``.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -37,11 +37,10 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     usage_of,
 )
-from sidecar.llmgateway.providers.markup import MarkedText
+from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import dialect_of
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import is_local
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -117,11 +116,9 @@ class OpenAIChat(OpenAISdk):
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
-        endpoint, tools = call.endpoint, call.conversation.tools or ()
-        dialect = dialect_of(endpoint.base_url, endpoint.provider.id, call.card.wire_id)
-        has_markup = dialect.has_markup or is_local(endpoint.base_url) or not endpoint.provider.needs_key
-        names = [tool.name for tool in tools] if has_markup else None
-        return _Reader(dialect, call.card.wire_id, names)
+        endpoint, model = call.endpoint, call.card.wire_id
+        dialect = dialect_of(endpoint.base_url, endpoint.provider.id, model)
+        return _Reader(dialect, model, assembly_of(call, has_markup=dialect.has_markup))
 
 
 def longest_answer(call: ModelCall, n_bytes: int) -> int | None:
@@ -139,13 +136,11 @@ def longest_answer(call: ModelCall, n_bytes: int) -> int | None:
 
 
 class _Reader:
-    def __init__(self, dialect: ChatDialect, model: str, marked_tools: Sequence[str] | None) -> None:
-        """*marked_tools* may be called in the text; None for a service that knows its models' templates."""
-        self.assembly = Assembly()
+    def __init__(self, dialect: ChatDialect, model: str, assembly: Assembly) -> None:
+        self.assembly = assembly
         self.is_complete = False
         self._dialect = dialect
         self._model = model
-        self._marked = MarkedText(self.assembly, marked_tools) if marked_tools is not None else None
         self._open: dict[int, tuple[int, str]] = {}
         self._details: list[dict[str, Any]] = []
 
@@ -153,7 +148,7 @@ class _Reader:
         if isinstance(chunk, EndMark):
             # Some servers give no reason for the end.
             self.is_complete = True
-            return self._end_text()
+            return ()
         self.count_usage(chunk)
         choices = chunk.get("choices")
         if not choices:
@@ -169,7 +164,6 @@ class _Reader:
         if reason in self._dialect.breaks:
             raise ReportedFailureError(ProviderFailure(f"its answer ended with {reason}", code=_BROKEN))
         if reason:
-            emissions += self._end_text()
             self.is_complete = True
             if self._details:
                 proof = {"model": self._model, "details": self._details}
@@ -212,10 +206,7 @@ class _Reader:
         if self._dialect.keeps_details:
             add_details(self._details, delta.get("reasoning_details"))
         if content := delta.get("content"):
-            if self._marked is not None and isinstance(content, str):
-                yield from self._marked.add(content)
-            else:
-                yield from self._content(content, assembly.add_text)
+            yield from self._content(content, assembly.add_text)
         if refusal := delta.get("refusal"):
             assembly.stop = "refusal"
             yield from assembly.add_text(refusal)
@@ -233,10 +224,6 @@ class _Reader:
             yield from assembly.add_arguments(
                 key, json_text(arguments) if isinstance(arguments, dict) else arguments
             )
-
-    def _end_text(self) -> list[Emission]:
-        """Return the emissions of text that was held back; none the second time."""
-        return self._marked.finish() if self._marked is not None else []
 
     def _content(self, content: object, add: Callable[[object], Emissions]) -> Iterator[Emission]:
         """Add *content* by *add*: text, or a list of parts with thinking among them, as Mistral sends it."""

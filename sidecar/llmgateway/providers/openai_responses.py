@@ -32,6 +32,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
+from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
@@ -89,12 +90,12 @@ class OpenAIResponses(OpenAISdk):
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
-        return _Reader()
+        return _Reader(assembly_of(call))
 
 
 class _Reader:
-    def __init__(self) -> None:
-        self.assembly = Assembly()
+    def __init__(self, assembly: Assembly) -> None:
+        self.assembly = assembly
         self.is_complete = False
 
     def read(self, chunk: dict[str, Any]) -> Emissions:

@@ -45,6 +45,11 @@ def test_a_call_is_emitted_once_it_has_a_name() -> None:
     assert reply.blocks == (ToolCallBlock("c1", "ls", {}),)
 
 
+def test_the_name_of_a_call_ends_before_a_special_token() -> None:
+    assembly = Assembly()
+    assert assembly.open_call(0, "c1", "read<|channel|>commentary") == (ToolCallStartEmission("c1", "read"),)
+
+
 def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:
     _, reply = assembled(
         ("open_call", 0, "", "a"),

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway.providers.markup import MarkedCall, MarkupReader, Prose
+from sidecar.llmgateway.contract import DoneEmission, TextBlock, ThinkingBlock
+from sidecar.llmgateway.providers.marked_calls import MarkedCall
+from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkupReader, Prose
 
 LS = MarkedCall("ls", '{"path": "."}')
 CALL = '<tool_call>\n{"name": "ls", "arguments": {"path": "."}}\n</tool_call>'
@@ -75,6 +77,53 @@ CASES = [
         id="tokens of DeepSeek",
     ),
     pytest.param("the token <|python_tag|> is", "", "the token <|python_tag|> is", [], id="a token in prose"),
+    pytest.param(
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>so<|return|>",
+        "hm",
+        "so",
+        [],
+        id="channels of gpt-oss",
+    ),
+    pytest.param(
+        "<|channel|>analysis<|message|>hm<|start|>assistant<|channel|>final<|message|>so",
+        "hm",
+        "so",
+        [],
+        id="channels without the tokens between them",
+    ),
+    pytest.param("<|channel|>analysis<|message|>hm", "hm", "", [], id="a channel without an end"),
+    pytest.param(
+        "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
+        'to=functions.ls <|constrain|>json<|message|>{"path": "."}<|call|>',
+        "",
+        "I look.",
+        [LS],
+        id="a call in a channel",
+    ),
+    pytest.param(
+        '<|start|>assistant to=functions.ls<|channel|>commentary json<|message|>{"path": "."}',
+        "",
+        "",
+        [LS],
+        id="a recipient before the channel",
+    ),
+    pytest.param(
+        "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>final<|message|>So.",
+        "",
+        "I look.\n\nSo.",
+        [],
+        id="two messages for the user",
+    ),
+    pytest.param("the token <|channel|> is", "", "the token <|channel|> is", [], id="a header in prose"),
+    pytest.param("so<|im_end|>", "", "so", [], id="a token at the end"),
+    pytest.param("so<|im_end|>\n<|endoftext|>", "", "so", [], id="two tokens at the end"),
+    pytest.param("<|im_end|> ends it", "", "<|im_end|> ends it", [], id="a token at the beginning of prose"),
+    pytest.param("</think>\n\nso", "", "so", [], id="nothing before the end of reasoning"),
+    pytest.param("Write `</think>`\n", "", "Write `</think>`\n", [], id="an end of reasoning in code"),
+    pytest.param(
+        "It is:\n```\n</think>\n```\n", "", "It is:\n```\n</think>\n```\n", [], id="one in a block of code"
+    ),
+    pytest.param("an </think> in a line", "", "an </think> in a line", [], id="one inside a line"),
     pytest.param("a < b [c] <tool", "", "a < b [c] <tool", [], id="the beginning of a mark at the end"),
 ]
 
@@ -116,3 +165,32 @@ def test_text_is_passed_on_as_it_comes() -> None:
         [Prose("\n")],
         [Prose("<toolbox")],
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "thinking", "text"),
+    [
+        pytest.param("hm\n</think>\n\nso", "hm\n", "so", id="on a line of its own"),
+        pytest.param("hm</think>\n\nso", "hm", "so", id="at the end of a line"),
+        pytest.param("hm\n</think>so", "hm\n", "so", id="at the beginning of a line"),
+        pytest.param("hm</think>", "hm", None, id="at the end of the answer"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_text_before_a_lone_end_of_reasoning_was_reasoning(
+    answer: str, thinking: str, text: str | None, size: int
+) -> None:
+    assembly = MarkedAssembly({"ls"})
+    for at in range(0, len(answer), size):
+        assembly.add_text(answer[at : at + size])
+    done = assembly.finish("m")[-1]
+    assert isinstance(done, DoneEmission)
+    assert done.reply.blocks == (ThinkingBlock(thinking, IN_TEXT), *([TextBlock(text)] if text else []))
+
+
+def test_a_second_end_of_reasoning_leaves_the_text_before_it() -> None:
+    assembly = MarkedAssembly(())
+    assembly.add_text("<think>hm</think>\n</think>\nso\n</think>\nand so")
+    done = assembly.finish("m")[-1]
+    assert isinstance(done, DoneEmission)
+    assert done.reply.blocks == (ThinkingBlock("hm", IN_TEXT), TextBlock("so\nand so"))
