@@ -44,6 +44,14 @@ class Endpoint(Value):
     key: Key | None = None
     idle_timeout_s: float = IDLE_TIMEOUT_S
 
+    def require_key(self) -> str:
+        """Return the key, a placeholder where none is needed; raise the error where it is missing."""
+        if self.key is not None:
+            return self.key.value
+        if self.provider.needs_key:
+            raise self.missing_key_error()
+        return "none"
+
     def missing_key_error(self) -> GatewayError:
         """Return the error of a call without a key."""
         name = self.provider.id

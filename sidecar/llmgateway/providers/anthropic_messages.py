@@ -10,6 +10,7 @@ think, some refuse sampling knobs. A model that is not listed is treated as a ne
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -93,25 +94,26 @@ class AnthropicMessages:
     )
 
     def connect(self, endpoint: Endpoint) -> SdkClient[AsyncAnthropic]:
-        """Return the SDK's client; without a key of ours it looks for credentials of its own."""
+        """Return the SDK's client; for Anthropic itself it looks for credentials where there is no key."""
         # Imported here, in the thread that connects: it takes more than a second.
         from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient, Timeout
 
-        key = endpoint.key.value if endpoint.key is not None else None
-        try:
-            http = DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url))
-            client = AsyncAnthropic(
+        def open_client(key: str | None) -> AsyncAnthropic:
+            return AsyncAnthropic(
                 api_key=key,
                 base_url=endpoint.base_url,
                 max_retries=0,
                 timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
-                http_client=http,
+                http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
             )
-            has_credentials = bool(client.api_key or client.auth_token or client.credentials)
-        except CredentialsError:
-            has_credentials = False
-        if not has_credentials:
-            raise endpoint.missing_key_error()
+
+        # Without a key the SDK sends the user's credentials for Anthropic, whatever the address is.
+        if endpoint.key is None and endpoint.provider.own_env:
+            with contextlib.suppress(CredentialsError):
+                client = open_client(None)
+                if client.api_key or client.auth_token or client.credentials:
+                    return SdkClient(client, client.close)
+        client = open_client(endpoint.require_key())
         return SdkClient(client, client.close)
 
     def request(self, call: ModelCall) -> SdkArguments:

@@ -107,13 +107,14 @@ class GoogleGenerate:
     )
 
     def connect(self, endpoint: Endpoint) -> SdkClient[GoogleClient]:
-        """Return an HTTP client; without a key of ours Google Cloud's own credentials are looked for."""
+        """Return an HTTP client; for Google itself, credentials of its cloud may stand in for a key."""
         # Imported here, in the thread that connects: it takes tenths of a second.
         from httpx2 import AsyncClient, Timeout
 
-        key, is_cloud = endpoint.key, (read_raw("GOOGLE_GENAI_USE_VERTEXAI") or "").lower() in ("1", "true")
-        if key is None and not is_cloud:
-            raise endpoint.missing_key_error()
+        wants_cloud = (read_raw("GOOGLE_GENAI_USE_VERTEXAI") or "").lower() in ("1", "true")
+        key, is_cloud = endpoint.key, wants_cloud and bool(endpoint.provider.own_env)
+        if not is_cloud:
+            endpoint.require_key()
         credentials, models = None, f"{endpoint.base_url or _HOST}/{_VERSION}/models/"
         if is_cloud:
             credentials, models = find_cloud(endpoint)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _OFFICIAL_HOST: Final = "api.openai.com"
-_NO_KEY: Final = "none"
-"""The key for a server that needs none; the SDK insists on sending one."""
-
 _EFFORTS: Final[Mapping[ThinkingLevel, str]] = {
     "low": "low",
     "medium": "medium",
@@ -39,11 +36,8 @@ class OpenAISdk:
         # Imported here, in the thread that connects: it takes most of a second.
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 
-        if endpoint.key is None and endpoint.provider.needs_key:
-            raise endpoint.missing_key_error()
-        key = endpoint.key.value if endpoint.key is not None else _NO_KEY
         client = AsyncOpenAI(
-            api_key=key,
+            api_key=endpoint.require_key(),
             base_url=endpoint.base_url,
             max_retries=0,
             timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),

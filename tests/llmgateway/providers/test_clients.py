@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from provider_fakes import Ended, Said, fake_provider
 from sidecar.llmgateway.contract import (
+    ApiKind,
     Conversation,
     CostSheet,
     DoneEmission,
@@ -58,6 +60,20 @@ asyncio.run(main())
 """
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
+
+GEMINI = ModelCard(
+    "google:gemini-x",
+    "google",
+    "google-generate",
+    "Gemini",
+    context_window=1_000,
+    max_output_tokens=100,
+    modalities=("text",),
+    reasoning=False,
+    cost=CostSheet(0, 0),
+    wire_id="gemini-x",
+)
+HELLO = Conversation((UserTurn((TextBlock("hi"),)),))
 
 IMPORTS = f"""
 import json, sys
@@ -221,6 +237,25 @@ async def test_the_error_of_a_missing_key_names_the_variable(
     assert caught.value.kind == "auth"
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("api", ["anthropic-messages", "google-generate", "openai-chat"])
+async def test_a_server_of_the_user_gets_no_key_of_another_provider(
+    api: ApiKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "the-key-of-another")
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    async with fake_provider(api, [(Said(("ok",)), Ended())]) as fake:
+        provider = Provider("mine", api, fake.http.url, needs_key=False)
+        serving = ProviderModels(Credentials())
+        invoke = serving.invoker(replace(GEMINI, id="mine:m", provider="mine", api=api), provider)
+        *_, done = [each async for each in invoke(HELLO, StreamOptions())]
+        await serving.aclose()
+    (asked,) = fake.calls
+    assert isinstance(done, DoneEmission)
+    assert "the-key-of-another" not in str(asked.headers)
+
+
 class CloudCredentials:
     """Credentials of Google Cloud that have expired."""
 
@@ -242,21 +277,8 @@ async def test_google_cloud_is_called_with_a_fresh_token_of_its_own(monkeypatch:
     async with fake_provider("google-generate", [(Said(("ok",)), Ended())]) as fake:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", fake.http.url)
         serving = ProviderModels(Credentials())
-        card = ModelCard(
-            "google:gemini-x",
-            "google",
-            "google-generate",
-            "Gemini",
-            context_window=1_000,
-            max_output_tokens=100,
-            modalities=("text",),
-            reasoning=False,
-            cost=CostSheet(0, 0),
-            wire_id="gemini-x",
-        )
-        invoke = serving.invoker(card, PROVIDERS_BY_NAME["google"])
-        hello = Conversation((UserTurn((TextBlock("hi"),)),))
-        *_, done = [each async for each in invoke(hello, StreamOptions())]
+        invoke = serving.invoker(GEMINI, PROVIDERS_BY_NAME["google"])
+        *_, done = [each async for each in invoke(HELLO, StreamOptions())]
         await serving.aclose()
     (asked,) = fake.calls
     assert isinstance(done, DoneEmission)
