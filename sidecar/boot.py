@@ -42,6 +42,7 @@ from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
+from sidecar.conversation import Entry
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
@@ -313,6 +314,10 @@ class SessionShelf:
         stored = await self._store.open(sid)
         stored.graph.amend(entries_with_earlier_reads(stored.graph.entries.values(), stored.records))
         return stored.graph
+
+    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return nodes of *sid*."""
+        return await self._store.page(sid, page, of_path=of_path)
 
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
         """Return the records of *sid* that are not nodes."""

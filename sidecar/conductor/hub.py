@@ -232,7 +232,7 @@ class Hub:
             await session.amend(change)
             info = session.info
         else:
-            opened = await self._open_stored(sid)
+            opened = await (await self._store_of(sid)).open(sid, create=False)
             try:
                 info = change(self._info_in(sid, opened.records))
                 await opened.journal.append_records([to_record("meta", info)])
@@ -262,20 +262,27 @@ class Hub:
         """Return the ``meta`` record of a session. Raises SessionNotFound, as all readers do."""
         if sid in self._sessions:
             return self._sessions[sid].info
-        return self._info_in(sid, await self._records(sid))
+        return self._info_in(sid, await (await self._store_of(sid)).records(sid))
 
     async def graph(self, sid: str) -> GraphPort:
         """Return every branch of a session, without loading or locking it."""
         if sid in self._sessions:
             return self._sessions[sid].history.graph
-        await self._check_stored(sid)
-        return await self._store.graph(sid)
+        return await (await self._store_of(sid)).graph(sid)
+
+    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return the nodes with the numbers *page*, on the path to the head or of all branches."""
+        if (session := self._sessions.get(sid)) is None:
+            return await (await self._store_of(sid)).page(sid, page, of_path=of_path)
+        entries = session.history.current if of_path else tuple(session.history.graph.entries.values())
+        return entries[page.start : page.stop]
 
     async def compactions(self, sid: str) -> Sequence[Compaction]:
         """Return every compaction of a session, oldest first."""
         if sid in self._sessions:
             return self._sessions[sid].compactions.all
-        found = [from_record(Compaction, record) for record in await self._records(sid)]
+        records = await (await self._store_of(sid)).records(sid)
+        found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
     def terminal(self, sid: str) -> RunInTerminal | None:
@@ -346,28 +353,21 @@ class Hub:
             raise
         return opened
 
-    async def _open_stored(self, sid: str) -> OpenedSession:
-        await self._check_stored(sid)
-        return await self._store.open(sid, create=False)
-
     async def _load(self, sid: str, cwd: str | None, roots: Sequence[str] | None) -> Loaded:
         folders: dict[str, Any] = {} if cwd is None else {"cwd": existing_folder(cwd)}
         if roots is not None:
             folders["roots"] = existing_folders(roots)
-        opened = await self._open_stored(sid)
+        opened = await (await self._store_of(sid)).open(sid, create=False)
         self.lost.pop(sid, None)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
         await session.store()  # before the first event: its number must not be used again
         return Loaded(session, opened.report)
 
-    async def _check_stored(self, sid: str) -> None:
+    async def _store_of(self, sid: str) -> StorePort:
         if not await self._store.exists(sid):
             raise SessionNotFound(sid)
-
-    async def _records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        await self._check_stored(sid)
-        return await self._store.records(sid)
+        return self._store
 
     def _info_in(self, sid: str, records: Sequence[Mapping[str, Any]]) -> SessionInfo:
         """Return the newest ``meta`` record of *records*, or defaults when the file has lost it.

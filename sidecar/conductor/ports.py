@@ -319,6 +319,13 @@ class StorePort(Protocol):
         """Return every branch of *sid*; takes no lock."""
         ...
 
+    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return the nodes of *sid* with the numbers *page*, on the path to the head or of all branches.
+
+        Costs the page, and takes no lock. Files that earlier versions stored apart are not among their reads.
+        """
+        ...
+
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
         """Return the records of *sid* that are not nodes; takes no lock."""
         ...

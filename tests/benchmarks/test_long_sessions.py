@@ -38,7 +38,8 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract.listing import ALL_SESSIONS
 from sidecar.runtime.store import SessionGraph, SessionStore, turn_to_record
-from sidecar.runtime.store.session_index import _SETTLED_NS
+from sidecar.runtime.store.node_offsets import offsets_path
+from sidecar.runtime.store.session_index import SETTLED_NS
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from stopwatch import fastest
@@ -49,6 +50,8 @@ N_MESSAGES = int(os.environ.get("LONG_SESSION", "100000"))
 N_SESSIONS = 10_000
 MOST_OF_PASS = 0.1
 MOST_OF_STATES = 3.0
+MOST_OF_SCAN = 0.6
+MOST_OF_PAGE = 0.06
 WORDS = "some words about the parser, its open brackets, and what came of it in the end. " * 4
 
 REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -182,6 +185,30 @@ def test_no_request_about_a_long_session_stalls_the_others(benchmark: Any, tmp_p
     assert {name: share for name, share in shares.items() if share > MOST_OF_PASS} == {}
 
 
+def test_a_page_of_a_stored_session_costs_little_of_reading_it(benchmark: Any, tmp_path: Path) -> None:
+    session, store = long_session(tmp_path, N_MESSAGES), SessionStore(tmp_path)
+    asyncio.run(store.journal("s").adopt([], session.entries, session.leaf))
+    file = tmp_path / "s.jsonl"
+    while time.time_ns() < file.stat().st_ctime_ns + 2 * SETTLED_NS:
+        pass  # of a file that was written a moment ago nothing is kept
+
+    def read() -> None:
+        assert len(asyncio.run(SessionStore(tmp_path).page("s", range(1000), of_path=True))) == 1000
+
+    def read_first() -> None:
+        offsets_path(file).unlink(missing_ok=True)
+        read()
+
+    def compare() -> list[float]:
+        return fastest(lambda: SessionStore(tmp_path)._read("s"), read_first, read, rounds=3)
+
+    whole_s, first_s, again_s = benchmark.pedantic(compare, rounds=1)
+    times = f"{first_s * 1e3:.0f} ms, again {again_s * 1e3:.0f} ms; all {whole_s * 1e3:.0f} ms"
+    sys.stdout.write(f"\n1,000 of {N_MESSAGES:,} stored messages: {times}\n")
+    assert first_s <= MOST_OF_SCAN * whole_s
+    assert again_s <= MOST_OF_PAGE * whole_s
+
+
 def test_a_list_of_many_sessions_costs_little_more_than_a_look_at_their_files(
     benchmark: Any, tmp_path: Path
 ) -> None:
@@ -190,7 +217,7 @@ def test_a_list_of_many_sessions_costs_little_more_than_a_look_at_their_files(
         line = msgspec.json.encode({**meta, "sid": "", "title": f"session {number}", "updated_at": number})
         (tmp_path / f"{number:032x}.jsonl").write_bytes(line + b"\n")
     newest_ns = max(path.stat().st_ctime_ns for path in tmp_path.iterdir())
-    while time.time_ns() < newest_ns + 2 * _SETTLED_NS:
+    while time.time_ns() < newest_ns + 2 * SETTLED_NS:
         pass  # files that were written a moment ago are read again
 
     def look() -> None:

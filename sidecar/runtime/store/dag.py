@@ -158,6 +158,11 @@ class SessionGraph:
             self._walked = self.entry_path(node_id)
         return self._walked
 
+    def page(self, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return the entries with the numbers *page*, on the path to the head or in the order they came."""
+        entries = self.kept_path(self._leaf) if of_path else tuple(self._entries.values())
+        return entries[page.start : page.stop]
+
     def hydrate(self, nodes: Iterable[SessionNode], leaf: str | None = None) -> None:
         """Replace everything by *nodes*, each an entry of the kind of its role; else as :meth:`restore`."""
         self.restore(map(entry_of, nodes), leaf)

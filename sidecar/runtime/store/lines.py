@@ -27,6 +27,13 @@ from sidecar._internal.state_folder import make_private_folder, sync_folder
 from sidecar._internal.values import Value
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 
+BLOCK_BYTES: Final = 1 << 20
+"""The bytes of a file that are read at once.
+
+Around each read a thread leaves the interpreter and enters it again, before the event loop has noticed, which
+then waits for its turn anew.
+"""
+
 _BLOCK: Final = 65_536
 _LONG: Final = 1_000_000
 _BATCH: Final = '{"type":"batch","records":['
@@ -54,7 +61,7 @@ class Line(Value):
 def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of *path*; none when there is no such file. Other ``OSError`` get out."""
     try:
-        file = os.fdopen(open_file(path), "rb")
+        file = os.fdopen(open_file(path), "rb", BLOCK_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return
     with file:

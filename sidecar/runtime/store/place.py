@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sidecar._internal.errors import LeaseLostError
 from sidecar._internal.values import Value
+from sidecar.conversation import Entry
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
@@ -93,6 +94,13 @@ class SessionPlace(Protocol):
 
     async def open(self, session_id: str) -> StoredSession:
         """Return the stored *session_id*, empty when there is none. Raises StoreUnavailable."""
+        ...
+
+    async def page(self, session_id: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return the nodes of *session_id* with the numbers *page*, from 0; fewer at the end.
+
+        They are numbered on the path to the head, or in the order they were added. Raises StoreUnavailable.
+        """
         ...
 
     async def exists(self, session_id: str) -> bool:

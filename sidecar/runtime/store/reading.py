@@ -77,17 +77,33 @@ def read_session(
         reader.take(line)
     graph = SessionGraph(session_id, clock)
     rewired = reader.rewire_parents()
-    graph.restore(reader.entries.values(), reader.tip, rewired)
-    if reader.tip is None and reader.is_rewound:
+    graph.restore(reader.entries.values(), reader.tip.leaf, rewired)
+    if reader.tip.leaf is None and reader.tip.is_rewound:
         graph.resume(None)
     return StoredSession(graph, tuple(reader.records), reader.integrity())
 
 
-class _Reader(Struct):
-    """The state of one pass over the lines.
+class Tip(Struct):
+    """The newest head, moved on by nodes that follow on it: a crash may have cut their head line off.
 
-    *tip* is the newest head, moved on by nodes that follow on it: a crash may have cut their head line off.
+    *leaf* is None before there is one, and where the conversation was rewound to before its first node.
     """
+
+    leaf: str | None = None
+    is_rewound: bool = False
+
+    def move(self, leaf: str | None) -> None:
+        """Use a head line."""
+        self.leaf, self.is_rewound = leaf, leaf is None
+
+    def follow(self, node_id: str, parent: str | None) -> None:
+        """Use a node."""
+        if parent == self.leaf and (parent is not None or self.is_rewound):
+            self.leaf = node_id
+
+
+class _Reader(Struct):
+    """The state of one pass over the lines."""
 
     migrators: Sequence[Migrator]
     recognise: RecogniseKind
@@ -95,8 +111,7 @@ class _Reader(Struct):
     records: list[Mapping[str, Any]] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    tip: str | None = None
-    is_rewound: bool = False
+    tip: Tip = field(default_factory=lambda: Tip())
     _has_checksums: bool = False
     _stood_before: dict[str, str | None] = field(default_factory=dict)
     _newest: str | None = None
@@ -160,7 +175,7 @@ class _Reader(Struct):
                 leaf = record["leaf"]
                 if not isinstance(leaf, str | None):
                     raise TypeError("the head is not an id")
-                self.tip, self.is_rewound = leaf, leaf is None
+                self.tip.move(leaf)
                 if leaf in self.entries:
                     self._newest = self.entries[leaf].node_id
             case _:
@@ -177,8 +192,7 @@ class _Reader(Struct):
         if node.parent not in self.entries:
             self._stood_before.setdefault(node.id, self._newest)
         self._newest = node.id
-        if node.parent == self.tip and (self.tip is not None or self.is_rewound):
-            self.tip = node.id
+        self.tip.follow(node.id, node.parent)
 
 
 def find_circles(parents: Mapping[str, str | None]) -> Iterator[str]:

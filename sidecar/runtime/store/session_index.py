@@ -42,7 +42,9 @@ FileState: TypeAlias = tuple[int, int, int, int]
 _FORMAT: Final = 1
 _NAME: Final = "index.json"
 _MAX_BYTES: Final = 1 << 28
-_SETTLED_NS: Final = 100_000_000
+SETTLED_NS: Final = 100_000_000
+"""A file whose last change is older than this does not change without a new state."""
+
 _LEAST_UNSAVED: Final = 32
 _UNSAVED_SHARE: Final = 64
 """The file is written when more than 32 lines and a 64th of all are missing in it."""
@@ -143,7 +145,7 @@ class SessionIndex(Generic[T]):
         """Return the line of a file in *state*, read if it is not known; None where it cannot be read."""
         found = known.get(name)
         if found is None or found.state != state:
-            is_settled = max(state[:2]) <= self._now_ns() - _SETTLED_NS
+            is_settled = max(state[:2]) <= self._now_ns() - SETTLED_NS
             try:
                 found = _Known(state if is_settled else None, self._read_line(name))
             except OSError:

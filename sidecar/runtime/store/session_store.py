@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sidecar.conversation import kind_by_role
+from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
@@ -35,9 +35,10 @@ from sidecar.runtime.store.lines import (
 )
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
+from sidecar.runtime.store.node_offsets import offsets_path, read_page
 from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
-from sidecar.runtime.store.session_index import FileState, SessionIndex, state_of
+from sidecar.runtime.store.session_index import SETTLED_NS, FileState, SessionIndex, state_of
 
 T = TypeVar("T", bound=ListedSession)
 
@@ -45,8 +46,7 @@ _SUFFIX: Final = ".jsonl"
 _FIRST_STEP: Final = 65_536
 _GROWTH: Final = 8
 _KEPT_S: Final = 10.0
-_SETTLED_NS: Final = 100_000_000
-"""How long the newest session that was read is kept, and how old its file must be for that."""
+"""How long the newest session that was read is kept."""
 
 _MAY_HOLD_META: Final = (b'{"type":"meta"', b'{"type":"batch"')
 
@@ -105,24 +105,39 @@ class SessionStore:
         Raises:
             StoreUnavailable: the file is there and cannot be read.
         """
-        known = self._opened
 
         def read() -> tuple[tuple[str, FileState] | None, StoredSession]:
-            state = None
+            known, state = self._opened, None
             with suppress(OSError):
                 found = state_of(self._path(session_id).stat())
                 # A file that was just written may change again without a new time.
-                if time.time_ns() - max(found[:2]) > _SETTLED_NS:
+                if time.time_ns() - max(found[:2]) > SETTLED_NS:
                     state = session_id, found
             if known is not None and known[0] == state and state is not None:
                 return known
             return state, self._read(session_id)
 
-        opened = self._opened = await asyncio.to_thread(read)
+        opened = await asyncio.to_thread(read)
+        self._keep(opened)
         if self._forgetting is not None:
             self._forgetting.cancel()
-        self._forgetting = asyncio.get_running_loop().call_later(_KEPT_S, setattr, self, "_opened", None)
+        self._forgetting = asyncio.get_running_loop().call_later(_KEPT_S, self._keep, None)
         return opened[1]
+
+    def _keep(self, opened: tuple[tuple[str, FileState] | None, StoredSession] | None) -> None:
+        held, self._opened = [self._opened], opened
+        # The one before is freed in a thread, for it may be long.
+        asyncio.get_running_loop().run_in_executor(None, held.clear)
+
+    async def page(self, session_id: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return nodes of *session_id*, as :meth:`SessionPlace.page`; see :mod:`node_offsets`."""
+        path, found = self._path(session_id), None
+        if not self._migrators:
+            with suppress(OSError):
+                found = await asyncio.to_thread(
+                    read_page, path, page, of_path=of_path, recognise=self._recognise
+                )
+        return (await self.open(session_id)).graph.page(page, of_path=of_path) if found is None else found
 
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not. Its holder should hold :meth:`lock` too."""
@@ -258,7 +273,8 @@ class SessionStore:
     def _remove(self, session_id: str) -> bool:
         path = self._path(session_id)
         try:
-            torn_path(path).unlink(missing_ok=True)
+            for each in (torn_path(path), offsets_path(path)):
+                each.unlink(missing_ok=True)
             path.unlink()
         except FileNotFoundError:
             return False

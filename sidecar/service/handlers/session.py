@@ -15,7 +15,6 @@ from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
-from sidecar.conversation import Entry
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.framing import MAX_BODY_BYTES
@@ -148,13 +147,15 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
 
 async def read(connection: Connection, params: m.SessionReadParams) -> Answer:
     """Read a session's nodes, without loading or locking it."""
-    loaded = next((each for each in connection.hub.sessions if each.sid == params.sid), None)
-    if loaded is not None and params.view == "active":
-        entries: Sequence[Entry] = loaded.history.current
+    hub, sid, view = connection.hub, params.sid, params.view
+    page = page_range(params.cursor, params.limit)
+    with_next = range(page.start, page.stop + 1)
+    if isinstance(view, Mapping):
+        found = (await entries_of_view(hub, sid, view))[with_next.start : with_next.stop]
     else:
-        entries = await entries_of_view(connection.hub, params.sid, params.view)
-    page, next_cursor = take_page(entries, params.cursor, params.limit)
-    return await answer_long(lambda: m.SessionReadResult(tuple(map(node_view, page)), next_cursor))
+        found = await hub.page(sid, with_next, of_path=view != "full")
+    shown, next_cursor = cut_page(found, page)
+    return await answer_long(lambda: m.SessionReadResult(tuple(map(node_view, shown)), next_cursor))
 
 
 async def tree(connection: Connection, params: m.SidParams) -> Answer:
@@ -337,12 +338,23 @@ def take_page(items: Iterable[_T], cursor: str | None, limit: int) -> tuple[tupl
 
     Of an iterator no more is taken than the page needs.
     """
+    page = page_range(cursor, limit)
+    start, end = page.start, page.stop + 1
+    return cut_page(items[start:end] if isinstance(items, Sequence) else [*islice(items, start, end)], page)
+
+
+def page_range(cursor: str | None, limit: int) -> range:
+    """Return the numbers of a page's items, from 0. Raises InvalidInput."""
     if cursor is not None and not cursor.isdecimal():
         raise unknown_cursor(cursor)
     start = int(cursor or 0)
-    end = start + page_limit(limit)
-    found = items[start : end + 1] if isinstance(items, Sequence) else [*islice(items, start, end + 1)]
-    return tuple(found[: end - start]), str(end) if len(found) > end - start else None
+    return range(start, start + page_limit(limit))
+
+
+def cut_page(found: Sequence[_T], page: range) -> tuple[tuple[_T, ...], str | None]:
+    """Return the items of *page* and the cursor of the next; *found* has one more where there is one."""
+    n_items = page.stop - page.start
+    return tuple(found[:n_items]), str(page.stop) if len(found) > n_items else None
 
 
 def parse_list_cursor(cursor: str) -> ListKey:

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from psycopg.rows import TupleRow
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conversation import kind_by_role
+from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
@@ -143,6 +143,10 @@ class PostgresStore:
     async def open(self, session_id: str) -> StoredSession:
         """Return the stored *session_id*, empty when there is none. Raises StoreUnavailable."""
         return await asyncio.to_thread(self._read, session_id)
+
+    async def page(self, session_id: str, page: range, *, of_path: bool) -> Sequence[Entry]:
+        """Return nodes of *session_id*, as :meth:`SessionPlace.page`; all of them are read."""
+        return (await self.open(session_id)).graph.page(page, of_path=of_path)
 
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*. Raises StoreUnavailable."""
