@@ -126,7 +126,7 @@ class Daemon(Value):
 
         def load() -> None:
             steps: list[Callable[[], object]] = [self.models.load_ahead, load_watchfiles, compile_words]
-            steps.append(self.models.load_sdk)
+            steps.append(self.models.load_first_call)
             steps += (partial(import_module, name) for name in modules)
             with fast_imports():
                 for step in steps:

@@ -89,6 +89,18 @@ def sdk_of(provider: Provider) -> tuple[str, str]:
     return EXTRAS[provider.api]
 
 
+def library_of(provider: Provider, *, has_key: bool) -> str:
+    """Return the module that a call of *provider* imports; with a key of ours that is seldom its SDK.
+
+    >>> library_of(PROVIDERS_BY_NAME["anthropic"], has_key=True)
+    'httpx2'
+    """
+    if provider.api == PYDANTIC_AI:
+        return "pydantic_ai"
+    finds_credentials = provider.api == ANTHROPIC and bool(provider.own_env) and not has_key
+    return "anthropic" if finds_credentials else "httpx2"
+
+
 def _openai(provider_id: str, api: ApiKind, other_api: ApiKind | None = None) -> Provider:
     return Provider(
         provider_id,

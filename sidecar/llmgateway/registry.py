@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -309,7 +308,7 @@ class ModelRegistry:
         await asyncio.gather(*map(learn, used))
 
     def warm_up(self, model_id: str) -> None:
-        """Begin to load the SDK of *model_id*, so that its first call need not wait. Never raises."""
+        """Begin to make a client for *model_id*, so that its first call need not wait. Never raises."""
         if (route := self._route(model_id)) is not None:
             self._setup.served.warm_up(route.provider)
 
@@ -347,14 +346,15 @@ class ModelRegistry:
         """Load the packages that :meth:`at` uses; blocks."""
         load_for_survey(self._routes.providers, self._setup.credentials)
 
-    def load_sdk(self) -> None:
-        """Load the SDK of the model that the settings name; blocks.
+    def load_first_call(self) -> None:
+        """Load the modules that the first call of the model of the settings needs; blocks.
 
         Raises:
-            ImportError: it is not installed.
+            ImportError: its extra is not installed.
+            GatewayError: the file of keys cannot be used.
         """
         if self.settings.model is not None and (route := self._route(self.settings.model)) is not None:
-            import_module(sdk_of(route.provider)[1])
+            self._setup.served.load(route.provider)
 
     async def aclose(self) -> None:
         """Close the connections to providers."""

@@ -358,15 +358,18 @@ async def test_the_time_of_silence_is_a_setting(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("config", "loaded"),
     [
-        pytest.param('model = "openai:gpt-5"', ["openai"], id="of the model in the settings"),
-        pytest.param('model = "offline-1"', [], id="none for a model without one"),
-        pytest.param("", [], id="none where nothing is chosen"),
+        pytest.param('model = "openai:gpt-5"', ["httpx2"], id="of the model in the settings"),
+        pytest.param(
+            'model = "anthropic:claude-sonnet-5-5"', ["anthropic"], id="the SDK to find credentials"
+        ),
+        pytest.param('model = "offline-1"', [], id="nothing for a model without one"),
+        pytest.param("", [], id="nothing where nothing is chosen"),
     ],
 )
-def test_an_sdk_is_loaded_ahead(
+def test_what_the_first_call_needs_is_loaded_ahead(
     config: str, loaded: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = list[str]()
-    monkeypatch.setattr("sidecar.llmgateway.registry.import_module", found.append)
-    registry(tmp_path, config).load_sdk()
-    assert found == loaded
+    monkeypatch.setattr("sidecar.llmgateway.providers.serving.import_module", found.append)
+    registry(tmp_path, config).load_first_call()
+    assert found[:1] == loaded

@@ -1,4 +1,4 @@
-"""Models of real providers: thin adapters on the SDKs, each an extra, each imported when first used.
+"""Models of real providers: thin adapters on HTTP or an SDK, each an extra, each imported when first used.
 
 The adapters translate; everything else is done once for all of them: sanitizing the conversation, keys,
 retrying, cancelling, typed errors, assembling the answer.

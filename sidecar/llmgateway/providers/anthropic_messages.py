@@ -1,4 +1,4 @@
-"""Anthropic's messages format over the ``anthropic`` SDK.
+"""Anthropic's messages format over HTTP; without a key over the ``anthropic`` SDK, which looks for one.
 
 The prefix that stays the same from call to call is marked for the prompt cache: tools and system, the newest
 message of the user, and the one before it.
@@ -10,10 +10,10 @@ think, some refuse sampling knobs. A model that is not listed is treated as a ne
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -41,6 +41,7 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     without_mark,
 )
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, post, refusal_in
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo, join_roles
@@ -49,6 +50,12 @@ from sidecar.llmgateway.providers.windows import direct_mounts
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
+Post: TypeAlias = Callable[[SdkArguments], AbstractAsyncContextManager[EventBody]]
+"""Sends a request and streams the answer. Raises RefusedRequestError, or ReportedFailureError."""
+
+_OFFICIAL_ADDRESS: Final = "https://api.anthropic.com"
+_PATH: Final = "/v1/messages"
+_VERSION: Final = "2026-10-21"
 _MAX_TOKENS: Final = 32_000
 """The longest answer asked for when a call sets no limit; the API wants a figure."""
 _UNKNOWN_MAX_TOKENS: Final = 8_192
@@ -93,28 +100,14 @@ class AnthropicMessages:
         max_images=100,
     )
 
-    def connect(self, endpoint: Endpoint) -> SdkClient[AsyncAnthropic]:
-        """Return the SDK's client; for Anthropic itself it looks for credentials where there is no key."""
-        # Imported here, in the thread that connects: it takes more than a second.
-        from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient, Timeout
-
-        def open_client(key: str | None) -> AsyncAnthropic:
-            return AsyncAnthropic(
-                api_key=key,
-                base_url=endpoint.base_url,
-                max_retries=0,
-                timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
-                http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
-            )
-
-        # Without a key the SDK sends the user's credentials for Anthropic, whatever the address is.
-        if endpoint.key is None and endpoint.provider.own_env:
-            with contextlib.suppress(CredentialsError):
-                client = open_client(None)
-                if client.api_key or client.auth_token or client.credentials:
-                    return SdkClient(client, client.close)
-        client = open_client(endpoint.require_key())
-        return SdkClient(client, client.close)
+    def connect(self, endpoint: Endpoint) -> SdkClient[Post]:
+        """Return a sender of requests; for Anthropic itself the SDK looks for credentials without a key."""
+        if endpoint.key is None and endpoint.provider.own_env and (sdk := find_credentials(endpoint)):
+            return SdkClient(partial(post_by_sdk, sdk), sdk.close)
+        headers = {"Authorization": f"Bearer {endpoint.require_key()}", "anthropic-version": _VERSION}
+        address = endpoint.base_url or _OFFICIAL_ADDRESS
+        http = open_client(endpoint, address, headers, "ANTHROPIC_CUSTOM_HEADERS")
+        return SdkClient(partial(post, http, _PATH), http.aclose)
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``messages.create``."""
@@ -145,19 +138,10 @@ class AnthropicMessages:
         return request
 
     @asynccontextmanager
-    async def open(
-        self, client: AsyncAnthropic, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async def open(self, client: Post, request: SdkArguments) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one message."""
-        from httpx2 import Response
-
-        # Not by the SDK's own method, which would walk through the whole request.
-        content = msgspec.json.encode(request | {"stream": True})
-        response = await client.post("/v1/messages", content=content, cast_to=Response, stream=True)
-        try:
-            yield EventBody(response).events()
-        finally:
-            await response.aclose()
+        async with client(request) as body:
+            yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -165,20 +149,57 @@ class AnthropicMessages:
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Anthropic's report in *error*."""
-        import anthropic
-
         if isinstance(error, ReportedFailureError):
             return error.failure
-        if isinstance(error, anthropic.APIStatusError):
-            message, headers = error.api_message or error.message, dict(error.response.headers)
-            return ProviderFailure(
-                message, error.status_code, code=error.type or "api_error", headers=headers
-            )
-        if isinstance(error, anthropic.APIConnectionError):
-            return ProviderFailure(f"{error.message} {error.__cause__ or ''}".strip())
-        if isinstance(error, anthropic.CredentialsError):
-            return ProviderFailure(str(error), code="authentication_error")
+        if not isinstance(error, RefusedRequestError):
+            return None
+        found = error.body.get("error") if isinstance(error.body, dict) else None
+        found = found if isinstance(found, dict) else {}
+        whole = error.message if error.body in (error.message, "") else f"{error.message} - {error.body}"
+        message, code = str(found.get("message") or whole), str(found.get("type") or "api_error")
+        return ProviderFailure(message, error.status, code=code, headers=error.headers)
+
+
+def find_credentials(endpoint: Endpoint) -> AsyncAnthropic | None:
+    """Return the SDK's client with the user's credentials for Anthropic, None where it finds none.
+
+    It would send them to any address.
+    """
+    # Imported here, in the thread that connects: it takes more than a second.
+    from anthropic import AsyncAnthropic, CredentialsError, DefaultAsyncHttpxClient, Timeout
+
+    try:
+        client = AsyncAnthropic(
+            base_url=endpoint.base_url,
+            max_retries=0,
+            timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
+            http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
+        )
+    except CredentialsError:
         return None
+    return client if client.api_key or client.auth_token or client.credentials else None
+
+
+@asynccontextmanager
+async def post_by_sdk(client: AsyncAnthropic, request: SdkArguments) -> AsyncIterator[EventBody]:
+    """Send *request*, signed by the SDK, and stream the answer; raises as a :data:`Post`."""
+    from anthropic import APIConnectionError, APIStatusError, CredentialsError
+    from httpx2 import Response
+
+    # Not by the SDK's own method, which would walk through the whole request.
+    content = msgspec.json.encode(request | {"stream": True})
+    try:
+        response = await client.post(_PATH, content=content, cast_to=Response, stream=True)
+    except APIStatusError as error:
+        raise refusal_in(error.response) from None
+    except APIConnectionError as error:
+        raise error.__cause__ or error from None
+    except CredentialsError as error:
+        raise ReportedFailureError(ProviderFailure(str(error), code="authentication_error")) from None
+    try:
+        yield EventBody(response)
+    finally:
+        await response.aclose()
 
 
 class _Reader:

@@ -1,9 +1,8 @@
 """The body of a streamed response: server-sent events with JSON in them.
 
-The SDKs keep their own work: authentication, endpoints, the errors of a refused request. Their parsers of
-events cost three quarters of a delta, as they build typed models of which little is read, and skip everything
-that is not an event. A login page, or an error that comes with status 200, then looks like an answer that was
-cut off. So events are parsed here, into plain JSON values.
+The parsers of SDKs cost three quarters of a delta, as they build typed models of which little is read, and
+skip everything that is not an event. A login page, or an error that comes with status 200, then looks like an
+answer that was cut off. So events are parsed here, into plain JSON values.
 """
 
 from __future__ import annotations

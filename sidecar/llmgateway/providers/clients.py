@@ -1,9 +1,9 @@
-"""The SDK clients of one provider: made in a thread, one for each event loop and key.
+"""The clients of one provider: made in a thread, one for each event loop and key.
 
 They are made when a session has chosen a model (:meth:`ClientPool.warm_up`), else when a call needs them.
 
-Importing an SDK takes a second, which the event loop must not spend. Nor may it wait for a garbage collection
-among everything that was imported, which takes tenths of a second in every thread.
+Importing an SDK or an HTTP client takes tenths of a second, which the event loop must not spend. Nor may it
+wait for a garbage collection among everything that was imported, which takes as long in every thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from sidecar._internal.loading import fast_imports, install_command
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
-from sidecar.llmgateway.names import Provider, sdk_of
+from sidecar.llmgateway.names import Provider, library_of, sdk_of
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Endpoint, SdkClient
 
 ClientT = TypeVar("ClientT")
@@ -67,7 +67,7 @@ class ClientPool(Generic[ClientT]):
         return await asyncio.shield(task)
 
     def warm_up(self) -> None:
-        """Begin to import the SDK, so that the first call need not wait for it. Never raises.
+        """Begin to load the modules of the first call, so that it need not wait. Never raises.
 
         With a key at hand the client is made too. The keyring is not searched, because it may ask its user to
         unlock it, nor are credentials of a cloud: no connection is opened before a call. The first call
@@ -78,7 +78,7 @@ class ClientPool(Generic[ClientT]):
         def find_key_at_hand() -> Key | None:
             key = keys.without_keyring().find(provider)
             if key is None and (provider.needs_key or keys.has_keyring):
-                import_module(sdk_of(provider)[1])
+                import_module(library_of(provider, has_key=False))
                 raise gateway_error("auth", "no key is at hand", provider=provider.id)
             return key
 

@@ -1,4 +1,4 @@
-"""OpenAI's chat format, the one that most other servers speak as well; over the ``openai`` SDK.
+"""OpenAI's chat format, the one that most other servers speak as well; over HTTP.
 
 Where a service departs from it is a row of ``quirks``.
 """
@@ -37,13 +37,14 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     usage_of,
 )
+from sidecar.llmgateway.providers.http_calls import post
 from sidecar.llmgateway.providers.markup import assembly_of
-from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of, is_official
+from sidecar.llmgateway.providers.openai_http import OpenAIService, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import dialect_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from httpx2 import AsyncClient
 
 _BROKEN: Final = "server_error"
 _OVERFLOW: Final = "model_context_window_exceeded"
@@ -65,7 +66,7 @@ class EndMark(Value):
     """The mark at the end of a stream."""
 
 
-class OpenAIChat(OpenAISdk):
+class OpenAIChat(OpenAIService):
     """The adapter."""
 
     rules = WireRules(takes_signature=lambda signature: signature.startswith(CHAT_MARK), max_id_chars=40)
@@ -101,10 +102,10 @@ class OpenAIChat(OpenAISdk):
 
     @asynccontextmanager
     async def open(
-        self, client: AsyncOpenAI, request: SdkArguments
+        self, client: AsyncClient, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[dict[str, Any] | EndMark]]:
         """Stream one completion; the mark at its end is the last chunk."""
-        async with self.post(client, "/chat/completions", request) as body:
+        async with post(client, "/chat/completions", request) as body:
 
             async def chunks() -> AsyncIterator[dict[str, Any] | EndMark]:
                 async for chunk in body.events():

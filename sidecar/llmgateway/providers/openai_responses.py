@@ -1,4 +1,4 @@
-"""OpenAI's responses format over the ``openai`` SDK. Nothing is stored there: each call brings all it needs.
+"""OpenAI's responses format over HTTP. Nothing is stored there: each call brings all it needs.
 
 A reasoning item goes back whole, encrypted as it came, and directly before the item that followed it.
 """
@@ -32,18 +32,19 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
+from sidecar.llmgateway.providers.http_calls import post
 from sidecar.llmgateway.providers.markup import assembly_of
-from sidecar.llmgateway.providers.openai_sdk import OpenAISdk, effort_of
+from sidecar.llmgateway.providers.openai_http import OpenAIService, effort_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+    from httpx2 import AsyncClient
 
 _REASONING: Final = "reasoning"
 
 
-class OpenAIResponses(OpenAISdk):
+class OpenAIResponses(OpenAIService):
     """The adapter."""
 
     rules = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES_MARK))
@@ -82,10 +83,10 @@ class OpenAIResponses(OpenAISdk):
 
     @asynccontextmanager
     async def open(
-        self, client: AsyncOpenAI, request: SdkArguments
+        self, client: AsyncClient, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Stream one response."""
-        async with self.post(client, "/responses", request) as body:
+        async with post(client, "/responses", request) as body:
             yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from sidecar.llmgateway.names import (
     OPENAI_RESPONSES,
     PYDANTIC_AI,
     Provider,
+    library_of,
 )
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Adapter
 from sidecar.llmgateway.providers.clients import ClientPool
@@ -113,8 +115,20 @@ class ProviderModels:
             self._models[key] = ProviderModel(card, ADAPTERS[address.api](), clients, self._retries)
         return self._models[key]
 
+    def load(self, provider: Provider) -> None:
+        """Load the modules that the first call of *provider* needs; blocks.
+
+        Raises:
+            ImportError: its extra is not installed.
+            GatewayError: the file of keys cannot be used.
+        """
+        key = self._credentials.without_keyring().find(provider)
+        import_module(library_of(provider, has_key=key is not None))
+        ADAPTERS[address_of(provider).api]()
+        import_module(f"{_FOLDER}.calling")
+
     def warm_up(self, provider: Provider) -> None:
-        """Begin to load the SDK of *provider*; see :meth:`ClientPool.warm_up`."""
+        """Begin to make a client of *provider*; see :meth:`ClientPool.warm_up`."""
         self._find_clients(provider, address_of(provider)).warm_up()
 
     def _find_clients(self, provider: Provider, address: ApiAddress) -> ClientPool[Any]:

@@ -1,4 +1,4 @@
-"""An SDK is imported in a thread once one of its models is chosen or called; the event loop goes on."""
+"""What calls need is imported in a thread once a model is chosen or called; the event loop goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, Said, fake_provider
+from provider_fakes import Cut, Ended, Refused, Said, fake_provider
 from sidecar.llmgateway.contract import (
     ApiKind,
     Conversation,
@@ -40,23 +40,24 @@ from sidecar.llmgateway.contract import *
 from sidecar.llmgateway.registry import ModelRegistry
 from provider_fakes import Ended, Said, fake_provider
 
-async def main():
-    async with fake_provider("openai-chat", [(Said(("x",)), Ended())]) as fake:
-        os.environ |= {"OPENAI_API_KEY": "sk-fake", "OPENAI_BASE_URL": f"{fake.http.url}/v1"}
+async def main(api, name, variable, path):
+    async with fake_provider(api, [(Said(("x",)), Ended())]) as fake:
+        os.environ |= {f"{name.upper()}_API_KEY": "sk-fake", variable: f"{fake.http.url}{path}"}
         models = ModelRegistry()
         models.warm_up("offline-1")
         models.warm_up("no such model")
-        models.warm_up("openai-chat:gpt-5")
+        models.warm_up(f"{name}:a-model")
         warming = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.wait(warming)
-        loaded = [name for name in ("openai", "anthropic", "google.genai") if name in sys.modules]
-        n_asked = len(fake.http.asked)
+        is_loaded, n_asked = "httpx2" in sys.modules, len(fake.http.asked)
         hello = Conversation((UserTurn((TextBlock("hi"),)),))
-        *_, last = [each.kind async for each in models.invoker("openai-chat:gpt-5")(hello, StreamOptions())]
+        invoke = models.invoker(f"{name}:a-model")
+        *_, last = [each.kind async for each in invoke(hello, StreamOptions())]
         await models.aclose()
-    print(json.dumps([len(warming), loaded, n_asked, last]))
+    sdks = [each for each in ("openai", "anthropic", "google.genai") if each in sys.modules]
+    print(json.dumps([len(warming), is_loaded, n_asked, last, sdks]))
 
-asyncio.run(main())
+asyncio.run(main(*sys.argv[1:]))
 """
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
@@ -100,8 +101,61 @@ def test_nothing_is_imported_before_it_is_chosen_or_called() -> None:
 
 
 @pytest.mark.processes
-def test_the_sdk_of_a_chosen_model_is_imported_before_it_is_called_and_no_other() -> None:
-    assert run(WARM) == [1, ["openai"], 0, "done"]
+@pytest.mark.parametrize(
+    ("api", "name", "variable", "path"),
+    [
+        ("openai-chat", "openai", "OPENAI_BASE_URL", "/v1"),
+        ("anthropic-messages", "anthropic", "ANTHROPIC_BASE_URL", ""),
+        ("google-generate", "google", "GOOGLE_GEMINI_BASE_URL", ""),
+    ],
+)
+def test_a_client_with_a_key_is_made_before_the_first_call_and_loads_no_sdk(
+    api: str, name: str, variable: str, path: str
+) -> None:
+    assert run(WARM, api, name, variable, path) == [1, True, 0, "done", []]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("api", "name", "own"),
+    [
+        ("openai-chat", "OPENAI", {"openai-organization": "org-1", "openai-project": "p-1"}),
+        ("openai-responses", "OPENAI", {"openai-organization": "org-1", "openai-project": "p-1"}),
+        ("anthropic-messages", "ANTHROPIC", {"anthropic-version": "2026-10-21"}),
+    ],
+)
+async def test_the_environment_adds_headers_as_it_does_for_an_sdk(
+    on_stage: Any, api: str, name: str, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "p-1")
+    monkeypatch.setenv(f"{name}_CUSTOM_HEADERS", "X-Team: blue\nno header\nauthorization: Bearer other")
+    async with on_stage(api, (Said(("x",)), Ended())) as stage:
+        await stage.play()
+    (asked,) = stage.fake.calls
+    sent = {each: asked.headers[each] for each in (*own, "x-team", "authorization")}
+    assert sent == {**own, "x-team": "blue", "authorization": "Bearer other"}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("scene", "outcome"),
+    [
+        pytest.param((Said(("x",)), Ended()), "done", id="an answer"),
+        pytest.param((Refused(401, "who are you?"),), "fake does not accept the key (401)", id="a refusal"),
+        pytest.param((Cut(),), "cannot be reached, or hung up", id="a broken connection"),
+    ],
+)
+async def test_without_a_key_the_sdk_of_anthropic_signs_with_its_own_credentials(
+    on_stage: Any, scene: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FAKE_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-of-the-sdk")
+    async with on_stage("anthropic-messages", scene) as stage:
+        stage.provider = replace(stage.provider, own_env=("ANTHROPIC_AUTH_TOKEN",))
+        last = (await stage.play())[-1]
+    assert {asked.headers["authorization"] for asked in stage.fake.calls} == {"Bearer token-of-the-sdk"}
+    assert outcome in (last.kind if isinstance(last, DoneEmission) else last.error.message)
 
 
 @pytest.mark.processes
