@@ -145,7 +145,9 @@ def test_a_day_in_emacs(
     screen.type("\x1b<")
     screen.command("sidecar-preview")
     screen.wait_for(lambda: "» /preview" in screen.chat)
-    assert "» what is in a.py?" in screen.shown, "a window that was scrolled stays where it is"
+    point = screen.value('(window-point (get-buffer-window "*sidecar: project*"))')
+    assert point == "1", "a window that was scrolled stays where it is"
+    screen.wait_for(lambda: "» what is in a.py?" in screen.shown)
     screen.type("\x1b>")
     screen.command("sidecar-compact")
     screen.wait_for("restored as now: a.py")
@@ -160,8 +162,12 @@ def test_a_day_in_emacs(
     keep("5 compared", screen.shown)
     screen.type("qy")
     screen.value('(progn (delete-other-windows) (switch-to-buffer "*sidecar: project*"))')
+    screen.type("/expand\r")
+    screen.wait_for("expansion  done, ")
     screen.command("sidecar-undo")
-    screen.wait_for("compaction  undone")
+    screen.wait_for("expansion  undone, now ")
+    screen.command("sidecar-undo")
+    screen.wait_for("compaction  undone, now ")
 
     screen.command("sidecar-rewind")
     screen.wait_for("Go back to before")

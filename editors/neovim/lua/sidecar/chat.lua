@@ -285,18 +285,24 @@ local function show_plan(chat, entries)
 end
 
 local COMPACTIONS = {
-  in_progress = "compacting",
-  completed = "compacted",
-  failed = "the compaction failed",
-  cancelled = "the compaction was cancelled",
+  in_progress = "at work",
+  completed = "done",
+  failed = "failed",
+  cancelled = "cancelled",
   noop = "nothing to compact",
-  undone = "the compaction is undone",
+  undone = "undone",
 }
 
 local function show_compaction(chat, data)
   local id = "compaction " .. data.compactionId .. (data.status == "undone" and " undone" or "")
-  local item = chat.items[id] or add_item(chat, id, "· compaction", { folded = 4, is_prose = true }, true)
-  local sizes = data.postTokens and (", %d → %d tokens"):format(data.preTokens, data.postTokens) or ""
+  local title = data.trigger == "expand" and "· expansion" or "· compaction"
+  local item = chat.items[id] or add_item(chat, id, title, { folded = 4, is_prose = true }, true)
+  local sizes = ""
+  if data.status == "undone" then
+    sizes = (", now %d tokens"):format(data.postTokens)
+  elseif data.postTokens then
+    sizes = (", %d → %d tokens"):format(data.preTokens, data.postTokens)
+  end
   item.state = { ("  %s%s"):format(COMPACTIONS[data.status] or data.status, sizes), "SidecarStatus" }
   local details = details_of(data.error or data.reason or "")
   if data.loss and data.status ~= "undone" then

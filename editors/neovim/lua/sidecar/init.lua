@@ -24,7 +24,7 @@ daemon.on_event = function(project, kind, data)
     daemon.tell(data.why, vim.log.levels.WARN)
   end
   chat.show(project, kind, data)
-  vim.cmd.redrawstatus()
+  vim.cmd.redrawstatus({ bang = true }) -- the gauge is above the conversation, mostly not the current window
 end
 
 --- Set the daemon's command and the model; both have defaults, so that nobody needs to call it.
@@ -125,7 +125,7 @@ function M.winbar()
   end
   local model = option_value(project, "model") or ""
   local right = project.usage and gauge(project.usage):gsub("%%", "%%%%") or ""
-  return " Sidecar" .. (part(model):gsub("%%<", "")) .. part(project.title) .. "%=" .. right .. " "
+  return " Sidecar" .. (part(model):gsub("%%<", "")) .. part(project.title) .. "%= " .. right .. " "
 end
 
 local function ask(text, given)
