@@ -9,8 +9,8 @@ checked here, once for every format, so that nothing behind the gateway meets a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Hashable, Sequence
+from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
@@ -37,8 +37,13 @@ Emissions: TypeAlias = Sequence[Emission]
 """The emissions of one chunk: often none, seldom more than one."""
 
 
+MAX_ANSWER_CHARS: Final = 16_000_000
+MAX_CALLS: Final = 1_000
+"""The bounds of one answer. Models that repeat themselves for ever come here; no sound answer does."""
+
+
 class MalformedAnswerError(ValueError):
-    """A value in an answer has another type than its format promises."""
+    """A value in an answer has another type than its format promises, or the answer does not end."""
 
 
 class _OpenText(Struct):
@@ -81,10 +86,11 @@ class Assembly:
         self.stop: StopReason | None = None
         self._parts: list[_OpenText | _OpenThinking | _OpenCall] = []
         self._calls: dict[Hashable, _OpenCall] = {}
+        self._n_chars = 0
 
     def add_text(self, delta: object) -> Emissions:
         """Add prose."""
-        text = require_text(delta, "a piece of text")
+        text = self._take(delta, "a piece of text")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -100,7 +106,7 @@ class Assembly:
 
     def add_thinking(self, delta: object, signature: str | None = None) -> Emissions:
         """Add reasoning to the open block if that is one of reasoning with the same *signature*."""
-        text = require_text(delta, "a piece of reasoning")
+        text = self._take(delta, "a piece of reasoning")
         if not text:
             return ()
         last = self._parts[-1] if self._parts else None
@@ -150,7 +156,11 @@ class Assembly:
         )
         call = self._calls.get(key)
         if call is None:
-            call = self._calls[key] = _OpenCall(self._make_id(given_id))
+            if len(self._calls) == MAX_CALLS:
+                raise MalformedAnswerError(f"it has more than {MAX_CALLS} tool calls")
+            call = self._calls[key] = _OpenCall(
+                choose_id(given_id, {each.call_id for each in self._calls.values()})
+            )
             self._parts.append(call)
         # Servers of gpt-oss leave the channel of a call at the end of its name.
         call.name = call.name or given_name.partition("<|")[0]
@@ -162,7 +172,7 @@ class Assembly:
 
     def add_arguments(self, key: Hashable, delta: object) -> Emissions:
         """Add argument text to the call *key*; that of a call that was never opened is dropped."""
-        text = require_text(delta, "a piece of arguments")
+        text = self._take(delta, "a piece of arguments")
         call = self._calls.get(key)
         if call is None or not text:
             return ()
@@ -199,15 +209,27 @@ class Assembly:
         usage = (UsageEmission(reply.usage),) if reply.usage != Usage(0, 0) else ()
         return (*usage, StopEmission(stop), DoneEmission(reply))
 
-    def _make_id(self, call_id: str) -> str:
-        """Return *call_id*, or a numbered one where it is empty or another call has it."""
-        taken = {call.call_id for call in self._calls.values()}
-        if call_id and call_id not in taken:
-            return call_id
-        base, n = call_id or "call", len(taken) + 1
-        while f"{base}_{n}" in taken:
-            n += 1
-        return f"{base}_{n}"
+    def _take(self, value: object, field_name: str) -> str:
+        """Return *value* as text of the answer, which may not be endless."""
+        text = require_text(value, field_name)
+        self._n_chars += len(text)
+        if self._n_chars > MAX_ANSWER_CHARS:
+            raise MalformedAnswerError(f"it is longer than {MAX_ANSWER_CHARS} characters")
+        return text
+
+
+def choose_id(call_id: str, taken: Collection[str]) -> str:
+    """Return *call_id*, or a numbered one where it is empty or *taken*.
+
+    >>> choose_id("c1", {"c1"}), choose_id("", ())
+    ('c1_2', 'call_1')
+    """
+    if call_id and call_id not in taken:
+        return call_id
+    base, n = call_id or "call", len(taken) + 1
+    while f"{base}_{n}" in taken:
+        n += 1
+    return f"{base}_{n}"
 
 
 def require_text(value: object, field_name: str) -> str:

@@ -7,6 +7,7 @@ answer that was cut off. So events are parsed here, into plain JSON values.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
@@ -17,6 +18,11 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 
 _HEAD_BYTES: Final = 65_536
 _DONE: Final = b"[DONE]"
+_EVENTS_A_TURN: Final = 16
+"""After so many events the other tasks of the loop have their turn."""
+
+MAX_EVENT_BYTES: Final = 64 << 20
+"""The longest event of a stream; a longer one would fill the memory."""
 
 
 class ReportedFailureError(Exception):
@@ -39,29 +45,21 @@ class EventBody:
         self._response = response
         self._head = b""
         self._data: list[bytes] = []
+        self._n_data_bytes = 0
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the JSON value of each event. Raises ReportedFailureError for a failure in place of one."""
-        pending: list[bytes] = []
+        n_events = 0
         try:
-            async for piece in self._response.aiter_bytes():
+            async for lines, is_last in read_lines(self._response):
                 if len(self._head) < _HEAD_BYTES:
-                    self._head += piece[:_HEAD_BYTES]
-                pending.append(piece)
-                if b"\n" not in piece and b"\r" not in piece:
-                    continue  # joined once, however many pieces a long line comes in
-                text = b"".join(pending)
-                if b"\r" in text:
-                    # The second half of a line end may still come.
-                    held = b"\r" if text.endswith(b"\r") else b""
-                    text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
-                *lines, rest = text.split(b"\n")
-                pending = [rest]
-                for event in self._read(lines):
+                    self._head += b"\n".join(lines)[:_HEAD_BYTES] + b"\n"
+                # A server may end its last event with the stream; one that was cut off is no JSON.
+                for event in self._read([*lines, b""] if is_last else lines, is_last=is_last):
                     yield event
-            # A server may end its last event with the stream; one that was cut off is no JSON.
-            for event in self._read([b"".join(pending).rstrip(b"\r"), b""], is_last=True):
-                yield event
+                    n_events += 1
+                    if n_events % _EVENTS_A_TURN == 0:
+                        await asyncio.sleep(0)  # a server faster than this process must not hold its loop
         finally:
             await self._response.aclose()
         self.raise_page()
@@ -70,8 +68,9 @@ class EventBody:
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+                self._n_data_bytes = check_event_size(self._n_data_bytes + len(line))
             elif not line and self._data:
-                data, self._data = b"\n".join(self._data), []
+                data, self._data, self._n_data_bytes = b"\n".join(self._data), [], 0
                 if data.startswith(_DONE):
                     self.has_end_mark = True
                     continue
@@ -89,12 +88,48 @@ class EventBody:
 
     def raise_page(self) -> None:
         """Raise ReportedFailureError when the body is no stream but an error or a page."""
-        text = self._head.decode("utf-8", "replace").strip()
-        if text.startswith("<"):
-            page = "it sent a web page instead of an answer; check its address, and the login of the network"
-            raise ReportedFailureError(ProviderFailure(page, code="web_page"))
-        if text.startswith("{") and (failure := read_failure(text)) is not None:
-            raise ReportedFailureError(failure)
+        raise_page(self._head)
+
+
+async def read_lines(response: Any) -> AsyncIterator[tuple[list[bytes], bool]]:
+    """Yield the lines of the body of *response* that a piece of it completes, and whether they are the last.
+
+    Lines end with LF, CR or both. Raises ReportedFailureError for a line without an end.
+    """
+    pending: list[bytes] = []
+    n_pending = 0
+    async for piece in response.aiter_bytes():
+        pending.append(piece)
+        if b"\n" not in piece and b"\r" not in piece:
+            n_pending = check_event_size(n_pending + len(piece))
+            continue  # joined once, however many pieces a long line comes in
+        text = b"".join(pending)
+        if b"\r" in text:
+            # The second half of a line end may still come.
+            held = b"\r" if text.endswith(b"\r") else b""
+            text = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
+        *lines, rest = text.split(b"\n")
+        pending, n_pending = [rest], len(rest)
+        yield lines, False
+    yield [b"".join(pending).rstrip(b"\r")], True
+
+
+def check_event_size(n_bytes: int) -> int:
+    """Return *n_bytes*, the size of an event so far; ReportedFailureError for one that will not end."""
+    if n_bytes > MAX_EVENT_BYTES:
+        sentence = f"it sent more than {MAX_EVENT_BYTES >> 20} MiB without the end of an event"
+        raise ReportedFailureError(ProviderFailure(sentence, code="endless_event"))
+    return n_bytes
+
+
+def raise_page(head: bytes) -> None:
+    """Raise ReportedFailureError when *head*, the beginning of a body, is an error or a page."""
+    text = head.decode("utf-8", "replace").strip()
+    if text.startswith("<"):
+        page = "it sent a web page instead of an answer; check its address, and the login of the network"
+        raise ReportedFailureError(ProviderFailure(page, code="web_page"))
+    if text.startswith("{") and (failure := read_failure(text)) is not None:
+        raise ReportedFailureError(failure)
 
 
 def decode(data: bytes) -> Any:

@@ -76,7 +76,8 @@ _ANSWER_ENDS: Final = (
 )
 """The tokens that end an answer in the templates of gpt-oss, Qwen, Llama and DeepSeek."""
 
-_MAX_CALL_CHARS: Final = 1_000_000
+_MAX_CALL_CHARS: Final = 250_000
+_MAX_END_CHARS: Final = 32
 
 
 class Prose(Value):
@@ -108,6 +109,7 @@ class MarkupReader:
         self._marks = (*(_CALL_MARKS if tools else ()), *_HEADER_MARKS, *_ANSWER_ENDS, _END_OF_THINKING)
         self._held = ""
         self._open: str | None = None
+        self._n_searched = 0
         self._recipient: str | None = None
         self._is_first = True
         self._skips_blank = False
@@ -127,7 +129,8 @@ class MarkupReader:
             if mark not in _ENDS:
                 yield from self._judge(mark)
                 continue
-            found = _ENDS[mark].search(self._held)
+            found = _ENDS[mark].search(self._held, self._n_searched)
+            self._n_searched = 0 if found else max(0, len(self._held) - _MAX_END_CHARS)
             if found is not None:
                 inside, self._held = self._held[: found.start()], self._held[found.end() :]
                 self._open, self._line, self._skips_blank = None, "", self._is_reasoning(mark)
@@ -135,9 +138,10 @@ class MarkupReader:
             elif self._is_reasoning(mark):
                 ends = (_END_OF_THINKING,) if mark == _THINK else (*_HEADER_MARKS, *_ANSWER_ENDS)
                 inside, self._held = split_before_mark(self._held, *ends)
+                self._n_searched = 0
                 yield from self._take_apart(mark, inside)
             elif len(self._held) > _MAX_CALL_CHARS:
-                text, self._open, self._held = f"{mark}{self._held}", None, ""
+                text, self._open, self._held, self._n_searched = f"{mark}{self._held}", None, "", 0
                 yield self._pass_on(text)
 
     def finish(self) -> Iterator[Piece]:

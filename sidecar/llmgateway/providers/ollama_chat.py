@@ -7,7 +7,6 @@ each call sets the window and forbids the cutting: a conversation that does not 
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +26,13 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import ReportedFailureError, read_failure
+from sidecar.llmgateway.providers.body import (
+    ReportedFailureError,
+    decode,
+    raise_page,
+    read_failure,
+    read_lines,
+)
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, function_tools, json_text, usage_of
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly
@@ -98,9 +103,11 @@ class OllamaChat:
                 raise ReportedFailureError(ProviderFailure(message, response.status_code, headers=headers))
 
             async def lines() -> AsyncIterator[dict[str, Any]]:
-                async for line in response.aiter_lines():
-                    if line.strip():
-                        yield json.loads(line)
+                async for batch, _ in read_lines(response):
+                    for line in filter(bytes.strip, batch):
+                        if line.lstrip().startswith(b"<"):
+                            raise_page(line)
+                        yield decode(line)
 
             yield lines()
 

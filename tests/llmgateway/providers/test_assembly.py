@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from sidecar.llmgateway.contract import (
     DoneEmission,
     Emission,
@@ -15,7 +17,7 @@ from sidecar.llmgateway.contract import (
     ToolCallDeltaEmission,
     ToolCallStartEmission,
 )
-from sidecar.llmgateway.providers.assembly import Assembly
+from sidecar.llmgateway.providers.assembly import MAX_CALLS, Assembly, MalformedAnswerError
 
 
 def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
@@ -48,6 +50,14 @@ def test_a_call_is_emitted_once_it_has_a_name() -> None:
 def test_the_name_of_a_call_ends_before_a_special_token() -> None:
     assembly = Assembly()
     assert assembly.open_call(0, "c1", "read<|channel|>commentary") == (ToolCallStartEmission("c1", "read"),)
+
+
+def test_calls_without_number_are_refused() -> None:
+    assembly = Assembly()
+    for n in range(MAX_CALLS):
+        assembly.open_call(n, f"c{n}", "ls")
+    with pytest.raises(MalformedAnswerError, match="more than 1000 tool calls"):
+        assembly.open_call(MAX_CALLS, "last", "ls")
 
 
 def test_calls_without_ids_or_with_the_same_get_ids_of_their_own() -> None:

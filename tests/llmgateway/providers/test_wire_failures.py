@@ -216,9 +216,29 @@ async def test_garbage_is_a_parse_error(on_stage: Any, api: str, junk: bytes) ->
 async def test_a_page_instead_of_a_stream_is_no_answer(on_stage: Any, api: str) -> None:
     async with on_stage(api, [Page("<html>Log in to this network</html>\n\n")]) as stage:
         error = error_of(await stage.play())
-    is_skipped = api == "ollama-chat"
-    assert (error.kind, error.retryable) == ("parse" if is_skipped else "http", False)
-    assert "a web page" in error.message or is_skipped
+    assert (error.kind, error.retryable) == ("http", False)
+    assert "a web page" in error.message
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_event_without_an_end_ends_the_call(
+    on_stage: Any, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.providers.body.MAX_EVENT_BYTES", 1_000)
+    async with on_stage(api, [b'data: {"x": "' + b"a" * 2_000, Hang()]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable) == ("http", False)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_an_answer_without_an_end_ends_the_call(
+    on_stage: Any, api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.providers.assembly.MAX_ANSWER_CHARS", 10)
+    async with on_stage(api, [Said(("on and on", " and on")), Hang()]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable) == ("parse", False)
+    assert "longer than 10 characters" in error.message
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses", "anthropic-messages"])
