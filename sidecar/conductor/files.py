@@ -23,6 +23,7 @@ from sidecar.conversation import (
     FileRead,
     FilesSeen,
     History,
+    SeenFile,
     files_seen_index,
     merge_ranges,
     merge_reads,
@@ -165,13 +166,17 @@ class SessionFiles:
         return tuple((shown_path(Path(read.path), self._cwd), read) for read in chosen)
 
     async def list_in_context(self) -> tuple[ContextFile, ...]:
-        """Return :meth:`in_context`, after files that are just being compared have been."""
+        """Return :meth:`in_context`, made in a thread, after files that are just being compared have been."""
         await self._workspace.wait_for_checks(self._tracker.paths)
-        return self.in_context()
+        seen = self._index.of(self._history.current)
+        return await asyncio.to_thread(self._describe, tuple(seen.files.values()), seen.n_prompts)
 
     def in_context(self) -> tuple[ContextFile, ...]:
         """Return every file that the model has seen, the least recently shown first."""
         seen = self._index.of(self._history.current)
+        return self._describe(tuple(seen.files.values()), seen.n_prompts)
+
+    def _describe(self, files: Sequence[SeenFile], n_prompts: int) -> tuple[ContextFile, ...]:
         return tuple(
             ContextFile(
                 uri=each.read.uri,
@@ -182,9 +187,9 @@ class SessionFiles:
                 stale=self._tracker.is_stale(Path(each.read.path)),
                 in_window=each.in_view,
                 buffer_version=each.read.version,
-                turns_ago=seen.n_prompts - each.n_prompts if each.in_view else None,
+                turns_ago=n_prompts - each.n_prompts if each.in_view else None,
             )
-            for each in seen.files.values()
+            for each in files
         )
 
     def watch(self, globs: Sequence[str], notify: Callable[[Sequence[str]], None]) -> Dispose:

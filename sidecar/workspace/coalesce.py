@@ -44,7 +44,7 @@ class Coalescer:
 
     async def wait(self, paths: Iterable[Path], timeout_s: float) -> None:
         """Wait until the work scheduled on *paths* is done, for *timeout_s* seconds at most."""
-        tasks = [self._jobs[path].task for path in paths if path in self._jobs]
+        tasks = [self._jobs[path].task for path in paths if path in self._jobs] if self._jobs else ()
         if tasks:
             await asyncio.wait(tasks, timeout=timeout_s)
 

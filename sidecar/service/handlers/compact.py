@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sidecar.conductor.compaction.compaction_records import with_undoable_now
 from sidecar.conductor.compaction.loss_values import describe_loss, fact_line
-from sidecar.conductor.contract import Compaction, Plan
+from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
 
-async def preview(connection: Connection, params: m.CompactPreviewParams) -> Plan:
+async def preview(connection: Connection, params: m.CompactPreviewParams) -> Answer:
     """Return the plan of a compaction."""
     request = CompactionRequest(
         engine=params.engine,
@@ -29,7 +29,8 @@ async def preview(connection: Connection, params: m.CompactPreviewParams) -> Pla
         policy=params.policy or {},
         instructions=params.instructions,
     )
-    return await connection.hub.session(params.sid).preview(request)
+    plan = await connection.hub.session(params.sid).preview(request)
+    return await answer_long(lambda: plan)
 
 
 async def compare(connection: Connection, params: m.CompactCompareParams) -> Answer:

@@ -9,6 +9,8 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.contract import ContextUsage
 from sidecar.protocol import messages as m
+from sidecar.service.contract import Answer
+from sidecar.service.handlers.session import answer_long
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -23,9 +25,10 @@ def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
     return connection.hub.session(params.sid).gauge.usage(detail=params.detail)
 
 
-async def files(connection: Connection, params: m.SidParams) -> m.ContextFilesResult:
+async def files(connection: Connection, params: m.SidParams) -> Answer:
     """List the files the model has read."""
-    return m.ContextFilesResult(await connection.hub.session(params.sid).files.list_in_context())
+    found = await connection.hub.session(params.sid).files.list_in_context()
+    return await answer_long(lambda: m.ContextFilesResult(found))
 
 
 def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.ContextDropResult]:
