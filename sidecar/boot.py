@@ -10,8 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -118,16 +116,14 @@ class Daemon(Value):
         if "models" in options:
             self.models.add_scripted(options["models"])
 
-    def warm_up(self, modules: Sequence[str] = ()) -> Thread:
-        """Load libraries of the first session and patterns of the first prompt in a thread, then *modules*.
+    def warm_up(self) -> Thread:
+        """Load libraries of the first call and session, and patterns of the first prompt, in a thread.
 
         An import that fails is repeated, and its error reported, where the module is used.
         """
+        steps = (self.models.load_first_call, self.models.load_ahead, load_watchfiles, compile_words)
 
         def load() -> None:
-            steps: list[Callable[[], object]] = [self.models.load_ahead, load_watchfiles, compile_words]
-            steps.append(self.models.load_first_call)
-            steps += (partial(import_module, name) for name in modules)
             with fast_imports():
                 for step in steps:
                     with suppress(Exception):

@@ -71,16 +71,10 @@ def agent_info(socket: str | None = None) -> AgentInfo:
 class LazyDaemon:
     """The daemon of a process with one client, loaded after the handshake."""
 
-    def __init__(
-        self,
-        on_load: Callable[[], None] = lambda: None,
-        modules: Sequence[str] = (),
-        later: Sequence[str] = (),
-    ) -> None:
-        """*modules* are loaded with the daemon, then *on_load* is called, and *later* loaded in a thread."""
+    def __init__(self, on_load: Callable[[], None] = lambda: None, modules: Sequence[str] = ()) -> None:
+        """*modules* are loaded with the daemon, then *on_load* is called."""
         self._daemon: Daemon | None = None
         self._modules = modules
-        self._later = later
         self._on_load = on_load
 
     def open(self, options: Mapping[str, Any]) -> Backend:
@@ -109,6 +103,6 @@ class LazyDaemon:
                 hint = '"sidecar doctor" shows what is wrong on this machine'
                 raise SidecarError(problem, hint=hint) from None
             self._on_load()
-            self._daemon.warm_up(self._later)
+            self._daemon.warm_up()
         self._daemon.configure(options)
         return Backend(self._daemon.service, self._daemon.workspace)

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 _FOR_SESSIONS: Final = ("sidecar.server.sink",)
 """The modules of a language client that its handshake does not need."""
 
-_FOR_EDITORS: Final = ("sidecar.server.lsp",)
-"""The modules of a language client that its sessions do not need either."""
-
 
 def run(options: Namespace) -> int:
     """Serve until the client leaves; the process ends from within."""
@@ -66,7 +63,7 @@ def run(options: Namespace) -> int:
             from sidecar.commands.launch import server_info
             from sidecar.server import LspOptions, serve_lsp
 
-        with _daemon_with_guests(_FOR_SESSIONS, _FOR_EDITORS) as daemon:
+        with _daemon_with_guests(_FOR_SESSIONS) as daemon:
             lsp = LspOptions(info=server_info(), open_backend=daemon.open)
             return await serve_lsp(stream, lsp, lifetime)
 
@@ -86,11 +83,8 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
 
 
 @contextmanager
-def _daemon_with_guests(modules: Sequence[str] = (), later: Sequence[str] = ()) -> Iterator[LazyDaemon]:
-    """Give the daemon of the client; others of its user can join it from then on.
-
-    It is loaded with *modules*, and with those for *later* in a thread.
-    """
+def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
+    """Give the daemon of the client, loaded with *modules*; others of its user can join it from then on."""
     from sidecar.commands.launch import LazyDaemon
 
     listeners: list[Listener] = []
@@ -108,7 +102,7 @@ def _daemon_with_guests(modules: Sequence[str] = (), later: Sequence[str] = ()) 
 
         return await open_frontend(stream, daemon.open)
 
-    daemon = LazyDaemon(admit, modules, later)
+    daemon = LazyDaemon(admit, modules)
     try:
         yield daemon
     finally:

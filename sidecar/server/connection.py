@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
+from sidecar._internal.loading import fast_imports
 from sidecar._internal.values import Value
 from sidecar.protocol.errors import RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
@@ -41,6 +44,10 @@ _log = logging.getLogger("sidecar.server")
 _DIALECT: Final = Dialect(
     HeaderDecoder, frame_with_header, lsp_code, lambda request_id: ("$/cancelRequest", {"id": request_id})
 )
+
+
+_LOAD_SERVER_AFTER_S: Final = 1.0
+"""When the language server is loaded for an editor; a prompt that is sent at once does not wait for it."""
 
 
 class LspOptions(Value, kw_only=True):
@@ -82,6 +89,7 @@ class LspConnection(FrontendConnection["LspClient"]):
         self._asked: InitializeParams | None = None
         self._handshake: Handshake | None = None
         self._is_traced = False
+        self._loading: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
     async def wait_ended(self) -> ExitReason:
@@ -96,6 +104,8 @@ class LspConnection(FrontendConnection["LspClient"]):
         """Leave the service, answer the open requests, flush and close, in about *seconds*."""
         if self._client is not None:
             self._client.close()
+        if self._loading is not None:
+            self._loading.cancel()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -211,6 +221,8 @@ class LspConnection(FrontendConnection["LspClient"]):
         backend = self.open_backend(self._handshake.options)
         from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
 
+        if self._handshake.profile.is_editor:
+            self._loading = asyncio.get_running_loop().call_later(_LOAD_SERVER_AFTER_S, load_server)
         return LspClient(self._peer, backend, self._handshake, self._spawn)
 
     def open_ahead(self) -> None:
@@ -274,6 +286,16 @@ async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime)
     connection = LspConnection(stream, bound)
     connection.start()
     return await supervise(lifetime, connection, settle_once)
+
+
+def load_server() -> None:
+    """Begin to load the language server in a thread, because it takes tenths of a second."""
+
+    def load() -> None:
+        with fast_imports():
+            import_module("sidecar.server.lsp")
+
+    Thread(target=load, name="sidecar-language-server", daemon=True).start()
 
 
 def _member(params: Any, name: str) -> Any:

@@ -30,6 +30,12 @@ class ClientProfile(Value, kw_only=True):
     shows_documents: bool = False
 
     @property
+    def is_editor(self) -> bool:
+        """Whether it may send more of the Language Server Protocol than buffers."""
+        shows = self.shows_diagnostics or self.shows_lenses or self.shows_documents
+        return self.features is None or shows or self.registers_watchers or self.applies_edits
+
+    @property
     def may_be_asked(self) -> bool:
         """Whether to try ``window/showMessageRequest``.
 

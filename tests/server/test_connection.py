@@ -284,3 +284,25 @@ async def test_many_requests_of_many_kinds_are_each_answered_once() -> None:
     await editor.stream.wait_until(lambda: len(editor.messages) == 201)
     await asyncio.sleep(0)
     assert [len(editor.answers(n)) for n in range(200)] == [1] * 200
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "capabilities", "is_loaded"),
+    [
+        pytest.param(None, {}, True, id="an editor"),
+        pytest.param(
+            {}, {"textDocument": {"publishDiagnostics": {}}}, True, id="an editor with our extension"
+        ),
+        pytest.param({}, {"window": {"workDoneProgress": True}}, False, id="a program with our client"),
+    ],
+)
+async def test_the_language_server_is_loaded_ahead_for_editors_alone(
+    sidecar: Any, capabilities: dict[str, Any], is_loaded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr("sidecar.server.connection._LOAD_SERVER_AFTER_S", 0)
+    monkeypatch.setattr("sidecar.server.connection.load_server", lambda: loaded.append("server"))
+    editor = await ready(capabilities=capabilities, sidecar=sidecar)
+    assert (await editor.request(1, "sidecar/status"))["result"]
+    await asyncio.sleep(0)
+    assert loaded == (["server"] if is_loaded else [])
