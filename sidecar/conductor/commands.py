@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
+from sidecar.conductor.answers import (
+    describe_edited,
+    describe_let_go,
+    describe_plan,
+    describe_result,
+    describe_rule,
+    describe_rules,
+)
 from sidecar.conductor.branching import before_prompts
 from sidecar.conductor.changes import Changes
 from sidecar.conductor.checkpoints.checkpoints import Checkpoints
@@ -18,18 +27,18 @@ from sidecar.conductor.checkpoints.commands import offer_restore, run_checkpoint
 from sidecar.conductor.compaction.compaction_records import CompactionLog
 from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.compaction.loss_reports import LossReports
-from sidecar.conductor.compaction.loss_values import Loss, count_kind, describe_loss, fact_line
+from sidecar.conductor.compaction.loss_values import fact_line
 from sidecar.conductor.compaction.planner import CompactionPlanner
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
-from sidecar.conductor.contract import Compaction, Plan, UsageBy
+from sidecar.conductor.contract import UsageBy
 from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.files import shown_uri
 from sidecar.conductor.history import HistoryWriter
 from sidecar.conductor.options import Options
 from sidecar.conductor.permission_rules import PermissionRules
 from sidecar.conductor.pins import Pins
 from sidecar.conductor.request import ContextGauge
 from sidecar.conductor.rules.session_rules import SessionRules
-from sidecar.conductor.rules.shapes import RuleSource, SessionRule
 from sidecar.conductor.session_engines import SessionEngines
 from sidecar.conductor.session_extensions import SessionExtensions, describe_extensions
 from sidecar.conductor.session_meta import SessionMeta
@@ -54,13 +63,6 @@ _PARTS: Final = {
     "summary": "summaries",
     "files": "restored files",
     "rules": "the user's rules",
-}
-
-_SOURCES: Final[dict[RuleSource, str]] = {
-    "prompt": "from a prompt",
-    "user": "set by hand",
-    "summary": "quoted by a summary",
-    "imported": "from an imported prompt",
 }
 
 
@@ -90,6 +92,7 @@ class Commands:
     ) -> None:
         """*fork* starts a session from the head of another and returns its id."""
         self._meta = meta
+        self._folder = Path(meta.info.cwd)
         self._history = history
         self._engines = engines
         self._compactions = compactions
@@ -120,8 +123,8 @@ class Commands:
             "forget": self.forget,
             "fork": self.fork,
             "rewind": self.rewind,
-            "diff": lambda _: show_changes(checkpoints),
-            "checkpoint": lambda rest: run_checkpoint(checkpoints, rest),
+            "diff": lambda _: show_changes(checkpoints, self._folder),
+            "checkpoint": lambda rest: run_checkpoint(checkpoints, rest, self._folder),
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
             "permissions": lambda rest: permission_rules.run(rest, self.choose),
@@ -160,7 +163,7 @@ class Commands:
     async def preview(self, rest: str) -> str:
         """Describe the effect of a compaction with the engine *rest*."""
         request = self._engines.resolve(CompactionRequest(engine=rest or None))
-        return describe_plan(await self._planner.preview(request))
+        return describe_plan(await self._planner.preview(request), self._folder)
 
     async def uncompact(self, rest: str) -> str:
         """Undo the newest compaction; with ``force`` also where the conversation exceeds the window then."""
@@ -169,8 +172,8 @@ class Commands:
         if done.trigger == "expand":
             what = "expansion"
         size = f"{done.post_count} turns, about {done.post_tokens or 0:,} tokens"
-        text = f"The {what} is undone: {size}.{describe_edited(undone.edited_files)}"
-        return text + await offer_restore(self._checkpoints, undone.changes)
+        text = f"The {what} is undone: {size}.{describe_edited(undone.edited_files, self._folder)}"
+        return text + await offer_restore(self._checkpoints, undone.changes, self._folder)
 
     async def expand(self, rest: str) -> str:
         """Bring turns behind a summary back: all, some nodes, or a range; *rest* may name the compaction."""
@@ -241,7 +244,9 @@ class Commands:
         for each in usage.rules or ():
             where = "in the system prompt" if each.in_system else "in the conversation"
             cut = f", {each.cut_chars:,} characters cut" if each.cut_chars else ""
-            lines.append(f"- rules of {each.uri}: {each.tokens:,} tokens {where}{cut}")
+            lines.append(
+                f"- rules of {shown_uri(each.uri, self._folder)}: {each.tokens:,} tokens {where}{cut}"
+            )
         return "\n".join(lines)
 
     async def remember(self, rest: str) -> str:
@@ -274,8 +279,10 @@ class Commands:
             node = before_prompts(self._history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
         size = _size(len(self._history.current))
-        text = f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files)}"
-        return text + await offer_restore(self._checkpoints, moved.changes)
+        text = (
+            f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files, self._folder)}"
+        )
+        return text + await offer_restore(self._checkpoints, moved.changes, self._folder)
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""
@@ -302,97 +309,6 @@ class Commands:
         shown.append(("!COMMAND", "runs a command; the model sees it and its output with the next prompt"))
         lines = [f"- {usage}: {description}" for usage, description in shown]
         return "\n".join((*lines, *describe_extensions(self._extensions.list())))
-
-
-def describe_result(done: Compaction) -> str:
-    """Return the answer of ``/compact``."""
-    match done.status:
-        case "completed":
-            tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
-            if done.summary_source is None:
-                return f"Shortened the texts that were too large: {tokens}. /uncompact takes it back."
-            author = "a model" if done.summary_source == "model" else "local rules"
-            folded = f"Compacted {done.dropped_count} turns into a summary by {author}"
-            return f"{folded}: {tokens}. /uncompact takes it back."
-        case "noop":
-            return f"Nothing to do: {done.reason}."
-        case "cancelled":
-            return "Cancelled; the conversation is unchanged."
-    return f"The compaction failed and the conversation is unchanged: {done.error}."
-
-
-def describe_let_go(loss: Loss) -> str:
-    """Return the counts of *loss*, and the kinds of the facts let go.
-
-    >>> from sidecar.conductor.compaction.loss_values import KindLoss
-    >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("name", 9, 0, 2),))))
-    Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
-    Let go: 2 names.
-    """
-    kinds = ", ".join(count_kind(each.kind, each.let_go) for each in loss.kinds if each.let_go)
-    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
-    return f"{counts}\nLet go: {kinds}." if kinds else counts
-
-
-def describe_edited(uris: Sequence[str]) -> str:
-    """Return the sentence about files that turns edited which a change took back or went past.
-
-    >>> describe_edited(["file:///p/a.py"])
-    '\\nThe files that these turns edited stay as they are:\\n- file:///p/a.py'
-    """
-    if not uris:
-        return ""
-    return "\n".join(("\nThe files that these turns edited stay as they are:", *(f"- {uri}" for uri in uris)))
-
-
-def describe_rules(rules: Sequence[SessionRule]) -> str:
-    """Return the answer of ``/rules``."""
-    holding = [describe_rule(rule) for rule in rules if rule.holds]
-    ended = [describe_rule(rule) for rule in rules if not rule.holds]
-    if not holding and not ended:
-        return "There are no rules. /remember sets one, and so does a prompt such as: never push to main."
-    lines = ["These rules hold:" if holding else "No rule holds.", *(f"- {rule}" for rule in holding)]
-    lines += ["\nThese were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
-    return "\n".join(lines)
-
-
-def describe_rule(rule: SessionRule) -> str:
-    """Return *rule* with its id and origin, and the words against it.
-
-    >>> describe_rule(SessionRule(id="r1", text="Never push.", source="user", at=0))
-    'r1 Never push. (set by hand)'
-    """
-    shown = f"{rule.id} {rule.text} ({_SOURCES[rule.source]})"
-    if rule.revoked_by is not None:
-        by = rule.revoked_by.text
-        return f"{shown}, taken back by /forget" if by is None else f"{shown}, taken back by: {by}"
-    if rule.conflicts:
-        return f"{shown}, perhaps at odds with: {'; '.join(rule.conflicts)}. /forget {rule.id} takes it back"
-    return shown
-
-
-def describe_plan(plan: Plan) -> str:
-    """Return the answer of ``/preview``."""
-    if plan.noop is not None or plan.dropped is None or plan.kept is None or plan.projected is None:
-        reason = plan.noop.reason if plan.noop else "there is nothing to compact"
-        return f"{plan.engine} would do nothing: {reason}."
-    dropped, kept, after = plan.dropped, plan.kept, plan.projected
-    lines = [
-        f"{plan.engine} would replace {dropped.count} turns ({dropped.tokens:,} tokens) with a summary.",
-        f"{kept.count} turns ({kept.tokens:,} tokens) would stay unchanged.",
-        f"About {after.tokens:,} tokens would remain, {after.pct:g} % of the window.",
-    ]
-    if after.low < after.high:
-        lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
-    if after.high >= plan.gate.tokens:
-        lines.append("With a long summary nothing would be saved, and then nothing changes.")
-    if (loss := plan.loss) is not None:
-        lines.append(f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go)}")
-    lines += [
-        f"- {file.uri} would be restored{', as it is now' if file.stale else ''}: {file.tokens:,} tokens"
-        for file in plan.rehydrate
-    ]
-    return "\n".join(lines)
 
 
 def _size(n_turns: int) -> str:

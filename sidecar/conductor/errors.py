@@ -32,7 +32,7 @@ class NodeNotFound(SidecarError):
     kind: ClassVar[str] = "nodeNotFound"
 
     def __init__(self, sid: str, node_id: str) -> None:
-        hint = "sidecar/session/tree names its nodes"
+        hint = "sidecar/session/tree names its nodes; /rewind and /expand work without one"
         super().__init__(f"session {sid!r} has no node {node_id!r}", hint=hint, sid=sid)
 
 
@@ -52,8 +52,9 @@ class CompactionNotFound(SidecarError):
     kind: ClassVar[str] = "compactionNotFound"
 
     def __init__(self, sid: str, compaction_id: str | None) -> None:
-        what = "no compaction to undo" if compaction_id is None else f"no compaction {compaction_id!r}"
-        hint = "sidecar/compact/list names them"
+        what, hint = f"no compaction {compaction_id!r}", "sidecar/compact/list names them"
+        if compaction_id is None:
+            what, hint = "no compaction to undo", "/compact and sidecar/compact/start make one"
         super().__init__(f"session {sid!r} has {what}", hint=hint, sid=sid)
 
 

@@ -31,7 +31,7 @@ from sidecar.conversation import (
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.workspace.contract import Dispose, FileAccessError, FileView, StaleFile, WorkspacePort
 from sidecar.workspace.globs import glob_matcher
-from sidecar.workspace.paths import path_to_uri
+from sidecar.workspace.paths import path_to_uri, uri_to_path
 
 _MAX_ROOTS = 100
 
@@ -258,6 +258,16 @@ class SessionFiles:
 def shown_path(path: Path, folder: Path) -> str:
     """Return *path* as a model in *folder* would write it."""
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+
+
+def shown_uri(uri: str, folder: Path) -> str:
+    """Return the file *uri* as a user in *folder* would write it; *uri* itself when it names no file here.
+
+    >>> shown_uri("file:///p/src/a.py", Path("/p")), shown_uri("untitled:1", Path("/p"))
+    ('src/a.py', 'untitled:1')
+    """
+    path = uri_to_path(uri)
+    return uri if path is None else shown_path(path, folder)
 
 
 def as_read(

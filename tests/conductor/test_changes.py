@@ -143,7 +143,7 @@ async def test_the_command_rewind_says_which_files_stay_edited(make_stage: Any) 
     session = await stage.session()
     await stage.ask(session, "write it")
     answer = (await stage.ask(session, "/rewind")).text
-    assert answer.endswith(f"stay as they are:\n- {(stage.folder / 'a.py').as_uri()}")
+    assert answer.endswith("stay as they are:\n- a.py")
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
     assert (await say(stage, session, "/uncompact")).startswith("The compaction is undone: 6 turns")
     assert list(session.history.turns) == turns
     assert await say(stage, session, "/uncompact") == (
-        f"Session {session.sid!r} has no compaction to undo; sidecar/compact/list names them."
+        f"Session {session.sid!r} has no compaction to undo; /compact and sidecar/compact/start make one."
     )
 
 

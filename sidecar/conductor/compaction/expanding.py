@@ -144,7 +144,9 @@ class Expander:
         engine = self._engines.own_name
         standing = next(self._log.find_standing(engine, self._history.current), None)
         if standing is None or request.compaction_id not in (None, standing.compaction_id):
-            raise InvalidInput(_NO_SUMMARY, hint="sidecar/compact/list shows the compactions")
+            raise InvalidInput(
+                _NO_SUMMARY, hint="/compact makes one, and sidecar/compact/list names those there were"
+            )
         if not request.is_whole:
             hint = "expand all of it, or pin a node"
             raise InvalidInput(f"the notes of {engine} can only be expanded as a whole", hint=hint)

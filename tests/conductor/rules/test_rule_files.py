@@ -334,8 +334,8 @@ async def test_the_usage_and_the_command_list_the_files_with_their_sizes(
     assert all(each.tokens > 0 for each in found)
     assert session.gauge.usage().rules is None
     told = str((await stage.ask(session, "/context")).text)
-    assert f"- rules of {found[1].uri}: {found[1].tokens:,} tokens in the system prompt, " in told
-    assert f"- rules of {found[2].uri}: {found[2].tokens:,} tokens in the conversation" in told
+    assert f"- rules of AGENTS.md: {found[1].tokens:,} tokens in the system prompt, " in told
+    assert f"- rules of sub/AGENTS.md: {found[2].tokens:,} tokens in the conversation" in told
 
 
 async def test_a_file_that_is_written_into_a_folder_shows_its_rules_too(make_stage: Any) -> None:
