@@ -36,8 +36,8 @@ quick: $(READY)
 # on their screens is left in .editors/screens. Four minutes; the first time four more.
 editors: export SIDECAR_SCREENS ?= $(CURDIR)/.editors/screens
 editors: $(READY)
-	$(BIN)/python tests/editors/install.py
-	$(BIN)/python tests/editors/install_browser.py
+	$(BIN)/python -m tests.editors.install
+	$(BIN)/python -m tests.editors.install_browser
 	$(BIN)/python -m pytest -q -rs tests/editors
 
 # Apart from the suite, which fetches nothing from npm.

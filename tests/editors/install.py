@@ -1,6 +1,6 @@
 """Install a Neovim and an Emacs for the tests into ``.editors``, where the system has none.
 
-Done with debootstrap, as root on Linux: 150 MB to load, 700 MB on the disk, a minute or two. Elsewhere it
+Done with debootstrap, as root on Debian: 150 MB to load, 700 MB on the disk, a minute or two. Elsewhere it
 says what to do, and the tests are skipped.
 """
 
@@ -32,6 +32,18 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def is_debian_root() -> bool:
+    """Return whether packages of Debian can be installed here."""
+    return sys.platform == "linux" and os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install_packages(*names: str) -> None:
+    """Install packages of Debian. Raises CalledProcessError."""
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", *names]):
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+
 def has(variable: str, name: str) -> bool:
     """Return whether an editor is named, was installed before, or is in the path."""
     return bool(os.environ.get(variable) or (FOLDER / "bin" / name).exists() or shutil.which(name))
@@ -59,6 +71,8 @@ def install() -> None:
     """Make a small Debian in the folder, and the two programs that start its editors."""
     root = FOLDER / SUITE
     FOLDER.mkdir(exist_ok=True)
+    if shutil.which("debootstrap") is None:
+        install_packages("debootstrap")
     packages = "--include=neovim,emacs-nox,patchelf,ca-certificates"
     say(f"installing Neovim and Emacs of Debian {SUITE} into {root}: 150 MB to load, a minute or two")
     subprocess.run(
@@ -78,13 +92,13 @@ def main() -> None:
     """Install what is missing, or say how."""
     if has("SIDECAR_NVIM", "nvim") and has("SIDECAR_EMACS", "emacs"):
         return
-    if sys.platform == "linux" and os.geteuid() == 0 and shutil.which("debootstrap"):
+    if is_debian_root():
         try:
             install()
         except (OSError, subprocess.CalledProcessError) as error:
             say(f"Neovim and Emacs could not be installed, their tests are skipped: {error}")
         return
-    say("install Neovim 0.10 and Emacs 29, or debootstrap and run this as root; their tests are skipped")
+    say("install Neovim 0.10 and Emacs 29, or run this as root on Debian; their tests are skipped")
 
 
 if __name__ == "__main__":

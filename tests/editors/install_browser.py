@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
+
+from tests.editors.install import install_packages, is_debian_root, say
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".editors" / "code-server"
@@ -23,26 +24,10 @@ VERSION: Final = "4.96.4"
 NATIVE: Final = ("node-pty", "@vscode/spdlog", "@parcel/watcher", "native-watchdog", "kerberos")
 
 
-def say(text: str) -> None:
-    """Print a line."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def npm(*arguments: str, folder: Path) -> None:
     """Run npm in *folder*; its output is an error's explanation. Raises CalledProcessError."""
     quiet = ("--no-audit", "--no-fund", "--loglevel=error")
     subprocess.run(["npm", *arguments, *quiet], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-
-
-def install_packages(*names: str) -> None:
-    """Install packages of Debian."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-y", "-qq", *names],
-    ):
-        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 def install_code_server() -> None:
@@ -77,11 +62,10 @@ def main() -> None:
     if node is None:
         say("install Node 20; the tests of the panel and of VS Code are skipped")
         return
-    is_debian_root = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("apt-get")
     try:
         npm("install", "--no-package-lock", folder=ROOT / "editors" / "vscode")
         if not (os.environ.get("SIDECAR_CHROMIUM") or shutil.which("chromium")):
-            if not is_debian_root:
+            if not is_debian_root():
                 say("install chromium, or name it in SIDECAR_CHROMIUM; the tests of the panel are skipped")
                 return
             say("installing Chromium: 110 MB to load")
@@ -91,7 +75,7 @@ def main() -> None:
             if not found.startswith("v20."):
                 say(f"code-server {VERSION} needs Node 20, found {found.strip()}; its test is skipped")
                 return
-            if is_debian_root:
+            if is_debian_root():
                 install_packages("ripgrep", "libkrb5-dev", "build-essential")
             say(f"building code-server {VERSION} in {FOLDER}: 90 MB to load, two minutes")
             install_code_server()
