@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext
@@ -15,6 +15,15 @@ from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import FileView
 from sidecar.workspace.handles import error_of_swap, require_resolved
 from sidecar.workspace.paths import ResolvedPath, resolve_path
+
+_VERBS: Final = {
+    "ls": "List",
+    "grep": "Search",
+    "find": "Find files in",
+    "glob": "Find files in",
+    "bash": "Run a command in",
+}
+"""What a tool does to a path, where its name is no word for it."""
 
 
 class PermissionRefused(SidecarError):
@@ -46,7 +55,7 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
         question = PermissionQuestion(
             call_id=context.call_id,
             tool=tool,
-            title=f"{tool.capitalize()} {path}, outside the workspace",
+            title=f"{_VERBS.get(tool, tool.capitalize())} {path}, outside the workspace",
             subject="path",
             detail=str(path),
             access=ReadAccess(path),

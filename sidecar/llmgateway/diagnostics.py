@@ -54,7 +54,8 @@ async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
         where = address_of(known[name]).base_url
         text = f"answers at {where} with {shown or 'no model'}; use it with {name}:MODEL"
         answering.append(Diagnostic(name, text))
-    none = Diagnostic("local servers", f"none answers ({', '.join(local)})")
+    not_asked = f"not asked without an SDK; run: {install_command('openai')}"
+    none = Diagnostic("local servers", f"none answers ({', '.join(local)})" if local else not_asked)
     return (*found, *(answering or (none,)))
 
 

@@ -123,16 +123,17 @@ async def test_cuts_are_in_sight(
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"),
+    ("tool", "arguments", "verb"),
     [
-        pytest.param(LS, {}, id="ls"),
-        pytest.param(FIND, {"name": "a"}, id="find"),
-        pytest.param(GLOB, {"pattern": "*"}, id="glob"),
+        pytest.param(LS, {}, "List", id="ls"),
+        pytest.param(FIND, {"name": "a"}, "Find files in", id="find"),
+        pytest.param(GLOB, {"pattern": "*"}, "Find files in", id="glob"),
     ],
 )
-async def test_outside_is_asked_for(desk: Desk, tool: Tool, arguments: dict[str, str]) -> None:
-    desk.put("../out/a")
+async def test_outside_is_asked_for(desk: Desk, tool: Tool, arguments: dict[str, str], verb: str) -> None:
+    outside = desk.put("../out/a").resolve().parent
     assert "a" in await desk.output(tool, **arguments, path="../out")
+    assert desk.asked[-1].title == f"{verb} {outside}, outside the workspace"
     desk.answer = False
     assert "not allowed" in await desk.failure(tool, **arguments, path="../out")
 

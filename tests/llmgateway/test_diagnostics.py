@@ -9,7 +9,7 @@ import pytest
 
 from provider_fakes import fake_provider
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway import diagnostics
+from sidecar.llmgateway import diagnostics, survey
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.credentials import AUTH_FILE
 from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
@@ -113,7 +113,14 @@ async def test_a_setting_that_a_folder_may_not_make_is_reported(home: Path) -> N
 
 async def test_a_missing_extra_is_reported(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(diagnostics, "is_installed", lambda provider: False)
-    await check(home, well={"google": f"not installed; run: {install_command('google')}"})
+    monkeypatch.setattr(survey, "is_installed", lambda provider: False)
+    await check(
+        home,
+        well={
+            "google": f"not installed; run: {install_command('google')}",
+            "local servers": f"not asked without an SDK; run: {install_command('openai')}",
+        },
+    )
 
 
 @pytest.mark.processes

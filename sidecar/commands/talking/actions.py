@@ -20,9 +20,6 @@ from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient
 
-_WIDE: Final = 100
-"""In fewer columns the list of commands leaves out their arguments."""
-
 OWN_COMMANDS: Final = {
     "undo": "undo the newest compaction",
     "resume": "go on with another session of this folder",
@@ -91,12 +88,7 @@ class Actions:
         return any(shown.partition(" ")[0] == name for shown in self.descriptions())
 
     async def help(self, _rest: str) -> None:
-        is_wide = self.screen.console.width >= _WIDE
-        rows = [
-            (name.strip() if is_wide else name.partition(" ")[0], text)
-            for name, text in self.descriptions().items()
-        ]
-        self.screen.table(("", ""), rows, cut=(1,))
+        self.screen.table(("", ""), help_rows(self.descriptions(), self.screen.console.width), cut=(1,))
 
     async def compact(self, rest: str) -> None:
         """Compact after a look at the plan, where somebody is there to look.
@@ -252,6 +244,22 @@ ACTIONS: Final[dict[str, Callable[[Actions, str], Awaitable[None]]]] = {
 
 SUBMITTING: Final = ("/rewind",)
 """Those that send a prompt of their own, which the session then shows as every prompt."""
+
+
+def help_rows(descriptions: Mapping[str, str], columns: int) -> list[tuple[str, str]]:
+    """Return the rows of ``/help``; arguments that leave too little room for the descriptions are left out.
+
+    >>> help_rows({"/pin fact | node | text": "Pin", "/model [name]": "Choose"}, 120)
+    [('/pin fact | node | text', 'Pin'), ('/model [name]', 'Choose')]
+    >>> help_rows({"/pin fact | node | text": "Pin", "/model [name]": "Choose"}, 60)
+    [('/pin', 'Pin'), ('/model [name]', 'Choose')]
+    """
+    most = columns // 3
+    usages = {name: name.strip() for name in descriptions}
+    return [
+        (usage if len(usage) <= most else usage.partition(" ")[0], descriptions[name])
+        for name, usage in usages.items()
+    ]
 
 
 def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
