@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _DIALECT: Final = Dialect(
     HeaderDecoder, frame_with_header, lsp_code, lambda request_id: ("$/cancelRequest", {"id": request_id})
 )
+LOAD: Final = "sidecar/session/load"
 _ASK: Final = "sidecar/permission/request"
 
 
@@ -53,6 +54,15 @@ class Switchboard(Protocol):
         ...
 
 
+class HolderGoneError(RequestRefused):
+    """The daemon that had the session open has gone."""
+
+    def __init__(self, sid: str) -> None:
+        hint = "load the session here, or attach again"
+        message = f"the daemon that has session {sid!r} open has gone"
+        super().__init__("busy", message, hint=hint, retryable=True)
+
+
 class SessionLink:
     """The way of one client to one session that another daemon has open."""
 
@@ -60,20 +70,18 @@ class SessionLink:
         self, connection: Connection, sid: str, stream: ByteStream, on_end: Callable[[], None]
     ) -> None:
         self._connection = connection
-        self._sid = sid
+        self.sid = sid
         self._peer = Peer(stream, _DIALECT, self, Limits())
         self._stream = stream
         self._ending = asyncio.ensure_future(self._watch(on_end))
         self._peer.start()
 
     async def request(self, method: str, params: Any) -> Answer:
-        """Return the answer of the other daemon. Raises SidecarError."""
+        """Return the answer of the other daemon. Raises SidecarError, HolderGoneError among them."""
         try:
             reply = await self._peer.request("relay", {"method": method, "params": params})
         except PeerGoneError as error:
-            message = f"the daemon that has session {self._sid!r} open has gone"
-            hint = "load the session here, or attach again"
-            raise RequestRefused("busy", message, hint=hint, retryable=True) from error
+            raise HolderGoneError(self.sid) from error
         if "error" in reply:
             raise RequestRefused(**reply["error"])
         return Answer(reply["result"])
@@ -116,6 +124,15 @@ class Relays:
         self._switchboard = switchboard
         self._links: dict[tuple[str, str], SessionLink] = {}
         self._guests: set[GuestClient] = set()
+
+    async def load(self, connection: Connection, link: SessionLink, params: Any) -> Answer:
+        """Return the answer of *link* to a load; once its other end has gone, load the session here."""
+        try:
+            return await link.request(LOAD, params)
+        except HolderGoneError:
+            self.unlink(connection, link.sid)
+            outcome = connection.call(LOAD, params)
+            return await outcome if isinstance(outcome, Awaitable) else outcome
 
     def find(self, connection: Connection, sid: str) -> SessionLink | None:
         """Return the link of a client to session *sid*, None when it has none."""

@@ -272,6 +272,8 @@ class Connection:
         typed = from_wire(row.params, {} if params is None else params)
         if self.service.relays is not None and row.scope != "daemon":
             link = self.service.relays.find(self, typed.sid)
+            if link is not None and method == "sidecar/session/load":
+                return self.service.relays.load(self, link, params)
             if link is not None and method != "sidecar/detach":
                 return link.request(method, params)
 
