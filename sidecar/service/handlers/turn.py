@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from sidecar._internal.errors import SidecarError
+from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.queue import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
@@ -59,6 +59,8 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
         done = await asyncio.shield(submitted.outcome)
         if done.fault is not None:
             raise TurnFailed(session.sid, done.turn_id, done.fault)
+        if done.stop_reason == "cancelled" and session.sid in connection.hub.lost:
+            raise LeaseLostError(session.sid, connection.hub.lost[session.sid])
         return m.TurnRunResult(
             turn_id=done.turn_id,
             stop_reason=done.stop_reason,
