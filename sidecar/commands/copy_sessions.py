@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Place: TypeAlias = "SessionStore | PostgresStore"
 
 FILES: Final = "files"
+_SCHEMES: Final = ("postgresql://", "postgres://")
 _WORDS: Final[dict[CopyOutcome, str]] = {
     "copied": "copied",
     "continued": "brought up to date",
@@ -37,11 +38,16 @@ def run(options: argparse.Namespace) -> int:
     screen, home = Screen(sys.stderr), indusagi_home()
     settings, contents = read_settings(home), KeptContents(home)
     source = options.source or settings.store or FILES
+    problem = ""
+    if any(each != FILES and not each.startswith(_SCHEMES) for each in (source, options.to)):
+        problem = f'a place is "{FILES}", or an address that begins with {_SCHEMES[0]}'
+    elif source == options.to:
+        problem = "the sessions are there already; choose another --to"
+    if problem:
+        screen.problem(f"sidecar sessions copy: {problem}")
+        return 2
     try:
         places = [place_of_sessions(home, None if each == FILES else each) for each in (source, options.to)]
-        if source == options.to:
-            screen.problem(f"sidecar sessions copy: the sessions are in {FILES} already; choose another --to")
-            return 2
         for place in places:
             if settings.store_checkpoints and not isinstance(place, SessionStore):
                 place.find_content = contents.find
@@ -55,6 +61,7 @@ async def _copy_all(source: Place, target: Place, contents: KeptContents, screen
     outcomes: Counter[CopyOutcome] = Counter()
     n_failed = 0
     try:
+        await target.exists("-")  # one that cannot be reached is one failure, not one a session
         for summary in await source.summaries():
             try:
                 sid = summary.session_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from sidecar._internal.errors import SidecarError
@@ -48,10 +49,27 @@ async def write_missing(records: bytes, target: SessionPlace, session_id: str) -
         return "there"
     if there != lines[: len(there)]:
         return "differs"
-    await target.write_raw(session_id, b"".join(lines[len(there) :]))
+    for piece in split_lines(lines[len(there) :]):
+        await target.write_raw(session_id, piece)
     if _split(await target.read_raw(session_id)) != lines:
         raise CopyDiffersError(f"the copy of session {session_id!r} is not what was written", sid=session_id)
     return "continued" if there else "copied"
+
+
+def split_lines(lines: Sequence[bytes], n_bytes: int = 4_000_000) -> Iterator[bytes]:
+    """Yield *lines* in pieces of about *n_bytes*, so that a slow network brings each of them in time.
+
+    >>> [*split_lines([b"a", b"bb", b"c"], 2)]
+    [b'abb', b'c']
+    """
+    piece = bytearray()
+    for line in lines:
+        piece += line
+        if len(piece) >= n_bytes:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)
 
 
 def _split(records: bytes) -> list[bytes]:

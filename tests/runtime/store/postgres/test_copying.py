@@ -93,3 +93,40 @@ def test_the_command_copies_contents_of_changed_files_where_the_user_lets_it(
     assert asyncio.run(shown(SessionStore(homes[1] / "sessions"))) == ["one"]
     assert KeptContents(homes[1]).find("s", name) == (b"before" if are_stored else None)
     assert len(server.execute("SELECT id FROM sidecar.contents", database)) == are_stored
+
+
+@pytest.mark.parametrize(
+    ("to", "problem", "code"),
+    [
+        pytest.param("files", "the sessions are there already", 2, id="the same"),
+        pytest.param("/tmp/x", 'a place is "files", or an address', 2, id="no place"),
+        pytest.param("postgresql://ann@127.0.0.1:9/d", "the database does not answer", 1, id="no server"),
+    ],
+)
+def test_a_copy_to_nowhere_is_one_failure(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    to: str,
+    problem: str,
+    code: int,
+) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    for sid in ("a", "b", "c"):
+        asyncio.run(write(SessionStore(tmp_path / "sessions"), sid, "one"))
+    assert main(["sessions", "copy", "--from", "files", "--to", to]) == code
+    assert capsys.readouterr().err.count(problem) == 1
+
+
+async def test_a_long_session_is_copied_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, other = SessionStore(tmp_path / "a"), SessionStore(tmp_path / "b")
+    await write(files, "s", *["x" * 1_000_000] * 9)
+    pieces: list[int] = []
+
+    async def write_raw(session_id: str, lines: bytes) -> None:
+        pieces.append(len(lines))
+        await SessionStore.write_raw(other, session_id, lines)
+
+    monkeypatch.setattr(other, "write_raw", write_raw)
+    assert await copy_session(files, other, "s") == "copied"
+    assert len(pieces) == 3
