@@ -287,7 +287,10 @@ class SessionShelf:
         try:
             if not create:
                 await self._store.write_waiting(sid)
-            return await _load(self._store.journal(sid), release)
+            journal = self._store.journal(sid)
+            if held is None:  # the id is new
+                journal.start_empty(sid)
+            return await _load(journal, release)
         except BaseException:
             await release()
             raise

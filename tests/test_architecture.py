@@ -102,7 +102,6 @@ OWNERS = {
     "anthropic": ("llmgateway.providers",),
     "google": ("llmgateway.providers",),
     "psycopg": ("runtime.store.postgres",),
-    "psycopg_pool": ("runtime.store.postgres",),
 }
 
 

@@ -16,7 +16,8 @@ from uuid import uuid4
 
 from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
-from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres.connection import DatabaseError
+from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.store import PostgresStore
 from sidecar.transport.streams import ByteStream, StreamBase
 
@@ -196,14 +197,14 @@ class Tunnels:
 
     async def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
         """Execute *statements* one after another. Raises DatabaseError."""
-        await asyncio.to_thread(
+        await self._database.in_thread(
             self._database.run,
             lambda connection: [connection.execute(text.encode(), values) for text, values in statements],
         )
 
     async def take(self, tunnel_id: str, *, to_host: bool) -> tuple[list[tuple[int, bytes]], bool]:
         """Return the rows for one end, which are removed, and whether the tunnel is open."""
-        return await asyncio.to_thread(
+        return await self._database.in_thread(
             self._database.run,
             lambda connection: (
                 [(n, bytes(body)) for n, body in connection.execute(_TAKE, (tunnel_id, to_host)).fetchall()],
@@ -236,7 +237,7 @@ class Tunnels:
         while not self._is_over.is_set():
             try:
                 channel = channel_of(self._store.daemon)
-                await asyncio.to_thread(self._database.listen, channel, pass_on, self._is_over)
+                await self._database.in_thread(self._database.listen, channel, pass_on, self._is_over)
             except DatabaseError:
                 await asyncio.sleep(_AGAIN_S)
 
@@ -253,7 +254,7 @@ class Tunnels:
     async def accept_waiting(self) -> None:
         """Accept the tunnels that were opened while no notice could come."""
         daemon = self._store.daemon
-        rows = await asyncio.to_thread(
+        rows = await self._database.in_thread(
             self._database.run, lambda connection: connection.execute(_WAITING, (daemon,)).fetchall()
         )
         for (tunnel_id,) in rows:
@@ -261,7 +262,7 @@ class Tunnels:
 
     async def _accept(self, tunnel_id: str) -> None:
         key = (tunnel_id, self._store.daemon)
-        rows = await asyncio.to_thread(
+        rows = await self._database.in_thread(
             self._database.run, lambda connection: connection.execute(_FIND, key).fetchall()
         )
         if rows and tunnel_id not in self._streams and self.on_guest is not None:
@@ -276,7 +277,7 @@ class Tunnels:
             await asyncio.sleep(_BEAT_S)
             ids = [*self._streams]
             try:
-                alive = await asyncio.to_thread(self.keep_alive, ids)
+                alive = await self._database.in_thread(self.keep_alive, ids)
             except DatabaseError:
                 continue
             for tunnel_id in ids:

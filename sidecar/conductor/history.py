@@ -288,6 +288,8 @@ class HistoryWriter:
         return Entry(turn, kind, reads=reads, anchor=anchor, author=author)
 
     async def _write(self, writing: Awaitable[object]) -> None:
+        if not self._journal.is_behind:  # the store may have caught up by itself
+            self._in_trouble = False
         try:
             await writing
         except SidecarError as error:

@@ -229,6 +229,11 @@ class JournalPort(Protocol):
         """Every branch, for reading."""
         ...
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether entries or records wait for the store to work again."""
+        ...
+
     def history_at(self, node_id: str | None) -> History:
         """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
         ...

@@ -70,6 +70,15 @@ class SessionJournal:
         found = self._stored.integrity if self._stored is not None else IntegrityReport()
         return replace(found, repaired=(*found.repaired, HEALED)) if self._is_healed else found
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether lines wait for the next write."""
+        return bool(self._writer.waiting)
+
+    def start_empty(self, session_id: str) -> None:
+        """Begin a session of which nothing is stored, without a look."""
+        self._stored = StoredSession(SessionGraph(session_id), (), IntegrityReport())
+
     async def load(self) -> Sequence[Turn]:
         """Return the turns of the active path, healed; the file is read the first time only.
 

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -219,6 +219,9 @@ Append: TypeAlias = Callable[[bytes], None]
 It raises FileNotFoundError when an earlier call wrote a file that is gone; the next call begins a new one.
 """
 
+InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a function that blocks in a thread."""
+
 
 def append_to(path: Path) -> Append:
     """Return the append to the file *path*."""
@@ -248,10 +251,11 @@ class LineWriter:
             again; None where they are not in memory.
     """
 
-    def __init__(self, session_id: str, append: Append) -> None:
+    def __init__(self, session_id: str, append: Append, in_thread: InThread = asyncio.to_thread) -> None:
         self.whole: Callable[[], Callable[[], bytes]] | None = None
         self._session_id = session_id
         self._append = append
+        self._in_thread = in_thread
         self.waiting: list[bytes] = []
         self._turn = asyncio.Lock()
         self._writes: set[asyncio.Task[None]] = set()
@@ -289,12 +293,12 @@ class LineWriter:
                 return
             try:
                 try:
-                    await asyncio.to_thread(self._append, b"".join(batch))
+                    await self._in_thread(lambda: self._append(b"".join(batch)))
                 except FileNotFoundError:
                     if self.whole is None:
                         raise
                     encode = self.whole()
-                    await asyncio.to_thread(lambda: self._append(encode()))
+                    await self._in_thread(lambda: self._append(encode()))
             except TakenOverError as error:
                 self.waiting.clear()  # they must not be merged into what another one writes
                 raise LeaseLostError(self._session_id, error.holder) from error

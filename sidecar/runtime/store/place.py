@@ -13,7 +13,7 @@ from sidecar.conversation import Entry
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import Append, LineWriter
+from sidecar.runtime.store.lines import Append, InThread, LineWriter
 from sidecar.runtime.store.reading import StoredSession
 
 T = TypeVar("T", bound=ListedSession)
@@ -144,18 +144,25 @@ class SessionWriters:
     Args:
         append_to: returns the append of a session.
         hold: takes the right to write a session, as :meth:`SessionPlace.hold`.
+        in_thread: runs an append.
     """
 
-    def __init__(self, append_to: Callable[[str], Append], hold: Callable[[str], Awaitable[Hold]]) -> None:
+    def __init__(
+        self,
+        append_to: Callable[[str], Append],
+        hold: Callable[[str], Awaitable[Hold]],
+        in_thread: InThread = asyncio.to_thread,
+    ) -> None:
         self._append_to = append_to
         self._hold = hold
+        self._in_thread = in_thread
         self._writers: dict[str, LineWriter] = {}
         self._settling = asyncio.Lock()
 
     def of(self, session_id: str) -> LineWriter:
         """Return the writer of *session_id*."""
         if session_id not in self._writers:
-            self._writers[session_id] = LineWriter(session_id, self._append_to(session_id))
+            self._writers[session_id] = LineWriter(session_id, self._append_to(session_id), self._in_thread)
         return self._writers[session_id]
 
     def close(self, session_id: str) -> None:
@@ -171,6 +178,19 @@ class SessionWriters:
         writer = self._writers.get(session_id)
         if writer is not None and writer.waiting:
             await writer.settle()
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether lines of any session wait for the next write."""
+        return any(writer.waiting for writer in self._writers.values())
+
+    async def write_all(self) -> None:
+        """Write the waiting lines of every session, and keep them where that fails again."""
+        for writer in tuple(self._writers.values()):
+            if writer.waiting and writer.whole is not None:
+                with suppress(LeaseLostError, StoreUnavailable):
+                    await writer.write()
+        await self.settle()
 
     async def settle(self) -> None:
         """Write the waiting lines of closed sessions, and keep them where that fails again."""

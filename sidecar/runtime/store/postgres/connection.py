@@ -6,9 +6,12 @@ not help then, and a caller would wait for ever. A slow connection is no silent 
 
 from __future__ import annotations
 
+import errno
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import psycopg
 from psycopg import Connection, OperationalError
 from psycopg.rows import TupleRow
 
@@ -18,16 +21,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PATIENCE_S: Final = 20.0
 
+AWAY: Final = "the database does not answer"
+_REFUSAL: Final = re.compile(r"\S: {2}(\S.*)")
+"""A refusal of the server to connect, behind its severity in the language of the server."""
+
 OPTIONS: Final[dict[str, Any]] = {
     "application_name": "sidecar",
     "connect_timeout": 5,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
-    # A daemon that stops in the middle of a write must not keep others from taking its session over.
-    "options": "-c statement_timeout=15000 -c idle_in_transaction_session_timeout=10000",
+    "tcp_user_timeout": 20_000,  # for bytes that the other end does not take, on Linux
+    "client_encoding": "utf8",
+    # A daemon that stops in the middle of a write must not keep others from taking its session over. The time
+    # of a statement has no limit: that of a long session on a slow network counts as well.
+    "options": "-c lock_timeout=15000 -c idle_in_transaction_session_timeout=10000",
 }
-"""What each connection asks of libpq and of the server, which gives up before its client does."""
+"""What each connection asks of libpq and of the server, which gives up a lock before its client does."""
+
+
+class DatabaseError(OSError):
+    """The database failed or refused; *strerror* says why in words for a user."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.EIO, why)
 
 
 class PatientConnection(Connection[TupleRow]):
@@ -54,3 +71,44 @@ class PatientConnection(Connection[TupleRow]):
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def describe(error: psycopg.Error) -> str:
+    """Return *error* in words, without the address and the user of the database.
+
+    >>> describe(psycopg.OperationalError('connection to server at "10.0.0.1", port 1 failed: timeout'))
+    'the database does not answer'
+    >>> describe(psycopg.OperationalError('... failed: FATAL:  role "ann" does not exist'))
+    'the database refuses: role does not exist'
+    """
+    match error:
+        case psycopg.errors.ReadOnlySqlTransaction():
+            return "the database takes no changes now, as a standby does not"
+        case psycopg.errors.DiskFull():
+            return "the disk of the database is full"
+        case psycopg.errors.LockNotAvailable():
+            return "the database is busy: a row was locked for a quarter of a minute"
+        case psycopg.ProgrammingError() if error.sqlstate is None:
+            return "the address of the database is not valid"
+        case _ if error.sqlstate is None:
+            return describe_no_connection(str(error))
+    return f"the database refuses: {error.diag.message_primary or ''} ({error.sqlstate})"
+
+
+def describe_no_connection(text: str) -> str:
+    """Return in words why no connection was made, or none is left; *text* is the message of the driver.
+
+    >>> describe_no_connection('failed: server does not support SSL, but SSL was required')
+    'the connection cannot be encrypted as asked for: server does not support SSL, but SSL was required'
+    """
+    text = re.sub(r' *"[^"]*"', "", text)  # names and addresses stand in quotes
+    if refusal := _REFUSAL.findall(text):
+        return f"the database refuses: {refusal[-1]}"
+    reason = text.rpartition("failed: ")[2].partition("\n")[0]
+    if "SSL" in reason or "certificate" in reason:
+        return f"the connection cannot be encrypted as asked for: {reason}"
+    if "no password" in reason:
+        return "the database asks for a password, and its address has none"
+    if "translate host name" in reason or "resolve host" in text:
+        return "the name of the database's server is not known"
+    return AWAY

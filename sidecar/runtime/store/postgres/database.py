@@ -1,34 +1,30 @@
-"""The connections to one database. Everything here blocks; its callers use a worker thread.
+"""The connections to one database. Most of this blocks; its callers use the threads of the database.
+
+The threads are not shared with anything else, so that only the work with the database waits for it.
 
 Messages for the user never have the password, nor any other part of the connection string.
 """
 
 from __future__ import annotations
 
-import errno
-import logging
+import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import psycopg
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from sidecar.runtime.store.postgres.connection import OPTIONS, PATIENCE_S, PatientConnection
-from sidecar.runtime.store.postgres.schema import NewerSchemaError, migrate
+from sidecar.runtime.store.postgres.connection import PATIENCE_S, DatabaseError, PatientConnection, describe
+from sidecar.runtime.store.postgres.connections import Connections, check_connection
 
 T = TypeVar("T")
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # each failure is told by whom it meets
-_N_CONNECTIONS: Final = 4
-_WAIT_S: Final = 5.0
+_N_THREADS: Final = 16
 _LOOK_S: Final = 0.5
 """How long a listener takes to see that it is over."""
 _ASK_S: Final = 10.0
 """How often a listener asks whether the server is there; a connection that waits for notices is silent."""
-_PATIENCE_WITH_IDLE_S: Final = 3.0
-"""How long a connection that lay unused may take to prove that it works."""
 
 _CHECK: Final = """
 SELECT current_setting('server_version'), current_user::text,
@@ -36,13 +32,6 @@ SELECT current_setting('server_version'), current_user::text,
        coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
        current_setting('transaction_read_only')::boolean
 """
-
-
-class DatabaseError(OSError):
-    """The database failed or refused; *strerror* says why in words for a user."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(errno.EIO, why)
 
 
 class Database:
@@ -54,9 +43,12 @@ class Database:
 
     def __init__(self, conninfo: str) -> None:
         self.patience_s = PATIENCE_S
-        self._conninfo = conninfo
-        self._opening = threading.Lock()
-        self._pool: ConnectionPool[PatientConnection] | None = None
+        self._connections = Connections(conninfo)
+        self._threads = ThreadPoolExecutor(_N_THREADS, "database")
+
+    async def in_thread(self, work: Callable[..., T], *given: object) -> T:
+        """Return the result of *work*, which blocks, in a thread of the database."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
 
     def run(self, work: Callable[[PatientConnection], T], patience_s: float | None = None) -> T:
         """Return the result of *work*, in which each statement is committed that is in no transaction.
@@ -67,11 +59,12 @@ class Database:
             DatabaseError: the last statement may or may not have been committed.
         """
         try:
-            with self._ready().connection(timeout=_WAIT_S) as connection:
+            connection = self._connections.take()
+            try:
                 connection.patience_s = patience_s or self.patience_s
                 return work(connection)
-        except NewerSchemaError as error:
-            raise DatabaseError(str(error.strerror)) from error
+            finally:
+                self._connections.give_back(connection)
         except psycopg.Error as error:
             raise DatabaseError(describe(error)) from error
 
@@ -99,7 +92,7 @@ class Database:
             DatabaseError: the connection is lost, or there is none.
         """
         try:
-            with PatientConnection.connect(self._conninfo, autocommit=True, **OPTIONS) as connection:
+            with self._connections.connect() as connection:
                 connection.execute(f"LISTEN {channel}".encode())
                 on_notice("")
                 asked_at = time.monotonic()
@@ -113,51 +106,5 @@ class Database:
             raise DatabaseError(describe(error)) from error
 
     def close(self) -> None:
-        """Close all connections."""
-        with self._opening:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close(timeout=5.0)
-
-    def _ready(self) -> ConnectionPool[PatientConnection]:
-        with self._opening:
-            if self._pool is None:
-                # One connection first: a pool would only say that it had waited.
-                with PatientConnection.connect(self._conninfo, **OPTIONS) as connection:
-                    migrate(connection)
-                self._pool = ConnectionPool(
-                    self._conninfo,
-                    kwargs={"autocommit": True, **OPTIONS},
-                    min_size=1,
-                    max_size=_N_CONNECTIONS,
-                    open=True,
-                    connection_class=PatientConnection,
-                    check=check_connection,
-                )
-            return self._pool
-
-
-def check_connection(connection: PatientConnection) -> None:
-    """Raise ``psycopg.Error`` unless the server answers soon."""
-    connection.patience_s = _PATIENCE_WITH_IDLE_S
-    ConnectionPool.check_connection(connection)
-
-
-def describe(error: psycopg.Error) -> str:
-    """Return *error* in words, without the address and the user of the database.
-
-    >>> describe(psycopg.OperationalError("connection to server at 10.0.0.1 failed"))
-    'the database does not answer'
-    """
-    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return "the database takes no changes now, as a standby does not"
-    if isinstance(error, psycopg.errors.DiskFull):
-        return "the disk of the database is full"
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        return "the database took longer than a quarter of a minute"
-    if isinstance(error, PoolTimeout) or error.sqlstate is None:
-        return "the database does not answer"
-    words = error.sqlstate
-    with suppress(AttributeError):
-        words = f"{error.diag.message_primary} ({error.sqlstate})"
-    return f"the database refuses: {words}"
+        """Close the idle connections."""
+        self._connections.close()

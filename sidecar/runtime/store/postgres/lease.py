@@ -26,8 +26,8 @@ from psycopg.rows import TupleRow
 
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
 from sidecar.runtime.store.place import LostHandler
-from sidecar.runtime.store.postgres.connection import PatientConnection
-from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
+from sidecar.runtime.store.postgres.database import Database
 
 LEASE_S: Final = 30.0
 _BEATS: Final = 3
@@ -106,7 +106,7 @@ class Leases:
             StoreUnavailable: the database does not answer.
         """
         await self.wait_free(session_id)
-        lease = await asyncio.to_thread(self.take_now, session_id)
+        lease = await self._database.in_thread(self.take_now, session_id)
         self.start_heart()
         return lease
 
@@ -186,7 +186,7 @@ class Leases:
         if self._held.get(lease.session_id) is not lease:
             return
         del self._held[lease.session_id]
-        task = asyncio.create_task(asyncio.to_thread(self._free, lease))
+        task = asyncio.create_task(self._database.in_thread(self._free, lease))
         self._releasing[lease.session_id] = task
         task.add_done_callback(lambda _: self._releasing.pop(lease.session_id, None))
 
@@ -200,18 +200,21 @@ class Leases:
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
-        due_at = loop.time()
+        due_at, pause_s = loop.time(), self._seconds / _BEATS
         while self._held:
             # After one that took longer than its time the next follows at once: the lease runs out meanwhile.
-            due_at = max(due_at + self._seconds / _BEATS, loop.time())
+            due_at = max(due_at + pause_s, loop.time())
             await asyncio.sleep(due_at - loop.time())
             leases = tuple(self._held.values())
-            with suppress(DatabaseError):  # the next beat tries again; the token still guards every write
-                kept = await asyncio.to_thread(self.keep, leases)
+            try:
+                kept = await self._database.in_thread(self.keep, leases)
                 for lease in leases:
                     if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
-                        holder = await asyncio.to_thread(self.find_holder, lease.session_id)
+                        holder = await self._database.in_thread(self.find_holder, lease.session_id)
                         self.lose(lease, name_of(holder))
+                pause_s = self._seconds / _BEATS
+            except DatabaseError:  # the token still guards every write
+                pause_s = self._seconds / _BEATS / 10
 
     def keep(self, leases: tuple[Lease, ...]) -> set[str]:
         """Prolong *leases*, and return the sessions that are ours still. Blocks."""

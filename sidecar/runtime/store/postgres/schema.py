@@ -6,14 +6,15 @@ see everything, as everywhere in PostgreSQL.
 
 from __future__ import annotations
 
-import errno
 import math
 from typing import Final
 
-from sidecar.runtime.store.postgres.connection import PatientConnection
+from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 
 _LOCK: Final = 0x51DECA2
 """The advisory lock of whoever migrates."""
+_OLDEST: Final = 120_000
+"""The first version of PostgreSQL that computes columns."""
 
 _FIRST: Final = """
 CREATE TABLE sidecar.sessions (
@@ -137,20 +138,21 @@ MIGRATIONS: Final = (
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 
 
-class NewerSchemaError(OSError):
-    """The tables were made by a newer version of this program."""
-
-    def __init__(self, found: int) -> None:
-        known = len(MIGRATIONS)
-        why = f"its tables are of version {found}, this program knows {known}; install a newer one"
-        super().__init__(errno.EPROTO, why)
+def check_server(connection: PatientConnection) -> None:
+    """Raise DatabaseError where the server is too old, or the database cannot hold every text."""
+    version, encoding = connection.info.server_version, connection.info.parameter_status("server_encoding")
+    if version < _OLDEST:
+        found = f"{version // 10_000}"
+        raise DatabaseError(f"PostgreSQL {found} is too old; {_OLDEST // 10_000} or newer is needed")
+    if encoding != "UTF8":
+        raise DatabaseError(f"the encoding of the database is {encoding}; create one with ENCODING 'UTF8'")
 
 
 def migrate(connection: PatientConnection) -> None:
     """Bring the tables to the newest version; nothing is written where they are.
 
     Raises:
-        NewerSchemaError: they are newer than this program.
+        DatabaseError: they are newer than this program.
     """
     found = _version(connection)
     if found < len(MIGRATIONS):
@@ -168,7 +170,8 @@ def migrate(connection: PatientConnection) -> None:
                 connection.execute(statements.encode())
                 connection.execute("INSERT INTO sidecar.migrations (version) VALUES (%s)", (version,))
     if found > len(MIGRATIONS):
-        raise NewerSchemaError(found)
+        why = f"the tables in the database are of version {found}, this program knows {len(MIGRATIONS)}"
+        raise DatabaseError(f"{why}; install a newer one")
 
 
 def _version(connection: PatientConnection) -> int:

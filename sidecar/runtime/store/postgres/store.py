@@ -19,16 +19,25 @@ from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
 from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
-from sidecar.runtime.store.postgres.connection import PatientConnection
-from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
+from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of
 from sidecar.runtime.store.postgres.listing import read_page, read_summaries
 from sidecar.runtime.store.postgres.rows import lines_of, rows_of, to_text
-from sidecar.runtime.store.postgres.writing import STANDS, insert_contents, insert_rows, remove_session
+from sidecar.runtime.store.postgres.writing import (
+    STANDS,
+    Batch,
+    find_missing,
+    insert_contents,
+    insert_rows,
+    remove_session,
+)
 from sidecar.runtime.store.reading import StoredSession, read_session
 
 T = TypeVar("T", bound=ListedSession)
 
+_AGAIN_S: Final = 5.0
+"""The pause before waiting records are written again."""
 _RUNS: Final = """
 SELECT lease_holder FROM sidecar.sessions
 WHERE owner = sidecar.me() AND id = %s AND leased_until > clock_timestamp()
@@ -73,7 +82,8 @@ class PostgresStore:
         self.database = Database(conninfo)
         self.find_content: Callable[[str, str], bytes | None] | None = None
         self._leases = Leases(self.database, lease_s)
-        self._writers = SessionWriters(self._append_to, self.hold)
+        self._writers = SessionWriters(self._append_to, self.hold, self.database.in_thread)
+        self._writing_again: asyncio.Task[None] | None = None
         self._migrators = tuple(migrators)
         self._clock = clock
         self._recognise = recognise
@@ -98,7 +108,7 @@ class PostgresStore:
         Raises:
             StoreUnavailable: the database does not answer.
         """
-        rows = await asyncio.to_thread(self._query, session_id, _RUNS)
+        rows = await self.database.in_thread(self._query, session_id, _RUNS)
         daemon = daemon_of(rows[0][0]) if rows else ""
         return daemon if daemon not in ("", self.daemon) else None
 
@@ -137,12 +147,14 @@ class PostgresStore:
 
     async def aclose(self) -> None:
         """Settle, and close every connection."""
+        if self._writing_again is not None:
+            self._writing_again.cancel()
         await self.settle()
-        await asyncio.to_thread(self.database.close)
+        await self.database.in_thread(self.database.close)
 
     async def open(self, session_id: str) -> StoredSession:
         """Return the stored *session_id*, empty when there is none. Raises StoreUnavailable."""
-        return await asyncio.to_thread(self._read, session_id)
+        return await self.database.in_thread(self._read, session_id)
 
     async def page(self, session_id: str, page: range, *, of_path: bool) -> Sequence[Entry]:
         """Return nodes of *session_id*, as :meth:`SessionPlace.page`; all of them are read."""
@@ -150,15 +162,17 @@ class PostgresStore:
 
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*. Raises StoreUnavailable."""
-        row = await asyncio.to_thread(self._query, session_id, STANDS, to_text(session_id))
-        return bool(row) and row[0][1] > 0 and to_text(session_id) == session_id
+        rows = await self.database.in_thread(self._query, session_id, STANDS)
+        return bool(rows) and rows[0][1] > 0
 
     async def delete(self, session_id: str) -> bool:
         """Remove *session_id* for good, with the nodes that no other session shares; as ``SessionStore``."""
         held = await self.hold(session_id)
         try:
             await self._writers.abandon(session_id)
-            return await asyncio.to_thread(self.database.run, lambda each: remove_session(each, session_id))
+            return await self.database.in_thread(
+                self.database.run, lambda each: remove_session(each, session_id)
+            )
         except DatabaseError as error:
             raise StoreUnavailable(session_id, error) from error
         finally:
@@ -168,7 +182,7 @@ class PostgresStore:
         """Return the summaries of all sessions, the newest first, with the holders of their leases."""
 
         try:
-            return await asyncio.to_thread(self.database.run, read_summaries)
+            return await self.database.in_thread(self.database.run, read_summaries)
         except DatabaseError as error:
             raise StoreUnavailable("", error) from error
 
@@ -180,7 +194,7 @@ class PostgresStore:
 
         async def list_sessions(query: SessionQuery) -> list[T]:
             try:
-                return await asyncio.to_thread(self.database.run, partial(read, query=query))
+                return await self.database.in_thread(self.database.run, partial(read, query=query))
             except DatabaseError as error:
                 raise StoreUnavailable("", error) from error
 
@@ -189,7 +203,7 @@ class PostgresStore:
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
         found = [
-            {row[0] for row in await asyncio.to_thread(self._query, "", _SEARCH, to_text(word))}
+            {row[0] for row in await self.database.in_thread(self._query, "", _SEARCH, to_text(word))}
             for word in words
         ]
         return set[str].intersection(*found) if found else set()
@@ -201,7 +215,7 @@ class PostgresStore:
             rows = self._query(session_id, _READ)
             return b"".join(encode_line(line.record) for line in lines_of(rows) if line.record)
 
-        return await asyncio.to_thread(read)
+        return await self.database.in_thread(read)
 
     async def write_raw(self, session_id: str, lines: bytes) -> None:
         """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
@@ -217,8 +231,10 @@ class PostgresStore:
         return read_session(lines, session_id, self._clock, self._migrators, self._recognise)
 
     def _query(self, session_id: str, query: str, key: str | None = None) -> list[TupleRow]:
-        """Return the rows of *query* for *key*, by default the session."""
+        """Return the rows of *query* for *key*, by default the session; no rows for a text with a NUL."""
         values = (session_id if key is None else key,)
+        if to_text(values[0]) != values[0]:
+            return []
         try:
             return self.database.run(lambda connection: connection.execute(query.encode(), values).fetchall())
         except DatabaseError as error:
@@ -236,14 +252,17 @@ class PostgresStore:
                 loop.call_soon_threadsafe(self._leases.start_heart)
             at = lease.n_records if n_stored < 0 else n_stored
 
+            names, find = {row.content for row in rows if row.content is not None}, self.find_content
+
             def write(connection: PatientConnection) -> None:
-                names = {row.content for row in rows if row.content is not None}
-                if self.find_content is None or not names:
-                    insert_rows(connection, lease, rows, at, tried)
+                if find is None or not names:
+                    insert_rows(connection, lease, Batch(rows), at, tried)
                     return
-                with connection.transaction():
-                    insert_contents(connection, names, partial(self.find_content, session_id))
-                    insert_rows(connection, lease, rows, at, tried)
+                find_here = partial(find, session_id)
+                contents = find_missing(connection, names, find_here)
+                insert_rows(connection, lease, Batch(rows, contents), at, tried)
+                # Another session that had them may have been deleted just before.
+                insert_contents(connection, find_missing(connection, names, find_here))
 
             try:
                 self.database.run(write)
@@ -253,8 +272,20 @@ class PostgresStore:
             except DatabaseError:
                 n_stored = at
                 tried.add(len(rows))
+                loop.call_soon_threadsafe(self.write_later)
                 raise
             n_stored = at + len(rows)
             tried.clear()
 
         return append
+
+    def write_later(self) -> None:
+        """Write the waiting records once the database works again, also when no more come. On the loop."""
+
+        async def write() -> None:
+            while self._writers.are_waiting:
+                await asyncio.sleep(_AGAIN_S)
+                await self._writers.write_all()
+
+        if self._writing_again is None or self._writing_again.done():
+            self._writing_again = asyncio.ensure_future(write())

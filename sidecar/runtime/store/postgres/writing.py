@@ -7,9 +7,13 @@ answer to a write is lost with the connection, the count tells whether it was ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Final
 
+from msgspec import field
+
+from sidecar._internal.values import Value
 from sidecar.runtime.store.errors import TakenOverError
 from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.lease import Lease, name_of
@@ -21,7 +25,12 @@ WITH mine AS (
   SET n_records = n_records + %(n)s, n_bytes = n_bytes + %(n_bytes)s, meta = coalesce(%(meta)s, meta),
       modified_at = clock_timestamp()
   WHERE owner = sidecar.me() AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
-  RETURNING followed_until > clock_timestamp() AS is_followed
+  RETURNING id
+), new_contents AS (
+  INSERT INTO sidecar.contents (id, body)
+  SELECT content.id, content.body
+  FROM mine, unnest(%(new_names)s::text[], %(new_files)s::bytea[]) AS content(id, body)
+  ON CONFLICT DO NOTHING
 ), new_nodes AS (
   INSERT INTO sidecar.nodes (id, body, words)
   SELECT node.id, node.body, to_tsvector('simple', node.words)
@@ -35,13 +44,15 @@ WITH mine AS (
   FROM mine, unnest(%(nodes)s::text[], %(bodies)s::text[], %(files)s::text[])
     WITH ORDINALITY AS record(node, body, content, n)
 )
-SELECT CASE WHEN is_followed THEN pg_notify('sidecar', %(id)s) END FROM mine
+SELECT FROM mine
 """
 STANDS: Final = """
 SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s
 """
-_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = sidecar.me() AND id = ANY(%s) FOR KEY SHARE"
+_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = sidecar.me() AND id = ANY(%s)"
 _KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_SLOWEST_BYTES_S: Final = 20_000
+"""The slowest network on which a large write is waited for."""
 _DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s RETURNING n_records"
 _SHARED: Final = {"nodes": "node", "contents": "content"}
 """The tables with rows that sessions share, and the columns of records that name them."""
@@ -59,39 +70,58 @@ WHERE shared.owner = sidecar.me() AND shared.id = ANY(%s) AND NOT EXISTS (
 """
 
 
-def insert_contents(
+class Batch(Value):
+    """Records that are written together, and the contents of files that they name, by name."""
+
+    rows: Sequence[Row]
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes on their way to the database, about."""
+        n_bytes = sum(len(row.body) + len(row.node) + len(row.words) for row in self.rows)
+        return n_bytes + sum(map(len, self.contents.values()))
+
+
+def find_missing(
     connection: PatientConnection, names: Set[str], find: Callable[[str], bytes | None]
-) -> None:
-    """Store the contents *names*, as far as *find* has them and the database has not."""
+) -> dict[str, bytes]:
+    """Return the contents *names* that *find* has and the database has not."""
     there = {row[0] for row in connection.execute(_KEPT, ([*names],)).fetchall()}
-    for name in names - there:
-        if (content := find(name)) is not None:
-            connection.execute(_KEEP, (name, content))
+    found = ((name, find(name)) for name in names - there)
+    return {name: content for name, content in found if content is not None}
 
 
-def insert_rows(
-    connection: PatientConnection, lease: Lease, rows: Sequence[Row], at: int, tried: Set[int]
-) -> None:
-    """Store *rows* behind the first *at* records.
+def insert_contents(connection: PatientConnection, contents: Mapping[str, bytes]) -> None:
+    """Store *contents*, which stored records name."""
+    for name, content in contents.items():
+        connection.execute(_KEEP, (name, content))
 
-    Earlier writes without an answer brought the first *tried* of them, each a number; one may be stored.
+
+def insert_rows(connection: PatientConnection, lease: Lease, batch: Batch, at: int, tried: Set[int]) -> None:
+    """Store *batch* behind the first *at* records.
+
+    Earlier writes without an answer brought the first *tried* of its rows, each a number; one may be stored.
 
     Raises:
         TakenOverError: another daemon has written the session since.
     """
-    if append_rows(connection, lease, rows, at):
+    if append_rows(connection, lease, batch, at):
         return
     row = connection.execute(STANDS.encode(), (lease.session_id,)).fetchone()
     if row is None or row[0] != lease.token:
         raise TakenOverError(name_of(row[2]) if row is not None else "another daemon")
     n_done = int(row[1]) - at
-    left = rows[n_done:]
-    if n_done not in tried or (left and not append_rows(connection, lease, left, at + n_done)):
+    left = batch.rows[n_done:]
+    if n_done not in tried or (
+        left and not append_rows(connection, lease, replace(batch, rows=left), at + n_done)
+    ):
         raise TakenOverError("another daemon")
 
 
-def append_rows(connection: PatientConnection, lease: Lease, rows: Sequence[Row], at: int) -> bool:
-    """Store *rows* behind the first *at* records, and return False where the database has more or fewer."""
+def append_rows(connection: PatientConnection, lease: Lease, batch: Batch, at: int) -> bool:
+    """Store *batch* behind the first *at* records, and return False where the database has more or fewer."""
+    rows = batch.rows
     values = {
         "id": lease.session_id,
         "token": lease.token,
@@ -104,7 +134,11 @@ def append_rows(connection: PatientConnection, lease: Lease, rows: Sequence[Row]
         "words": [row.words for row in rows],
         "bodies": [row.body for row in rows],
         "files": [row.content for row in rows],
+        "new_names": [*batch.contents],
+        "new_files": [*batch.contents.values()],
     }
+    # A slow network takes its time, in which nothing comes back.
+    connection.patience_s += batch.n_bytes / _SLOWEST_BYTES_S
     return connection.execute(_APPEND.encode(), values).fetchone() is not None
 
 

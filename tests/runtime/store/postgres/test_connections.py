@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from postgres_proxy import PostgresProxy
 from postgres_sessions import begin, prompt, shown
 from sidecar._internal.errors import LeaseLostError
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
-from sidecar.runtime.store.postgres import database as pool
+from sidecar.runtime.store.postgres import connections as pool
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -102,6 +103,46 @@ async def test_a_slow_connection_is_no_silent_one(
     started = time.monotonic()
     assert await shown(store) == ["a" * 100_000, "b"]
     assert time.monotonic() - started > store.database.patience_s
+
+
+async def test_a_large_write_on_a_slow_connection_has_time(
+    make_store: MakeStore, proxy: PostgresProxy, database: str
+) -> None:
+    """Nothing comes back while a write is on its way, and its bytes wait in buffers of the system."""
+    store = make_store(address=proxy.conninfo("ann", database))
+    store.database.patience_s = 0.5
+    journal = await begin(store)
+    content = random.Random(1).randbytes(60_000)
+    store.find_content = lambda sid, name: content
+    proxy.piece, proxy.delay_s = 1_000, 0.02
+    started = time.monotonic()
+    await journal.append([prompt("a" * 60_000)])
+    await journal.append_records([{"type": "checkpoint", "content": "name"}])
+    assert time.monotonic() - started > 4 * store.database.patience_s
+    proxy.delay_s = 0
+    assert await shown(store) == ["a" * 60_000]
+    assert store.read_content("s", "name") == content
+
+
+async def test_silence_stops_nothing_that_does_without_the_database(
+    make_store: MakeStore, proxy: PostgresProxy, database: str
+) -> None:
+    store = make_store(address=proxy.conninfo("ann", database))
+    await store.exists("s")
+    proxy.fall_silent()
+    asking = [asyncio.ensure_future(store.exists(f"s{n}")) for n in range(40)]
+    n_done = 0
+    while not any(each.done() for each in asking):
+        await asyncio.to_thread(lambda: None)
+        n_done += 1
+    assert n_done > 100
+    # The first found out, and the others do not wait as long for the same.
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailable):
+        await store.exists("s")
+    assert time.monotonic() - started < 1
+    proxy.close()
+    await asyncio.gather(*asking, return_exceptions=True)
 
 
 async def test_a_server_that_falls_silent_is_left_and_its_lease_runs_out(

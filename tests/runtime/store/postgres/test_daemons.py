@@ -118,6 +118,8 @@ async def test_a_client_follows_steers_and_answers_for_a_session_of_another_daem
             await second.turn_run(session.sid, ({"type": "text", "text": "x"},), allow=("git push",))
         with pytest.raises(SidecarClientError, match="no session"):
             await second.attach("nobody-has-it")
+        with pytest.raises(SidecarClientError, match="no session"):
+            await second.attach("\ud800\0")
         await second.detach(session.sid)
         # From now on it is a session like every other: the lease of its daemon is free.
         await first.session_close(session.sid)
@@ -167,6 +169,47 @@ async def test_a_lease_lost_in_a_turn_stops_it_before_its_next_change(
                 await ours.run("write it")
         assert not (tmp_path / "new.txt").exists()
         assert (await texts(second, sid))[-2:] == ["theirs", "answer 0"]
+
+
+async def test_a_prompt_that_waits_when_the_lease_is_lost_is_refused(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    async with spawn(tmp_path, "b", address) as second:
+
+        async def lose(request: PermissionRequest) -> PermissionAnswer:
+            late.append(asyncio.ensure_future(ours.run("late")))
+            while len((await first.queue_list(ours.sid)).items) == 0:
+                await first.status()
+            server.execute("UPDATE sidecar.sessions SET leased_until = '-infinity'", database)
+            await second.load_session(ours.sid)
+            return PermissionAnswer("selected", request.options[0].option_id)
+
+        late: list[asyncio.Future[object]] = []
+        async with spawn(tmp_path, "a", address, script=WRITES, permission=lose) as first:
+            ours = await first.start_session(tmp_path, model="fake-1")
+            with pytest.raises(SidecarClientError, match="leaseLost"):
+                await ours.run("write it")
+            async with asyncio.timeout(20):
+                with pytest.raises(SidecarClientError, match="leaseLost"):
+                    await late[0]
+
+
+async def test_a_session_begins_while_the_database_is_away(
+    tmp_path: Path, make_server: Callable[..., PostgresServer]
+) -> None:
+    server = make_server()
+    server.start()
+    server.execute("CREATE ROLE ann LOGIN")
+    server.execute("CREATE DATABASE d OWNER ann")
+    address = server.conninfo("ann", "d")
+    async with spawn(tmp_path, "a", address) as first, spawn(tmp_path, "b", address) as second:
+        server.stop()
+        session = await first.start_session(tmp_path, model="fake-1")
+        assert (await session.run("one")).stop_reason == "end_turn"
+        server.start()
+        assert (await session.run("two")).stop_reason == "end_turn"
+        assert await texts(second, session.sid) == ["one", "answer 0", "two", "answer 1"]
 
 
 async def test_leases_go_by_the_clock_of_the_server_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ import pytest
 
 from postgres_sessions import begin, prompt, shown
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
-from sidecar.runtime.store.postgres.connection import PatientConnection
-from sidecar.runtime.store.postgres.database import Database, DatabaseError
+from sidecar.runtime.store.postgres import store as store_module
+from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
+from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.rows import rows_of
-from sidecar.runtime.store.postgres.writing import insert_rows
+from sidecar.runtime.store.postgres.writing import Batch, insert_rows
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
@@ -187,7 +189,7 @@ async def test_what_a_session_begins_to_share_is_not_deleted_with_another(
     held = await store.hold("fork")
     rows = rows_of(await store.read_raw("s"))
     with PatientConnection.connect(server.conninfo("ann", database)) as other:
-        insert_rows(other, held, rows, 0, set())
+        insert_rows(other, held, Batch(rows), 0, set())
         deleting = asyncio.ensure_future(store.delete("s"))
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         async with asyncio.timeout(20):
@@ -195,3 +197,79 @@ async def test_what_a_session_begins_to_share_is_not_deleted_with_another(
                 await asyncio.wait([deleting], timeout=0.05)
     assert await deleting
     assert await shown(store, "fork") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        pytest.param("postgresql://ann@{host}/nowhere", "refuses: database does not exist", id="no database"),
+        pytest.param("postgresql://eve@{host}/{database}", "refuses: role does not exist", id="no role"),
+        pytest.param("postgresql://bob@{host}/{database}", "permission denied for database", id="no rights"),
+        pytest.param("postgresql://ann@{host}/{database}?x=1", "address .* is not valid", id="typo"),
+        pytest.param("postgresql://ann@127.0.0.1:9/{database}", "does not answer", id="no server"),
+        pytest.param("postgresql://ann@host.invalid/{database}", "name of .* is not known", id="no host"),
+        pytest.param(
+            "postgresql://ann@{host}/{database}?sslmode=require", "cannot be encrypted", id="no TLS"
+        ),
+        pytest.param("postgresql://ann@{host}/latin{database}", "encoding .* is LATIN1", id="no UTF-8"),
+    ],
+)
+async def test_what_a_database_refuses_is_told(
+    make_store: MakeStore, server: PostgresServer, database: str, address: str, reason: str
+) -> None:
+    options = "OWNER ann ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    server.execute(f"CREATE DATABASE latin{database} {options}")
+    store = make_store(address=address.format(host=f"127.0.0.1:{server.port}", database=database))
+    with pytest.raises(StoreUnavailable, match=reason) as told:
+        await store.exists("s")
+    for part in ("ann", "bob", "eve", "127.0.0.1"):
+        assert not re.search(rf"\b{part}\b", str(told.value))
+
+
+async def test_a_password_that_is_wrong_is_told(
+    make_store: MakeStore, make_server: Callable[..., PostgresServer]
+) -> None:
+    server = make_server()
+    server.start()
+    server.execute("CREATE ROLE ann LOGIN PASSWORD 'right'")
+    (server.folder / "data" / "pg_hba.conf").write_text(
+        "host all tests 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+    )
+    server.execute("SELECT pg_reload_conf()")
+    address = f"127.0.0.1:{server.port}/postgres"
+    for given, reason in (("ann:hunter2", "password authentication failed"), ("ann", "asks for a password")):
+        with pytest.raises(StoreUnavailable, match=reason) as told:
+            await make_store(address=f"postgresql://{given}@{address}").exists("s")
+        assert "hunter2" not in str(told.value)
+
+
+def test_a_server_that_is_too_old_is_told(
+    server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psycopg.ConnectionInfo, "server_version", 110_022)
+    found = Database(server.conninfo("ann", database))
+    with pytest.raises(DatabaseError, match="PostgreSQL 11 is too old; 12 or newer is needed"):
+        found.run(lambda connection: None)
+
+
+async def test_what_waits_is_written_without_a_further_write(
+    make_store: MakeStore, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_AGAIN_S", 0.1)
+    store, other = make_store(), make_store()
+    journal = await begin(store, "before")
+    closed = await begin(store, "of another", sid="closed")
+    server.stop()
+    try:
+        for each in (journal, closed):
+            with pytest.raises(StoreUnavailable):
+                await each.append([prompt("during")])
+        assert journal.is_behind
+        store.close("closed")
+    finally:
+        server.start()
+    async with asyncio.timeout(20):
+        while await shown(other) != ["before", "during"] or len(await shown(other, "closed")) < 2:
+            await store.exists("s")
+    assert await shown(other, "closed") == ["of another", "during"]
+    assert not journal.is_behind
