@@ -22,7 +22,7 @@ from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.checkpoints.shapes import FileRestore
 from sidecar.conductor.compaction.compacting import Compactor
 from sidecar.conductor.compaction.expanding import Expander, ExpandRequest
-from sidecar.conductor.compaction.file_use import rank_by_use
+from sidecar.conductor.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
@@ -213,7 +213,8 @@ class Changes:
         wanting = await self._files.find_wanted(uris)
         if uris is None:
             history, uri_of = self._history.current, self._files.uri_of
-            uses = await asyncio.to_thread(rank_by_use, history, {}, len(history), self._effects(), uri_of)
+            calls = await asyncio.to_thread(RecentCalls().follow, history, self._effects())
+            uses = await asyncio.to_thread(rank_by_use, calls, {}, len(history), uri_of)
             place = {uri_of(use.path): number for number, use in enumerate(uses)}
             wanting = tuple(sorted(wanting, key=lambda each: place.get(each[1].uri, len(place))))
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens

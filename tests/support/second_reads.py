@@ -21,7 +21,7 @@ from recorded_sessions import Record, read_records, recorded_files
 from sidecar.capabilities.effects import effects_of_name
 from sidecar.capabilities.shell_touches import Touch
 from sidecar.capabilities.touches import numbered_lines, output_of, touches_of_call
-from sidecar.conductor.compaction.file_use import rank_by_use
+from sidecar.conductor.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
 from sidecar.conductor.engines.contract import FreshFile
 from sidecar.conversation import Entry, FileRead, History
@@ -88,7 +88,7 @@ def measure() -> tuple[Shares, Shares]:
 
 def restored_lines(case: Case) -> dict[str, set[int]]:
     """Return the lines that come back, by file."""
-    uses = rank_by_use(case.history, {}, len(case.history), {}, str)
+    uses = rank_by_use(RecentCalls().follow(case.history, {}), {}, len(case.history), str)
     fresh = {
         use.path: FreshFile(use.path, text, FileRead(path=use.path, uri=use.path, hash="", source="disk"))
         for use in uses

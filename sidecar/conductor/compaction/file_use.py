@@ -9,24 +9,24 @@ For example, a file that was edited two calls ago comes before one that was read
 (0.76 against 5 / 16). The figures were fixed on the recorded sessions' own second reads.
 
 A ranking looks at the newest :data:`LOOK_BACK_CALLS` calls of the path as it is, those behind summaries
-included, so after an undo or a rewind it is right by construction. From one ranking to the next only the
-touches of the same calls are kept, which are most of the work and cannot change (:class:`KnownTouches`).
+included. They are kept from one ranking to the next (:class:`RecentCalls`): a path that grew costs its new
+entries, and of a path that moved only calls that were not among them are searched for touches.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct, field
 
 from sidecar.capabilities.effects import ToolEffects, effects_of_name
 from sidecar.capabilities.shell_touches import Touch
 from sidecar.capabilities.touches import touches_of_call
-from sidecar.conversation import Entry, History
+from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.window_budget.text import compact_json
 
@@ -65,7 +65,6 @@ class _Uses:
 
     def __init__(self, key_of: Callable[[str], str]) -> None:
         self.files: dict[str, FileUse] = {}
-        self.said: list[Set[str]] = []
         self.n_calls = 0
         self._key_of = key_of
         self._moved: dict[str, tuple[str, str]] = {}
@@ -94,94 +93,167 @@ class _Uses:
         if body is not None:
             use.shown.append((touch, body))
 
-    def rank(self) -> list[FileUse]:
-        """Return the files that were more than found, the most used first."""
+    def rank(self, said: Sequence[Set[str]]) -> list[FileUse]:
+        """Return the files that were more than found, the most used first; *said* are words of texts."""
         for use in self.files.values():
             name = words_of_name(use.path)
-            mentions = [said for said in self.said if name <= said] if name else ()
+            mentions = [words for words in said if name <= words] if name else ()
             use.score += min(len(mentions), MOST_MENTIONS)
         used = [use for use in self.files.values() if any(touch.kind != "search" for touch in use.touches)]
         return sorted(used, key=lambda use: -use.score)
 
 
-class KnownTouches:
-    """The touches of the calls that the last ranking came upon."""
+class CallUse(Struct):
+    """A call with the files that it touched, or files that an entry shows without a call.
 
-    __slots__ = ("_found", "_last")
+    Attributes:
+        entry: the entry of the call, or the one that shows the files.
+        index: the index of that entry in the path, None behind a summary.
+        call: the call, None for files without one.
+        result: the result of the call, None while it has none.
+        reads: the files that the entry of the result is known to show.
+        effects: the declared effects of the tool.
+        touches: the touches, the newest first.
+    """
+
+    entry: Entry
+    index: int | None
+    call: ToolCallBlock | None
+    result: ToolResultBlock | None = None
+    reads: Sequence[FileRead] = ()
+    effects: ToolEffects | None = None
+    touches: Sequence[Touch] = ()
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool, empty for no call."""
+        return "" if self.call is None else self.call.name
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a tool of the session read the files, and not only a command line that names them."""
+        return self.call is None or (self.effects is not None and self.effects.kind == "reads")
+
+    def answer(
+        self,
+        result: ToolResultBlock,
+        reads: Sequence[FileRead],
+        effects: ToolEffects | None,
+        known: CallUse | None,
+    ) -> None:
+        """Note the result of the call, and find its touches; *known* is the same call as it was before."""
+        self.result, self.reads, self.effects = result, reads, effects
+        if known is not None and (known.result, known.effects) == (result, effects) and known.reads is reads:
+            self.touches = known.touches
+        elif self.call is not None and (
+            not result.is_error or (effects is not None and effects.kind == "runs")
+        ):
+            body = result.output if isinstance(result.output, str) else compact_json(result.output)
+            self.touches = [
+                touch
+                for touch in touches_of_block(self.call, body, reads, effects)
+                # A command that fails may have done this or stopped before it.
+                if not (result.is_error and touch.kind in ("move", "remove"))
+            ]
+
+
+class RecentCalls:
+    """The newest calls of a conversation, with the files that they touched, and its newest texts."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[int, ...], tuple[Any, ...]] = {}
-        self._found: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self._history = History()
+        self._effects: Mapping[str, ToolEffects] = {}
+        self._uses: list[CallUse] = []
+        self._open: dict[str, CallUse] = {}
+        self._known: Mapping[int, CallUse] = {}
+        self._texts: tuple[tuple[int, str], ...] = ()
+        self._n_calls = 0
 
-    def of(
-        self, call: ToolCallBlock, body: str, results: Entry, declared: ToolEffects | None
-    ) -> Iterable[Touch]:
-        """Return :func:`touches_of_block` of the arguments, found once for the same objects."""
-        given = (call, body, results.reads, declared)
-        key = tuple(map(id, given))
-        # It holds on to the objects, so that no other ones have their ids.
-        known = self._last.get(key) or (given, tuple(touches_of_block(call, body, results, declared)))
-        self._found[key] = known
-        touches: tuple[Touch, ...] = known[1]
-        return touches
+    def follow(self, history: History, effects: Mapping[str, ToolEffects]) -> RecentCalls:
+        """Return the newest calls of *history*; these stay as they are, as a thread may look at them.
 
-    def forget_others(self) -> None:
-        """Forget the calls that were not asked for since the last time."""
-        self._last, self._found = self._found, {}
+        Args:
+            history: the conversation.
+            effects: the effects of the tools on offer, by name.
+        """
+        added = history.since(self._history) if effects == self._effects else None
+        if added == ():
+            return self
+        calls = RecentCalls()
+        calls._history, calls._effects = history, effects
+        if added is None or any(entry.kind == "summary" for entry in added):
+            calls._known = {id(use.call): use for use in self._uses}
+            newest, n_calls = list[tuple[Entry, int | None]](), 0
+            for entry, index in history.newest_first():
+                if n_calls >= LOOK_BACK_CALLS:
+                    break
+                n_calls += sum(isinstance(block, ToolCallBlock) for block in entry.turn.blocks)
+                newest.append((entry, index))
+            for entry, index in reversed(newest):
+                calls._add(entry, index)
+            calls._known = {}
+        else:
+            calls._uses, calls._open = [*self.newest_first()][::-1], {**self._open}
+            calls._texts, calls._n_calls = self._texts, self._n_calls
+            for index, entry in enumerate(added, len(history) - len(added)):
+                calls._add(entry, index)
+        return calls
+
+    def newest_first(self) -> Iterator[CallUse]:
+        """Yield the uses, newest first, up to the first of the entry where enough calls have been seen."""
+        n_calls, entry = 0, None
+        for use in reversed(self._uses):
+            if n_calls >= LOOK_BACK_CALLS and use.entry is not entry:
+                return
+            n_calls, entry = n_calls + (use.call is not None), use.entry
+            yield use
+
+    def words_of_texts(self) -> list[Set[str]]:
+        """Return the words of the newest prompts and answers that are no older than the calls."""
+        return [words_of(text) for at, text in self._texts if self._n_calls - at < LOOK_BACK_CALLS]
+
+    def _add(self, entry: Entry, index: int | None) -> None:
+        """Add an entry that is newer than all others."""
+        for block in entry.turn.blocks:
+            if isinstance(block, ToolCallBlock):
+                self._n_calls += 1
+                use = self._open[block.id] = CallUse(entry, index, block)
+                self._uses.append(use)
+            elif isinstance(block, ToolResultBlock) and (asked := self._open.pop(block.call_id, None)):
+                effects = self._effects.get(asked.tool) or effects_of_name(asked.tool)
+                asked.answer(block, entry.reads, effects, self._known.get(id(asked.call)))
+        if entry.reads and (touches := touches_beside_calls(entry)):
+            self._uses.append(CallUse(entry, index, None, touches=touches))
+        if entry.kind in ("user", "assistant") and (text := _text_of(entry)):
+            self._texts = (*self._texts[1 - MENTION_TEXTS :], (self._n_calls, text[-MENTION_CHARS:]))
 
 
 def rank_by_use(
-    history: History,
-    shown: Mapping[str, str],
-    first_kept: int,
-    effects: Mapping[str, ToolEffects],
-    key_of: Callable[[str], str],
-    known: KnownTouches | None = None,
+    calls: RecentCalls, shown: Mapping[str, str], first_kept: int, key_of: Callable[[str], str]
 ) -> Sequence[FileUse]:
-    """Return the files that the conversation used, the most used first.
+    """Return the files that a conversation used, the most used first.
 
     Args:
-        history: the conversation.
+        calls: its newest calls.
         shown: the results that the model will still see, as it sees them, by their calls' ids.
         first_kept: the index of the first entry that it will still see.
-        effects: the effects of the tools on offer, by name.
         key_of: makes one name of all spellings of a path.
-        known: keeps the touches of calls for the next ranking; None to keep none.
     """
-    known = known or KnownTouches()
-    uses, results = _Uses(cache(key_of)), dict[str, tuple[ToolResultBlock, Entry]]()
-    for entry, index in history.newest_first():
-        if uses.n_calls >= LOOK_BACK_CALLS:
-            break
-        is_kept = index is not None and index >= first_kept
-        if entry.kind == "file" and entry.origin and not is_kept:
+    uses = _Uses(cache(key_of))
+    for use in calls.newest_first():
+        call, entry = use.call, use.entry
+        is_kept = use.index is not None and use.index >= first_kept
+        if call is not None:
+            uses.n_calls += 1
+            body = shown.get(call.id) if is_kept else None
+        elif entry.kind == "file" and entry.origin and not is_kept:
             continue  # the file was given back; the calls that used it are counted where they stand
-        for touch in touches_beside_calls(entry) if entry.reads else ():
-            uses.add(touch, _text_of(entry) if is_kept else None, is_known=True)
-        if (
-            entry.kind in ("user", "assistant")
-            and len(uses.said) < MENTION_TEXTS
-            and (text := _text_of(entry))
-        ):
-            uses.said.append(words_of(text[-MENTION_CHARS:]))
-        for block in reversed(entry.turn.blocks):
-            if isinstance(block, ToolResultBlock):
-                results[block.call_id] = block, entry
-            elif isinstance(block, ToolCallBlock):
-                uses.n_calls += 1
-                result, holder = results.pop(block.id, (None, entry))
-                declared = effects.get(block.name) or effects_of_name(block.name)
-                is_command = declared is not None and declared.kind == "runs"
-                if result is None or (result.is_error and not is_command):
-                    continue
-                body = result.output if isinstance(result.output, str) else compact_json(result.output)
-                for touch in known.of(block, body, holder, declared):
-                    if result.is_error and touch.kind in ("move", "remove"):
-                        continue  # a command that fails may have done this or stopped before it
-                    is_known = declared is not None and declared.kind == "reads"
-                    uses.add(touch, shown.get(block.id) if is_kept else None, is_known=is_known)
-    known.forget_others()
-    return uses.rank()
+        else:
+            body = _text_of(entry) if is_kept else None
+        is_known = use.is_known
+        for touch in use.touches:
+            uses.add(touch, body, is_known=is_known)
+    return uses.rank(calls.words_of_texts())
 
 
 @lru_cache(maxsize=1_024)
@@ -200,11 +272,11 @@ def words_of(text: str) -> Set[str]:
 
 
 def touches_of_block(
-    call: ToolCallBlock, body: str, results: Entry, declared: ToolEffects | None
+    call: ToolCallBlock, body: str, known_reads: Iterable[FileRead], declared: ToolEffects | None
 ) -> Iterable[Touch]:
     """Return the touches of a call, with the lines that its entry is known to show."""
     touches = touches_of_call(call.input, body, declared)
-    reads = [read for read in results.reads if read.call_id == call.id]
+    reads = [read for read in known_reads if read.call_id == call.id]
     if not touches:
         return [Touch(path=read.path, kind="read", ranges=read.ranges) for read in reads]
     if len(touches) == len(reads) == 1 and touches[0].kind == "read":

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Final, Protocol, runtime_checkable
 
 from sidecar.conductor.compaction.compaction_records import ViewFile
-from sidecar.conductor.compaction.file_use import FileUse, rank_by_use
+from sidecar.conductor.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conductor.compaction.restoring import (
     DEFAULT_BUDGET_TOKENS,
     MOST_GONE,
@@ -195,4 +195,5 @@ def _rank(given: EngineInput, cut: int, kept: Iterable[Entry]) -> Sequence[FileU
         for block in entry.turn.blocks
         if isinstance(block, ToolResultBlock)
     }
-    return rank_by_use(given.history, shown, cut, given.tool_effects, given.same_file)[:MOST_LOOKED_AT]
+    calls = RecentCalls().follow(given.history, given.tool_effects)
+    return rank_by_use(calls, shown, cut, given.same_file)[:MOST_LOOKED_AT]

@@ -20,7 +20,7 @@ from sidecar.conductor.bridge import (
     messages_to_turns,
     turn_starts,
 )
-from sidecar.conductor.compaction.file_use import FileUse, KnownTouches, rank_by_use
+from sidecar.conductor.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conductor.compaction.restoring import (
     MOST_GONE,
     MOST_LOOKED_AT,
@@ -99,7 +99,7 @@ class WindowBudgetEngine(CommittingEngine):
         self._effects: Mapping[str, ToolEffects] = {}
         self._transcript = SessionTranscript(TOOL_EFFECTS)
         self._ahead: SessionTranscript | None = None
-        self._touches = KnownTouches()
+        self._recent = RecentCalls()
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
@@ -236,9 +236,8 @@ class WindowBudgetEngine(CommittingEngine):
             if isinstance(message, ToolResultMessage)
         }
         first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
-        uses = rank_by_use(
-            given.history, shown, first_kept, given.tool_effects, given.same_file, self._touches
-        )
+        self._recent = self._recent.follow(given.history, given.tool_effects)
+        uses = rank_by_use(self._recent, shown, first_kept, given.same_file)
         return uses[:MOST_LOOKED_AT]
 
 

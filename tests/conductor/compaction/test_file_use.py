@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from histories import entry_of, history_of
-from sidecar.conductor.compaction.file_use import HALF_LIFE_CALLS, FileUse, KnownTouches, rank_by_use
+from sidecar.conductor.compaction import file_use
+from sidecar.conductor.compaction.file_use import HALF_LIFE_CALLS, FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -45,7 +47,7 @@ def rank(history: History | Iterable[Turn], first_kept: int | None = None) -> li
         if isinstance(block, ToolResultBlock)
     }
     kept = len(known) if first_kept is None else first_kept
-    return list(rank_by_use(known, shown, kept, {}, str))
+    return list(rank_by_use(RecentCalls().follow(known, {}), shown, kept, str))
 
 
 def names(history: History | Iterable[Turn]) -> list[str]:
@@ -134,14 +136,16 @@ def test_a_command_that_failed_has_read_its_files_but_removed_nothing_for_certai
 def test_what_is_known_from_one_ranking_changes_nothing_in_the_next(
     steps: list[tuple[str, int, bool, int]],
 ) -> None:
-    """Over a conversation that grows, and now and then goes back to an earlier turn."""
-    history, known = History(), KnownTouches()
+    """Over a conversation that grows beyond what is looked at, and goes back to earlier turns."""
+    history, calls = History(), RecentCalls()
     for name, number, is_error, n_back in steps:
         path = f"src/file{number}.py"
         words = {"command": f"sed -n {number + 1},9p {path}"} if name == "bash" else {"path": path}
         if n_back == 0:
             history = history.first(len(history) // 2)
         output = f"{path}:{number + 3}: x"
-        history = history.extended(map(entry_of, use(name, output=output, is_error=is_error, **words)))
-        anew = rank_by_use(history, {}, len(history), {}, str)
-        assert rank_by_use(history, {}, len(history), {}, str, known) == anew
+        for turn in use(name, output=output, is_error=is_error, **words):
+            history = history.extended([entry_of(turn)])
+            with patch.object(file_use, "LOOK_BACK_CALLS", 4):
+                anew, calls = RecentCalls().follow(history, {}), calls.follow(history, {})
+                assert rank_by_use(calls, {}, len(history), str) == rank_by_use(anew, {}, len(history), str)
