@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, takewhile
+from itertools import groupby
 from typing import Final, assert_never
 
 from sidecar.capabilities.effects import EffectKind, ToolEffects
@@ -117,8 +117,8 @@ def turn_starts(turns: Iterable[Turn]) -> tuple[int, ...]:
     starts, follows_tools = [0], False
     for turn in turns:
         is_tool = isinstance(turn, ToolTurn)
-        is_split = is_tool and _comes_apart(turn.blocks, follows_tools=follows_tools)
-        starts.append(starts[-1] + (count_results(turn.blocks) if is_split else 1))
+        n_results = count_results(turn.blocks) if is_tool and not follows_tools else 0
+        starts.append(starts[-1] + (n_results or 1))
         follows_tools = is_tool
     return tuple(starts)
 
@@ -138,8 +138,8 @@ def find_turn(turns: Sequence[Turn], message_index: int, n_messages: int) -> int
     at, start = len(turns), n_messages
     while at:
         turn, follows_tools = turns[at - 1], at > 1 and isinstance(turns[at - 2], ToolTurn)
-        is_split = isinstance(turn, ToolTurn) and _comes_apart(turn.blocks, follows_tools=follows_tools)
-        start -= count_results(turn.blocks) if is_split else 1
+        n_results = count_results(turn.blocks) if isinstance(turn, ToolTurn) and not follows_tools else 0
+        start -= n_results or 1
         if start < message_index:
             break
         at -= 1
@@ -216,10 +216,9 @@ def _put_header(header: str, summary: str) -> tuple[Block, ...]:
 def _tool_messages(
     blocks: Sequence[Block], names: Mapping[str, str], *, follows_tools: bool
 ) -> Iterator[Message]:
-    if not _comes_apart(blocks, follows_tools=follows_tools):
+    n_results = 0 if follows_tools else count_results(blocks)
+    if not n_results:
         yield CustomMessage(TOOL_TURN, tuple(blocks))
-        return
-    n_results = count_results(blocks)
     for number, block in enumerate(blocks[:n_results], 1):
         if isinstance(block, ToolResultBlock):
             images = blocks[n_results:] if number == n_results else ()
@@ -228,16 +227,18 @@ def _tool_messages(
             yield ToolResultMessage(block.call_id, name, (shown, *images), block.is_error)
 
 
-def _comes_apart(blocks: Sequence[Block], *, follows_tools: bool) -> bool:
-    """Whether a tool turn becomes a message for each result, and can be told from its neighbours then."""
-    n_results = count_results(blocks)
-    is_plain = all(isinstance(block, ImageBlock) for block in blocks[n_results:])
-    return not follows_tools and n_results > 0 and is_plain
-
-
 def count_results(blocks: Sequence[Block]) -> int:
-    """Return how many results *blocks* begin with."""
-    return sum(1 for _ in takewhile(lambda block: isinstance(block, ToolResultBlock), blocks))
+    """Return how many results *blocks* are with nothing but images behind them; 0 for any other blocks.
+
+    A tool turn of such blocks becomes a message for each result, unless it follows another tool turn, from
+    which it could not be told then.
+    """
+    n_results = 0
+    for block in blocks:
+        if not isinstance(block, ToolResultBlock):
+            break
+        n_results += 1
+    return n_results if all(isinstance(block, ImageBlock) for block in blocks[n_results:]) else 0
 
 
 def _turn(message: Message) -> Turn:

@@ -54,9 +54,8 @@ from sidecar.window_budget.tool_use import (
     WriteCall,
     facts_of_call,
     facts_of_shell,
+    files_of_call,
     open_todos,
-    read_of,
-    writes_of,
 )
 
 MAX_OPEN_CALLS = 256
@@ -251,13 +250,15 @@ class _FactBuffer:
                     return
                 body = text_of(content)
                 is_error = bool(message.is_error)
-                self._add_facts(facts_of_call(call, body, index, is_error=is_error, tools=tools))
-                if not is_error and (todos := open_todos(call)) is not None:
+                files = files_of_call(call, index, tools)
+                self._add_facts(facts_of_call(call, files, body, index, is_error=is_error))
+                if is_error:
+                    return
+                if (todos := open_todos(call)) is not None:
                     self.todos.append(TodoList(index, todos))
-                if not is_error:
-                    self.writes.extend(writes_of(call, index, tools))
-                    if body.strip() and (read := read_of(call, index, tools)):
-                        self.reads.append(read)
+                self.writes.extend(files.writes)
+                if files.read is not None and body.strip():
+                    self.reads.append(files.read)
             case BashExecutionMessage(command=command, output=output, exit_code=code):
                 self._add_facts(facts_of_shell(command, output, code, index))
             case CustomMessage(content=content):

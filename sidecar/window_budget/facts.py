@@ -34,6 +34,9 @@ PASTE_CHARS = 400
 
 SENTENCE_CHARS = 400
 NAME_CHARS = 80
+NAME_BLANKS = 3
+"""How many blanks a name has at most before the first sign that it is one, as "size of  12" has."""
+
 KEY_CHARS = 72
 """How much of a sentence identifies it; less than any digest cuts one to."""
 
@@ -89,7 +92,7 @@ _NAME = compile_later(
     r"https?://[^\s)>\]\"'`]{1,200}"
     r"|`[^`\n]{2,60}`"
     # An ordinary word, with another one or the end behind it: most words, and none of the rest begins there.
-    r"|(?<!\w)(?![A-Za-z][a-z]*+(?: (?!(?:is|was|of|to|at|in|id) )[A-Za-z]|[.,;!?)]*+(?:\Z|[.,;!?)]\s)))"
+    r"|(?<!\w)(?![A-Za-z][a-z]*+(?: (?!(?:is|was|of|to|at|in|id) )[A-Za-z]|[.,;!?)]*+(?:\Z|(?<=[.,;!?)])\s)))"
     r"(?:(?<![\w./~@-])(?:~|\.{1,2})?/?(?:[\w.@-]{1,60}/){1,12}[\w.@-]{1,60}"
     r"|\b[A-Z][A-Z0-9]{1,15}-\d{1,12}\b"
     r"|(?<![\w&])#\d{1,9}\b"
@@ -125,11 +128,10 @@ _TELLING = compile_later(r"[/`@_\dA-Z](?:(?<![A-Z])|(?<=[a-z0-9].))")
 """What every name, number and version holds at least one of: a text without any, as most prose is, is not
 searched for them."""
 
-_CLAUSE_END = compile_later(r" (?<=[.,;!?] )")
 _SENTENCE_END = compile_later(r"[.!?](?=\s|\Z)|[。！？\n]")
 _BULLET = compile_later(r"\s*(?:[-*•>]|\d+[.)])\s+|#+\s+")
 _CODE_FENCE = compile_later(r"```.*?(?:```|\Z)", re.DOTALL)
-_DIGITS = compile_later(r"[\da-f](?:(?<!\w\w)(?<=[0-9a-f])[0-9a-f]{6,}\b|(?<=\d)\d*)")
+_DIGITS = compile_later(r"[\da-f](?:(?=[0-9a-f]{6})(?<!\w\w)(?<=[0-9a-f])[0-9a-f]{6,}\b|(?<=\d)\d*)")
 """A hash or a number. It begins with one class of characters, so that others are passed over at once."""
 
 _TRAILER = compile_later(r" \[(?:exit -?\d+|failed)\]$")
@@ -352,17 +354,24 @@ def _environment(prose: str, index: int) -> Iterator[Fact]:
 
 
 def _names(prose: str, index: int) -> Iterator[Fact]:
-    """Yield the names in *prose*; none goes on over a line nor, but between backquotes, over a clause."""
-    seen, clauses = set[str](), set[str]()
-    for line in filter(_TELLING.search, prose.split("\n")):
-        for clause in (line,) if "`" in line else filter(_TELLING.search, _CLAUSE_END.split(line)):
-            if clause in clauses:
-                continue
-            clauses.add(clause)
-            for found in _NAME.finditer(clause):
-                name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
-                if name and name not in seen:
-                    seen.add(name)
-                    yield Fact(FactKind.NAME, name, index, not _DIGITS.search(name))
+    """Yield the names in *prose*; none goes on over a line.
+
+    Only the words around a sign that each name holds are searched: most words are far from any.
+    """
+    seen = set[str]()
+    for line in prose.split("\n"):
+        end = 0
+        while (sign := _TELLING.search(line, end)) is not None:
+            start = sign.start()
+            for _ in range(NAME_BLANKS + 1):
+                start = max(end, line.rfind(" ", end, start))
+            found = _NAME.search(line, start)
+            if found is None:
+                break
+            end = found.end()
+            name = one_line(found.group().strip("`").rstrip(".,:;"), NAME_CHARS)
+            if name and name not in seen:
+                seen.add(name)
+                yield Fact(FactKind.NAME, name, index, not _DIGITS.search(name))
                 if len(seen) >= MAX_NAMES:
                     return

@@ -157,45 +157,43 @@ def path_of(call: ToolCallBlock, effect: CallEffect) -> str | None:
     return known or _first_text(call.input, guess_effect("", call.input).path_arguments) or None
 
 
-def read_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> ReadCall | None:
-    """Return the file that *call* read, or None when it is no read of a file.
+class CallFiles(Value, kw_only=True):
+    """The *effect* of a call that succeeds, its *path*, and the files that it reads and changes.
 
-    Args:
-        call: a call that succeeded.
-        index: the position of its result in the transcript.
-        tools: the effects of the tools. A tool without a declared effect that takes a path counts as a reader
-            under its own name, so that a caller may name it in ``RehydrateOpts.read_tool_name``.
+    A tool without a declared effect that takes a path counts as a reader under its own name, so that a caller
+    may name it in ``RehydrateOpts.read_tool_name``.
     """
-    effect = effect_of(tools, call.name, call.input)
-    path = path_of(call, effect)
-    reads = _is_view(call) if effect.reads and effect.writes else effect.reads
-    if path is None or not (reads or _is_undeclared(effect)):
-        return None
-    offset, limit = _line_count(call.input.get("offset")), _line_count(call.input.get("limit"))
-    return ReadCall(index, call.name, FileRange(path, offset, limit))
+
+    effect: CallEffect
+    path: str | None
+    read: ReadCall | None
+    writes: tuple[WriteCall, ...]
 
 
-def _line_count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def writes_of(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> Iterator[WriteCall]:
-    """Yield the files that *call* changed.
+def files_of_call(call: ToolCallBlock, index: int, tools: CallEffects = TOOL_EFFECTS) -> CallFiles:
+    """Return the files of *call*.
 
     Args:
-        call: a call that succeeded.
+        call: the call.
         index: the position of its result in the transcript.
         tools: the effects of the tools.
     """
     effect = effect_of(tools, call.name, call.input)
-    path = path_of(call, effect)
-    if effect.reads and _is_view(call):
-        return
-    if path is not None and effect.writes:
-        yield WriteCall(index, path, is_whole=effect.writes == "whole")
-    elif effect.patches or effect.runs:
-        for found in _PATCHED.finditer(compact_json(call.input)):
-            yield WriteCall(index, found.group(1).strip(), is_whole=False)
+    path, read, writes = path_of(call, effect), None, tuple[WriteCall, ...]()
+    is_view = effect.reads and isinstance(call.input, Mapping) and call.input.get("command") == "view"
+    if path is not None and (is_view or (effect.reads and not effect.writes) or _is_undeclared(effect)):
+        offset, limit = _line_count(call.input.get("offset")), _line_count(call.input.get("limit"))
+        read = ReadCall(index, call.name, FileRange(path, offset, limit))
+    if path is not None and effect.writes and not is_view:
+        writes = (WriteCall(index, path, is_whole=effect.writes == "whole"),)
+    elif (effect.patches or effect.runs) and not is_view:
+        patched = _PATCHED.findall(compact_json(call.input))
+        writes = tuple(WriteCall(index, found.strip(), is_whole=False) for found in patched)
+    return CallFiles(effect=effect, path=path, read=read, writes=writes)
+
+
+def _line_count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _ASKS_VERSION = compile_later(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
@@ -203,19 +201,19 @@ _SWITCHES_BRANCH = compile_later(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([
 
 
 def facts_of_call(
-    call: ToolCallBlock, body: str, index: int, *, is_error: bool, tools: CallEffects = TOOL_EFFECTS
+    call: ToolCallBlock, files: CallFiles, body: str, index: int, *, is_error: bool
 ) -> Iterator[Fact]:
     """Yield the facts of *call* and its result.
 
     Args:
         call: the call.
+        files: its files.
         body: the text of its result.
         index: the position of the result in the transcript.
         is_error: whether the result is marked as one; a command that exits with a code other than 0 fails
             too.
-        tools: the effects of the tools.
     """
-    effect = effect_of(tools, call.name, call.input)
+    effect = files.effect
     command = _command_of(call, effect) if effect.runs else None
     code = None if command is None else _find_exit_code(body)
     body = body if command is None else unwrap_output(body)
@@ -224,8 +222,7 @@ def facts_of_call(
     touches = () if command is None or failed else tuple(touches_of_command(_line_of(call, effect)))
     outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
     if failed:
-        path = path_of(call, effect)
-        subject = command + outcome if command else f"{call.name} {path}" if path else call.name
+        subject = command + outcome if command else f"{call.name} {files.path}" if files.path else call.name
         yield Fact(FactKind.ERROR, f"{subject}: {error_line(ends_of(body))}", index, is_looking)
     elif command is not None and not is_looking and (report := reported_failure(ends_of(body))):
         yield Fact(FactKind.ERROR, f"{command}{outcome}: {report}", index)
@@ -240,9 +237,9 @@ def facts_of_call(
             yield Fact(FactKind.ENVIRONMENT, f"branch {branch[1]}", index)
     if failed:
         return
-    if effect.reads and (read := read_of(call, index, tools)):
-        yield Fact(FactKind.READ, read.file.path, index)
-    for write in writes_of(call, index, tools):
+    if effect.reads and files.read is not None:
+        yield Fact(FactKind.READ, files.read.file.path, index)
+    for write in files.writes:
         change = "" if write.is_whole else describe_edit(call.input)
         yield Fact(FactKind.MODIFIED, write.path + change, index)
     if effect.searches and (wanted := describe_search(call.input)):
@@ -271,10 +268,6 @@ def facts_of_shell(command: str, output: str, exit_code: int | None, index: int)
     yield Fact(FactKind.COMMAND, line, index)
     if exit_code:
         yield Fact(FactKind.ERROR, f"{line}: {error_line(ends_of(output))}", index)
-
-
-def _is_view(call: ToolCallBlock) -> bool:
-    return isinstance(call.input, Mapping) and call.input.get("command") == "view"
 
 
 def _is_undeclared(effect: CallEffect) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.window_budget import (
@@ -10,7 +12,15 @@ from sidecar.window_budget import (
     FactIndex,
     UserMessage,
 )
-from sidecar.window_budget.facts import FactKind, fact_key, facts_of_prompt, facts_of_reply, shape_of
+from sidecar.window_budget.facts import (
+    _NAME,
+    MAX_NAMES,
+    FactKind,
+    fact_key,
+    facts_of_prompt,
+    facts_of_reply,
+    shape_of,
+)
 
 
 def test_like_facts_share_a_shape_and_one_fact_has_one_key() -> None:
@@ -50,3 +60,31 @@ def test_a_long_paste_in_a_prompt_leaves_the_typed_words_whole() -> None:
     (request,) = (fact for fact in facts_of_prompt(f"{typed}\n{log}") if fact.kind is FactKind.REQUEST)
     assert request.text.startswith(typed.strip())
     assert request.text.endswith("[... 58 lines cut ...]\n2026-03-01 12:00:59 INFO served")
+
+
+SIGNS = [
+    "port 7013",
+    "size is  12",
+    "a/b.py",
+    "#17",
+    "AB-12",
+    "me@host.org",
+    "A_B",
+    "v1.2.3",
+    "a1b2c",
+    "HistoryWriter",
+]
+WORDS = st.sampled_from(
+    [*SIGNS, "`git x`", "the", "Word", "id", "3", "is", "of", "x", "https://a.b/c", "--", "é1"]
+)
+
+
+@given(
+    st.lists(st.tuples(WORDS, st.sampled_from([" ", ". ", ", ", "  ", "", ": ", " (", "? "])), max_size=14)
+)
+def test_names_are_looked_for_wherever_they_may_be(parts: list[tuple[str, str]]) -> None:
+    """Of a line only the words around a sign are searched, which changes nothing."""
+    line = "".join(map("".join, parts))
+    found = (name.strip("`").rstrip(".,:;") for name in _NAME.findall(line))
+    names = [fact.text for fact in facts_of_prompt(line) if fact.kind is FactKind.NAME]
+    assert names == [*dict.fromkeys(" ".join(name.split()) for name in found)][:MAX_NAMES]

@@ -9,7 +9,7 @@ import pytest
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.facts import FactKind
 from sidecar.window_budget.tool_shapes import touches_of_command
-from sidecar.window_budget.tool_use import facts_of_call, open_todos
+from sidecar.window_budget.tool_use import facts_of_call, files_of_call, open_todos
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,8 @@ from sidecar.window_budget.tool_use import facts_of_call, open_todos
     ],
 )
 def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -> None:
-    found = facts_of_call(ToolCallBlock("1", name, given), "ok", 0, is_error=False)
+    call = ToolCallBlock("1", name, given)
+    found = facts_of_call(call, files_of_call(call, 0), "ok", 0, is_error=False)
     assert [f"{fact.kind.value}: {fact.text}" for fact in found] == facts
 
 
@@ -77,7 +78,8 @@ def test_a_command_line_touches_what_its_words_name(command: str, touches: list[
 )
 def test_a_failure_is_found_in_the_wrapping_of_a_result(body: str) -> None:
     call = ToolCallBlock("1", "run", {"command": "git push"})
-    errors = [fact for fact in facts_of_call(call, body, 0, is_error=False) if fact.kind is FactKind.ERROR]
+    found = facts_of_call(call, files_of_call(call, 0), body, 0, is_error=False)
+    errors = [fact for fact in found if fact.kind is FactKind.ERROR]
     assert [fact.text.endswith(": fatal: no remote") for fact in errors] == [True]
 
 

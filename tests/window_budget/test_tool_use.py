@@ -21,8 +21,7 @@ from sidecar.window_budget.tool_use import (
     WriteCall,
     describe_edit,
     facts_of_call,
-    read_of,
-    writes_of,
+    files_of_call,
 )
 
 
@@ -55,8 +54,9 @@ def test_which_calls_read_and_change_files(
 ) -> None:
     """By the names tools go by; a view is a read."""
     block = ToolCallBlock("1", *call)
-    assert read_of(block, 9) == (None if read is None else ReadCall(9, call[0], read))
-    assert list(writes_of(block, 9)) == [WriteCall(9, path, whole) for path, whole in writes]
+    files = files_of_call(block, 9)
+    assert files.read == (None if read is None else ReadCall(9, call[0], read))
+    assert files.writes == tuple(WriteCall(9, path, whole) for path, whole in writes)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_call_gives_its_facts_in_a_few_words(
     call: tuple[str, Any], body: str, is_error: bool, facts: list[str]
 ) -> None:
     """Its outcome, its files, its error."""
-    assert [
-        fact.text for fact in facts_of_call(ToolCallBlock("1", *call), body, 0, is_error=is_error)
-    ] == facts
+    block = ToolCallBlock("1", *call)
+    found = facts_of_call(block, files_of_call(block, 0), body, 0, is_error=is_error)
+    assert [fact.text for fact in found] == facts
 
 
 def test_a_host_declares_the_effects_of_its_own_tools() -> None:
