@@ -125,10 +125,14 @@ Problems are told unless ON-PROBLEM takes them."
     (puthash id (cons run (or on-problem #'sidecar--tell-problem)) (sidecar--talk-pending talk))
     (sidecar--send talk (list :id id :method method :params params))))
 
+(defun sidecar--problem-text (problem)
+  "Return what PROBLEM an answer has, and what to do."
+  (let ((hint (plist-get (plist-get problem :data) :hint)))
+    (concat (plist-get problem :message) (and hint "; ") hint)))
+
 (defun sidecar--tell-problem (problem)
   "Say what PROBLEM an answer has."
-  (let ((hint (plist-get (plist-get problem :data) :hint)))
-    (message "Sidecar: %s%s" (plist-get problem :message) (if hint (concat "; " hint) ""))))
+  (message "Sidecar: %s" (sidecar--problem-text problem)))
 
 (defun sidecar--read-messages (process bytes)
   "Handle the messages of PROCESS that are whole once BYTES have come."
@@ -1206,14 +1210,23 @@ Problems are told unless ON-PROBLEM takes them."
     (while (not (sidecar--talk-is-ready talk)) (accept-process-output nil 0.05))
     (let ((result 'none))
       (sidecar--request talk method params (lambda (found) (setq result found))
-                        (lambda (problem) (setq result (list 'problem (plist-get problem :message)))))
+                        (lambda (problem) (setq result (list 'problem (sidecar--problem-text problem)))))
       (while (eq result 'none) (accept-process-output nil 0.05))
       (when (eq (car-safe result) 'problem) (user-error "%s" (cadr result)))
       result)))
 
-(defun sidecar--choose (prompt choices)
-  "Ask with PROMPT for one of CHOICES, pairs of a name and a value; return it."
-  (unless choices (user-error "There is nothing to choose"))
+(defun sidecar--sid-of (talk)
+  "Return the id of the conversation of TALK, which is begun where there is none."
+  (sidecar--with-session talk #'ignore)
+  (with-timeout (30 (user-error "The daemon does not answer; `sidecar-log' has its last words"))
+    (while (sidecar--talk-waiting talk) (accept-process-output nil 0.05)))
+  (or (sidecar--talk-sid talk)
+      (user-error "No conversation could be begun; `sidecar-log' has the daemon's last words")))
+
+(defun sidecar--choose (prompt choices none)
+  "Ask with PROMPT for one of CHOICES, pairs of a name and a value; return it.
+Without any choices say NONE."
+  (unless choices (user-error none))
   (let ((completion-extra-properties '(:display-sort-function identity :cycle-sort-function identity)))
     (cdr (assoc (completing-read prompt (mapcar #'car choices) nil t) choices))))
 
@@ -1228,7 +1241,8 @@ Problems are told unless ON-PROBLEM takes them."
                          (cons (format "%s (%d turns, %s)" (plist-get each :title)
                                        (plist-get each :messages) (substring (plist-get each :sid) 0 6))
                                (plist-get each :sid)))
-                       (plist-get found :sessions)))))
+                       (plist-get found :sessions))
+               "There is no conversation about this folder yet; `sidecar' begins one")))
     (sidecar--open talk sid)))
 
 (defun sidecar--open (talk sid)
@@ -1245,8 +1259,6 @@ Problems are told unless ON-PROBLEM takes them."
   (let* ((talk (sidecar--here))
          (listed (sidecar--wait talk "sidecar/session/import"
                                  (list :listOnly t :cwd (sidecar--talk-root talk))))
-         (found (or (plist-get listed :sessions)
-                    (user-error "There is no conversation of another agent about this folder")))
          (chosen (sidecar--choose
                   "Conversation of another agent: "
                   (mapcar (lambda (each)
@@ -1254,7 +1266,8 @@ Problems are told unless ON-PROBLEM takes them."
                                           (plist-get each :id))
                                   (list :path (plist-get each :path) :id (plist-get each :id)
                                         :source (plist-get each :source))))
-                          found)))
+                          (plist-get listed :sessions))
+                  "There is no conversation of another agent about this folder"))
          (made (sidecar--wait talk "sidecar/session/import" chosen)))
     (sidecar--open talk (plist-get made :sid))))
 
@@ -1268,7 +1281,7 @@ Problems are told unless ON-PROBLEM takes them."
 
 (defun sidecar--document (talk path)
   "Return a buffer with the document PATH of the conversation of TALK."
-  (let* ((uri (format "sidecar-session:///%s/%s" (sidecar--talk-sid talk) path))
+  (let* ((uri (format "sidecar-session:///%s/%s" (sidecar--sid-of talk) path))
          (found (sidecar--wait talk "workspace/textDocumentContent" (list :uri uri))))
     (with-current-buffer (get-buffer-create (format "*sidecar %s*" (file-name-nondirectory path)))
       (let ((inhibit-read-only t))
@@ -1288,9 +1301,9 @@ Problems are told unless ON-PROBLEM takes them."
   "Compare the conversation before and after the last compaction with Ediff."
   (interactive)
   (let* ((talk (sidecar--here))
-         (found (sidecar--wait talk "sidecar/compact/list" (list :sid (sidecar--talk-sid talk))))
+         (found (sidecar--wait talk "sidecar/compact/list" (list :sid (sidecar--sid-of talk))))
          (last (car (last (plist-get found :compactions)))))
-    (unless last (user-error "Nothing was compacted yet"))
+    (unless last (user-error "Nothing was compacted yet; `sidecar-compact' does it"))
     (let ((base (format "compaction/%s/" (plist-get last :compactionId))))
       (sidecar--document talk (concat base "facts.md"))
       (ediff-buffers (sidecar--document talk (concat base "before.md"))
@@ -1299,13 +1312,15 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar--choose-option (id)
   "Choose a value of the config option ID."
   (let* ((talk (sidecar--here))
+         (sid (sidecar--sid-of talk))
          (option (cl-find id (sidecar--talk-options talk) :test #'equal
                           :key (lambda (each) (plist-get each :id))))
          (value (sidecar--choose (format "%s: " (plist-get option :name))
                                  (mapcar (lambda (each) (cons (plist-get each :name) (plist-get each :value)))
-                                         (plist-get option :options)))))
+                                         (plist-get option :options))
+                                 "There is nothing to choose")))
     (sidecar--request talk "sidecar/session/setConfigOption"
-                      (list :sid (sidecar--talk-sid talk) :configId id :value value)
+                      (list :sid sid :configId id :value value)
                       (lambda (result)
                         (setf (sidecar--talk-options talk) (plist-get result :configOptions))
                         (force-mode-line-update t)))))
@@ -1323,7 +1338,7 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar-rewind ()
   "Go back to before a prompt, and take files back too if you like."
   (interactive)
-  (let* ((talk (sidecar--here)) (sid (sidecar--talk-sid talk)) (kinds (make-hash-table :test #'equal))
+  (let* ((talk (sidecar--here)) (sid (sidecar--sid-of talk)) (kinds (make-hash-table :test #'equal))
          before prompts)
     (dolist (node (plist-get (sidecar--wait talk "sidecar/session/tree" (list :sid sid)) :nodes))
       (puthash (plist-get node :id) (plist-get node :kind) kinds))
@@ -1339,7 +1354,7 @@ Problems are told unless ON-PROBLEM takes them."
                       (or before :null))
                 prompts))
         (unless (member kind '("note" "branch")) (setq before (plist-get node :id)))))
-    (let ((to (sidecar--choose "Go back to before: " prompts)))
+    (let ((to (sidecar--choose "Go back to before: " prompts "There is no prompt to go back to yet")))
       (sidecar--request
        talk "sidecar/session/rewind"
        (list :sid sid :toNode to :expectHead :null

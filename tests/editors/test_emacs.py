@@ -249,6 +249,36 @@ def test_completion_knows_commands_and_files(
     assert "@a.py" in said
 
 
+def test_a_command_without_a_conversation_says_what_to_do(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str]
+) -> None:
+    def refused(command: str) -> str:
+        return f'(condition-case why ({command}) (user-error (message "{command}: %s" (cadr why))))'
+
+    names = ("resume", "import", "interrupt", "answer", "compare", "rewind")
+    said = batch(
+        emacs,
+        settings,
+        project,
+        environment,
+        "(setq text-quoting-style 'grave)",
+        '(find-file "a.py")',
+        *(refused(f"sidecar-{name}") for name in names),
+        "(setq completing-read-function (lambda (_prompt choices &rest _) (car choices)))",
+        "(sidecar-choose-model)",
+        '(progn (sidecar-transcript) (message "shown in %s" (buffer-name)))',
+    )
+    assert [line for line in said.splitlines() if line.startswith(("sidecar-", "shown"))] == [
+        "sidecar-resume: There is no conversation about this folder yet; `sidecar' begins one",
+        "sidecar-import: There is no conversation of another agent about this folder",
+        "sidecar-interrupt: Nothing runs",
+        "sidecar-answer: Nothing is asked",
+        "sidecar-compare: Nothing was compacted yet; `sidecar-compact' does it",
+        "sidecar-rewind: There is no prompt to go back to yet",
+        "shown in *sidecar transcript.md*",
+    ]
+
+
 def test_every_command_is_described() -> None:
     source = PACKAGE.read_text(encoding="utf-8")
     readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")

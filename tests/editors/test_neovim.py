@@ -241,6 +241,34 @@ def test_what_the_user_sees_reaches_the_model(
     assert prompt.startswith("what about this?\n\na.py, lines 2 to 2:\n```\nb = 'typed'\n```")
 
 
+def test_a_command_without_a_conversation_says_what_to_do(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    names = ("resume", "import", "stop", "answer", "compare", "rewind")
+    script = tmp_path / "script.lua"
+    script.write_text(
+        f"""
+        vim.cmd.edit("a.py")
+        local said = {{}}
+        vim.notify = function(text) table.insert(said, text) end
+        for at, name in ipairs(vim.json.decode({json.dumps(json.dumps(names))})) do
+          vim.cmd("Sidecar " .. name)
+          vim.wait(20000, function() return #said == at end)
+        end
+        print(vim.json.encode(said))
+        """
+    )
+    (said,) = headless(neovim, settings, project, environment, f"luafile {script}").splitlines()[-1:]
+    assert json.loads(said) == [
+        "there is no conversation about this folder yet; :Sidecar begins one",
+        "there is no conversation of another agent about this folder",
+        "nothing runs",
+        "nothing is asked",
+        "nothing was compacted yet; :Sidecar compact does it",
+        "there is no prompt to go back to yet",
+    ]
+
+
 def test_the_command_completes_its_words(
     neovim: str, settings: Path, project: Path, environment: dict[str, str]
 ) -> None:
@@ -267,5 +295,6 @@ def test_the_help_has_every_command(
     words = json.loads(listed.strip().splitlines()[-1])
     assert len(words) > 15
     tags = (copy / "tags").read_text()
+    assert (PLUGIN / "doc" / "tags").read_text() == tags, "run: nvim -c 'helptags editors/neovim/doc'"
     assert [word for word in words if f":Sidecar-{word}" not in tags] == []
     assert [word for word in words if word not in readme] == []

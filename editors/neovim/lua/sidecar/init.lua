@@ -198,7 +198,7 @@ local function choose_session(method, titles, format_item, find_sid)
 end
 
 local function resume()
-  local titles = { some = "Conversations of this folder", none = "there is no conversation about this folder yet" }
+  local titles = { some = "Conversations of this folder", none = "there is no conversation about this folder yet; :Sidecar begins one" }
   choose_session("sidecar/session/list", titles, function(session)
     return ("%s (%d turns)"):format(session.title ~= "" and session.title or "untitled", session.messages)
   end, function(session, open)
@@ -246,6 +246,9 @@ local function restore(project, node, files)
 end
 
 local function choose_prompt(project, prompts)
+  if #prompts == 0 then
+    return daemon.tell("there is no prompt to go back to yet")
+  end
   local settings = {
     prompt = "Go back to before",
     format_item = function(item)
@@ -288,7 +291,7 @@ local function compare()
     daemon.request(project, "sidecar/compact/list", { sid = project.sid }, function(list)
       local last = list.compactions[#list.compactions]
       if not last then
-        return daemon.tell("nothing was compacted yet")
+        return daemon.tell("nothing was compacted yet; :Sidecar compact does it")
       end
       local base = ("%s%s/compaction/%s/"):format(daemon.SCHEME, project.sid, last.compactionId)
       vim.cmd.tabedit({ args = { base .. "before.md" }, magic = { file = false } })
