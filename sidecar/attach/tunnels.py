@@ -42,6 +42,11 @@ _IS_OPEN: Final = "SELECT FROM sidecar.tunnels WHERE owner = sidecar.me() AND id
 _CLOSE: Final = "DELETE FROM sidecar.tunnels WHERE owner = sidecar.me() AND id = %s"
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _BEAT: Final = """
+WITH ended_at_both_ends AS (
+  DELETE FROM sidecar.tunnels
+  WHERE owner = sidecar.me()
+    AND greatest(host_seen_at, guest_seen_at) < clock_timestamp() - 2 * %(gone_s)s * interval '1 s'
+)
 UPDATE sidecar.tunnels
 SET host_seen_at = CASE WHEN host = %(daemon)s THEN clock_timestamp() ELSE host_seen_at END,
     guest_seen_at = CASE WHEN guest = %(daemon)s THEN clock_timestamp() ELSE guest_seen_at END
@@ -285,7 +290,10 @@ class Tunnels:
                     self._streams[tunnel_id].close()
 
     def keep_alive(self, ids: list[str]) -> set[str]:
-        """Report this end of the tunnels *ids* alive, and return those with another end that is, too."""
+        """Report this end of the tunnels *ids* alive, and return those with another end that is, too.
+
+        The tunnels of which both ends died are removed.
+        """
         values = {"daemon": self._store.daemon, "ids": ids, "gone_s": _GONE_S}
         rows = self._database.run(lambda connection: connection.execute(_BEAT, values).fetchall())
         return {tunnel_id for tunnel_id, is_gone in rows if not is_gone}

@@ -46,6 +46,7 @@ class Connections:
         self._trying = threading.Lock()
         self._failure = ""
         self._believed_until = 0.0
+        self._keeps_idle = True
 
     def take(self) -> PatientConnection:
         """Return a connection that works, to be given back.
@@ -62,7 +63,7 @@ class Connections:
                     check_connection(connection)
                 except psycopg.Error:
                     connection.close()
-                    self.close()  # the others have met the same
+                    self._drop_idle()  # the others have met the same
                 else:
                     return connection
             if not self._failure:
@@ -82,10 +83,11 @@ class Connections:
     def give_back(self, connection: PatientConnection) -> None:
         """Keep *connection* for the next operation unless it broke, and close the ones that lie unused."""
         now = time.monotonic()
-        if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
-            connection.close()
-        else:
+        is_idle = connection.info.transaction_status is TransactionStatus.IDLE
+        if is_idle and not connection.closed and self._keeps_idle:
             self._idle.append((connection, now))
+        else:
+            connection.close()
         while len(self._idle) > 1 and self._idle[0][1] < now - _UNUSED_S:
             with suppress(IndexError):  # another thread took it
                 self._idle.pop(0)[0].close()
@@ -96,7 +98,11 @@ class Connections:
         return PatientConnection.connect(self._conninfo, autocommit=True, **OPTIONS)
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections, and each that is given back."""
+        self._keeps_idle = False
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
         while self._idle:
             with suppress(IndexError):
                 self._idle.pop()[0].close()

@@ -280,6 +280,33 @@ async def test_files_are_taken_back_on_another_machine_where_the_user_lets_their
     assert server.execute("SELECT count(*) FROM sidecar.contents", database) == [(0,)]
 
 
+async def test_a_tunnel_of_which_both_ends_died_is_removed(
+    make_store: Callable[..., PostgresStore], server: PostgresServer, database: str
+) -> None:
+    from sidecar.attach.tunnels import Tunnels
+
+    writer, reader = make_store(), make_store()
+    await writer.hold("s")
+    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
+    try:
+        assert await guest.open("s", "reader") is not None
+        for tunnel, seen in (("dead", "1 h"), ("host dead", "0 s")):
+            server.execute(
+                "INSERT INTO sidecar.tunnels"
+                f" VALUES ('ann', '{tunnel}', 'x', 'y', '', '', now() - '1 h'::interval,"
+                f" now() - '{seen}'::interval)",
+                database,
+            )
+        server.execute("INSERT INTO sidecar.chunks VALUES ('ann', 'dead', true, 1, 'x')", database)
+        assert guest.keep_alive([]) == set()
+        left = server.execute("SELECT id FROM sidecar.tunnels WHERE id LIKE '%dead'", database)
+        assert left == [("host dead",)]
+        assert server.execute("SELECT count(*) FROM sidecar.chunks", database) == [(0,)]
+    finally:
+        await guest.aclose()
+        await host.aclose()
+
+
 async def test_a_notice_before_the_row_of_a_tunnel_does_not_end_it(
     make_store: Callable[..., PostgresStore],
 ) -> None:
