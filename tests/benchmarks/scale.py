@@ -20,7 +20,7 @@ from sidecar.runtime.store.postgres.store import PostgresStore
 NODES_A_PROMPT = 5.4
 BYTES_A_NODE = 2_000
 NODES_A_SESSION = 294
-_TABLES = ("nodes", "records")
+_TABLES = ("nodes", "records", "words")
 _SIZES = """
 SELECT relname, pg_total_relation_size(c.oid), (xpath('/row/n/text()', query_to_xml(
   format('SELECT count(*) AS n FROM sidecar.%%I', relname), false, true, '')))[1]::text::bigint

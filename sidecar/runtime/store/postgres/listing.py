@@ -28,11 +28,15 @@ SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
 FROM sidecar.sessions
 WHERE owner = sidecar.me()"""
 _ALL: Final = f"{_FIELDS} AND n_records > 0 ORDER BY modified_at DESC"
-_LISTED: Final = f"{_FIELDS} AND updated_ms IS NOT NULL"
-_ORDER: Final = 'ORDER BY updated_ms DESC, id COLLATE "C" DESC LIMIT %(limit)s::bigint'
+_ORDER: Final = 'ORDER BY updated_ms DESC, id COLLATE "C" DESC'
+_PAGE: Final = f"""
+{_FIELDS} AND id IN (
+  SELECT id FROM sidecar.sessions WHERE owner = sidecar.me() AND {{0}} {_ORDER} LIMIT %(limit)s::bigint
+) {_ORDER}"""
+"""A page; which sessions are on it, the index tells alone."""
 _AFTER: Final = '(updated_ms, id COLLATE "C") < (%(after_ms)s, %(after_id)s)'
 _FOLDER_CHARS: Final = 500
-_TITLE: Final = r"""(position(%({0})s IN lower(title COLLATE "C")) > 0 OR title ~ '[^ -\[\]-~]')"""
+_TITLE: Final = "(folded IS NULL OR position(%({0})s IN folded) > 0)"
 
 
 def read_summaries(connection: PatientConnection) -> list[StoredSummary]:
@@ -45,11 +49,11 @@ def read_page(connection: PatientConnection, query: SessionQuery, describe: Desc
     conditions, values = conditions_of(query)
     limit, after, found = query.limit, query.after, list[T]()
     while True:
-        statement = " AND ".join([_LISTED, *conditions] if after is None else [_LISTED, *conditions, _AFTER])
+        where = " AND ".join(["updated_ms IS NOT NULL", *conditions, *([] if after is None else [_AFTER])])
         values["limit"] = limit
         if after is not None:
             values |= {"after_ms": after[0], "after_id": to_text(after[1])}
-        rows = connection.execute(f"{statement} {_ORDER}".encode(), values).fetchall()
+        rows = connection.execute(_PAGE.format(where).encode(), values).fetchall()
         lines = map(describe, map(summary_of, rows))
         found += [line for line in lines if line is not None and query.matches(line)]
         if limit is None or len(rows) < limit or query.limit is None or len(found) >= query.limit:

@@ -86,7 +86,7 @@ def words_of(turn: Mapping[str, Any]) -> str:
     blocks = [block for block in turn.get("blocks", ()) if isinstance(block, Mapping)]
     found = [block.get("text") or block.get("output") for block in blocks]
     text = "\n".join(each[:_MAX_WORDS] for each in found if isinstance(each, str))[:_MAX_WORDS]
-    return to_text(text)
+    return to_text(text.lower())  # a database may know the upper case of plain ASCII alone
 
 
 def to_text(text: str) -> str:

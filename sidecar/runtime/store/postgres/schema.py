@@ -111,7 +111,76 @@ Folders and titles stay in JSON, for a text of the database cannot hold what JSO
 its code points, as everywhere in this program. An index cannot hold a long folder, so it has the beginning.
 """
 
-_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",))
+_SIXTH: Final = r"""
+CREATE TABLE sidecar.words (
+  owner text NOT NULL DEFAULT current_user,
+  word text NOT NULL,
+  session text NOT NULL,
+  PRIMARY KEY (owner, word, session)
+);
+CREATE FUNCTION sidecar.words_in(tsvector) RETURNS SETOF text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT DISTINCT left(part, 100)
+  FROM unnest(tsvector_to_array($1)) AS word, regexp_split_to_table(word, '[!-/:-@[-`{-~]+') AS part
+  WHERE part <> ''
+$$;
+CREATE FUNCTION sidecar.add_words() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO sidecar.words (owner, word, session)
+  SELECT DISTINCT record.owner, word, record.session
+  FROM added AS record
+  JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
+  sidecar.words_in(node.words) AS word
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION sidecar.drop_words() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM sidecar.words AS found
+  WHERE found.owner = old.owner AND found.session = old.id AND found.word IN (
+    SELECT word
+    FROM sidecar.records AS record
+    JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
+    sidecar.words_in(node.words) AS word
+    WHERE record.owner = old.owner AND record.session = old.id
+  );
+  RETURN old;
+END $$;
+CREATE TRIGGER add_words AFTER INSERT ON sidecar.records REFERENCING NEW TABLE AS added
+  FOR EACH STATEMENT EXECUTE FUNCTION sidecar.add_words();
+CREATE TRIGGER drop_words BEFORE DELETE ON sidecar.sessions
+  FOR EACH ROW EXECUTE FUNCTION sidecar.drop_words();
+ALTER TABLE sidecar.nodes NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE sidecar.records NO FORCE ROW LEVEL SECURITY;
+INSERT INTO sidecar.words (owner, word, session)
+  SELECT DISTINCT record.owner, word, record.session
+  FROM sidecar.records AS record
+  JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
+  sidecar.words_in(node.words) AS word;
+ALTER TABLE sidecar.nodes FORCE ROW LEVEL SECURITY;
+ALTER TABLE sidecar.records FORCE ROW LEVEL SECURITY;
+DROP INDEX sidecar.nodes_words;
+
+ALTER TABLE sidecar.sessions ADD COLUMN folded text GENERATED ALWAYS AS (
+  CASE
+    WHEN substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') IS NULL THEN ''
+    WHEN length(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")')) <= 500
+      AND substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') ~ '^[ -\[\]-~]*$'
+    THEN lower(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') COLLATE "C")
+  END
+) STORED;
+CREATE INDEX sessions_titled ON sidecar.sessions (owner, updated_ms DESC, id COLLATE "C" DESC)
+  INCLUDE (folded, archived);
+DROP INDEX sidecar.sessions_listed;
+"""
+"""The words of each session, and what a search of titles reads, in the order of the list.
+
+Where policies guard rows, an index serves only the few operators that are known to leak nothing. Comparisons
+are among them and those of a text search are not, so each word of a session is a row. Earlier versions write
+and delete sessions as well, therefore triggers keep the words. *folded* is a title of plain ASCII in lower
+case; any other title is compared by the client.
+"""
+
+_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",), ("words",))
 _OWN_ROWS: Final = """
 ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
@@ -132,8 +201,9 @@ MIGRATIONS: Final = (
     _FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES[0]) + _FOR_ALL,
     _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
     _THIRD + "".join(_OWN_ROWS.format(table) for table in _TABLES[2]),
-    _FOURTH + "".join(_OWN_ROWS_BY_INDEX.format(table) for tables in _TABLES for table in tables),
+    _FOURTH + "".join(_OWN_ROWS_BY_INDEX.format(table) for tables in _TABLES[:3] for table in tables),
     _FIFTH,
+    _SIXTH + "".join(each.format("words") for each in (_OWN_ROWS, _OWN_ROWS_BY_INDEX)),
 )
 """The statements of each version of the tables, version 1 first. A released one never changes."""
 

@@ -50,10 +50,10 @@ WHERE record.owner = sidecar.me() AND record.session = %s
 ORDER BY record.n
 """
 _SEARCH: Final = """
-SELECT DISTINCT record.session
-FROM sidecar.nodes AS node
-JOIN sidecar.records AS record ON record.owner = node.owner AND record.node = node.id
-WHERE node.owner = sidecar.me() AND node.words @@ plainto_tsquery('simple', %s)
+SELECT session FROM sidecar.words
+WHERE owner = sidecar.me() AND word = ANY(ARRAY(SELECT sidecar.words_in(to_tsvector('simple', %(words)s))))
+GROUP BY session
+HAVING count(*) = (SELECT count(*) FROM sidecar.words_in(to_tsvector('simple', %(words)s)))
 """
 _CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = sidecar.me() AND id = %s"
 
@@ -202,11 +202,15 @@ class PostgresStore:
 
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
-        found = [
-            {row[0] for row in await self.database.in_thread(self._query, "", _SEARCH, to_text(word))}
-            for word in words
-        ]
-        return set[str].intersection(*found) if found else set()
+        given = {"words": to_text(" ".join(words).lower())}
+
+        def search(connection: PatientConnection) -> Set[str]:
+            return {row[0] for row in connection.execute(_SEARCH, given)}
+
+        try:
+            return await self.database.in_thread(self.database.run, search)
+        except DatabaseError as error:
+            raise StoreUnavailable("", error) from error
 
     async def read_raw(self, session_id: str) -> bytes:
         """Return the records of *session_id* as sealed lines. Raises StoreUnavailable."""

@@ -132,7 +132,7 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
     make_store: MakeStore, server: PostgresServer, database: str, user: str
 ) -> None:
     from sidecar.attach import tunnels
-    from sidecar.runtime.store.postgres import lease, store, writing
+    from sidecar.runtime.store.postgres import lease, listing, store, writing
 
     await make_store(user).exists("s")
     queries: dict[str, tuple[object, ...]] = {
@@ -143,13 +143,22 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
         lease._KEEP: (30, ["s"], [1]),
         tunnels._TAKE: ("t", True),
     }
+    given = {"words": "a", "word0": "a", "limit": 50}
     with psycopg.connect(server.conninfo(user, database)) as connection:
         connection.execute("SET enable_seqscan = off")
         connection.execute("SET enable_bitmapscan = off")
+
+        def plan_of(query: str, values: object) -> str:
+            rows = connection.execute(f"EXPLAIN {query}".encode(), values).fetchall()  # type: ignore[call-overload]  # values of any query
+            return "\n".join(row[0] for row in rows)
+
         for query, values in queries.items():
-            rows = connection.execute(f"EXPLAIN {query}".encode(), values).fetchall()
-            plan = "\n".join(row[0] for row in rows)
+            plan = plan_of(query, values)
             assert re.search(r"Index Cond: .*owner = ", plan), plan
+        plan = plan_of(store._SEARCH, given)
+        assert re.search(r"Index Cond: .*owner = .*word = ANY", plan), plan
+        plan = plan_of(listing._PAGE.format(listing._TITLE.format("word0")), given)
+        assert "Index Only Scan using sessions_titled" in plan, plan
 
 
 async def test_sessions_of_an_earlier_version_are_listed(
@@ -171,6 +180,60 @@ async def test_sessions_of_an_earlier_version_are_listed(
     await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 3, "cwd": "/q"}])
     found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/q"))
     assert [(line.sid, line.updated_at) for line in found] == [("s", 3)]
+
+
+async def test_words_of_an_earlier_version_are_found(
+    make_store: MakeStore, server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sidecar.runtime.store.postgres import schema
+
+    async def write(store: PostgresStore, sid: str, text: str) -> None:
+        held = await store.hold(sid)
+        journal = store.journal(sid)
+        await journal.load()
+        await journal.append([Entry(say(text), "user")])
+        store.close(sid)
+        held.release()
+        await store.wait_free(sid)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:5])
+        old, of_bob = make_store("ann"), make_store("bob")
+        await write(old, "s", "an Earlier /work/parser.py")
+        await write(of_bob, "b", "an earlier one of bob")
+    new, new_of_bob = make_store("ann"), make_store("bob")
+    assert await new.search(["EARLIER", "parser.py"]) == {"s"}
+    assert await new_of_bob.search(["earlier"]) == {"b"}
+    # The older version goes on writing and deleting.
+    await write(old, "t", "another parser")
+    assert await new.search(["parser"]) == {"s", "t"}
+    await old.delete("s")
+    assert await new.search(["parser"]) == {"t"}
+    await new.delete("t")
+    assert server.execute("SELECT DISTINCT owner FROM sidecar.words", database) == [("bob",)]
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+async def test_sessions_are_found_by_whole_words(
+    make_store: MakeStore, server: PostgresServer, database: str, locale: str
+) -> None:
+    options = f"OWNER ann TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'"
+    server.execute(f"CREATE DATABASE words{database} {options}")
+    store = make_store(address=server.conninfo("ann", f"words{database}"))
+    long = "x" * 5_000
+    text = f"see src/find_it.py:42, ÄPFEL & 日本 \0 {long} it's 'quoted' (a|b) https://a.example/path?q=1"
+    held = await store.hold("s")
+    journal = store.journal("s")
+    await journal.load()
+    await journal.append([Entry(say(text), "user"), Entry(say("word " * 100_000), "user")])
+    held.release()
+    for words in (
+        ["find_it.py"], ["it"], ["SRC", "42"], ["äpfel"], ["Äpfel"], ["日本"], ["quoted", "!"], ["it's"],
+        ["(a|b)"], ["a.example"], ["path"], ["word"], ["\ud83d", "see\0"],
+    ):  # fmt: skip
+        assert await store.search(words) == {"s"}, words
+    for words in (["fin"], ["!"], ["<->", "'"], [""], [], ["see", "absent"], ["z:*"], ["日"]):
+        assert await store.search(words) == set(), words
 
 
 @pytest.mark.parametrize("sid", ["a\0b", "\ud800"])
