@@ -81,6 +81,8 @@ class Options:
         """Do the slow part of a choice, such as fetching a model card; :meth:`choose` makes the choice."""
         if config_id == "model":
             await self._models.ready(value)
+        elif config_id == "engine":
+            await self._gauge.warm_up(self._engines.find_name(value))
 
     def choose(self, config_id: str, value: str) -> None:
         """Set one option and emit the new values of all. Raises InvalidInput, ModelNotFound."""

@@ -265,6 +265,10 @@ class ContextGauge:
         usage = replace(usage, limit_by=request.limit_by)
         return replace(usage, rules=self._head.rules()) if detail else usage
 
+    async def warm_up(self, engine: str) -> None:
+        """Let *engine*, which is about to be chosen, take in the conversation."""
+        await self._planner.warm_up(engine)
+
     def count(self, usage: Usage, card: ModelCard | None) -> None:
         """Count one call of the model of *card*; its size becomes part of the answer's entry."""
         anchor = self._meter.count(usage, card, self._weigh_request(), self._head.overhead())

@@ -110,6 +110,14 @@ class SessionRoom:
             self._add(entry)
         self._history = history
 
+    def copy(self) -> SessionRoom:
+        """Return the same room, which goes on by itself."""
+        copy = SessionRoom()
+        copy._participants, copy._history, copy.n_turns = self._participants, self._history, self.n_turns
+        copy.events, copy.starts, copy.before = [*self.events], [*self.starts], [*self.before]
+        copy.prompts, copy._shortened = [*self.prompts], {**self._shortened}
+        return copy
+
     @property
     def prompt(self) -> int | None:
         """The index of the newest prompt's event, None when there is none."""

@@ -19,7 +19,7 @@ from sidecar.conductor.checkpoints.shapes import FileRestore
 from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.compaction.restoring import Restoration
 from sidecar.conductor.content import Content
-from sidecar.conductor.contract import Compaction, Plan, SessionSnapshot
+from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
@@ -225,25 +225,33 @@ class Session(WiredSession):
         """Return the engines that ever compact."""
         return tuple(name for name in self._engines.names if self._engines.get(name).compacts)
 
-    def compact(self, request: CompactionRequest) -> CompactReceipt:
-        """Accept a compaction. It runs before the prompts that wait, and is declined when pointless."""
-        is_busy = self.is_busy
-        self._meta.check_head(request.expect_head)
-        if request.plan_id is not None:
-            resolved = self._planner.find_planned(request.plan_id)
-        else:
-            resolved = self._engines.resolve(request)
+    async def judge(self, request: CompactionRequest) -> NoOp | None:
+        """Return why a compaction would do nothing now; None where it would, or has to wait its turn."""
+        resolved = self._resolve(request)
+        return None if self.is_busy else await self._planner.nothing_to_do(resolved.engine or "", resolved)
+
+    def compact(self, request: CompactionRequest, noop: NoOp | None = None) -> CompactReceipt:
+        """Accept a compaction, which runs before the prompts that wait.
+
+        With *noop*, as :meth:`judge` has just returned it, it is declined.
+        """
+        is_busy, resolved = self.is_busy, self._resolve(request)
         if is_busy and request.reject_when_busy:
             raise self._busy('use whenBusy "afterTurn"')
         self.prompts.check_room()
         job = CompactJob(self._deps.new_id(), resolved, asyncio.get_running_loop().create_future())
         engine = resolved.engine or ""
-        noop = None if is_busy else self._planner.nothing_to_do(engine, resolved)
-        if noop is not None:
+        if noop is not None and not is_busy:
             job.outcome.set_result(self._compactor.decline(job.compaction_id, engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
         self._queue.put(job, first=True)
         return CompactReceipt(job.compaction_id, "queued" if is_busy else "started", None, job.outcome)
+
+    def _resolve(self, request: CompactionRequest) -> CompactionRequest:
+        self._meta.check_head(request.expect_head)
+        if request.plan_id is not None:
+            return self._planner.find_planned(request.plan_id)
+        return self._engines.resolve(request)
 
     def cancel_compaction(self, compaction_id: str) -> bool:
         """Stop a compaction, running or waiting; False when there is no such one."""

@@ -24,13 +24,15 @@ are not known, the window alone decides.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.compaction.compaction_records import CompactionLog
-from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, SessionEngine
+from sidecar.conductor.engines.contract import CommittingEngine, CompactionRequest, EngineInput, SessionEngine
 from sidecar.conductor.session_meta import SessionMeta
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import CostSheet, ModelCard
@@ -177,6 +179,7 @@ class SessionEngines:
         self._meta = meta
         self._prices = prices
         self._made: dict[str, SessionEngine] = {}
+        self._warm = set[str]()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,17 +198,27 @@ class SessionEngines:
         session's own engine is used.
         """
         name = name or self._meta.info.engine
-        if name not in self._made:
-            self._made[name] = self.make(name)
-        return self._made[name]
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self.make(name)
+        return made
 
     def make(self, name: str) -> SessionEngine:
         """Return a new instance of the engine *name*, for one use."""
         return self._factories.get(name, self._factories[self.own_name])()
 
+    async def warm_up(self, name: str, given: EngineInput) -> None:
+        """Let the engine *name* take in the conversation in a thread, as the session's own one has done."""
+        if name != self.own_name and name not in self._warm:
+            made = self.make(name)
+            await asyncio.to_thread(bulk_work()(made.gate), given, CompactionRequest(force=False))
+            self._made[name] = made
+            self._warm.add(name)
+
     def prepare(self, history: History) -> None:
         """Let the session's own engine, and the prices, prepare for a move of the conversation."""
         engine = self.get()
+        self._warm.clear()
         if self._prices is not None:
             self._prices.prepare(history)
         if isinstance(engine, CommittingEngine):
@@ -216,6 +229,7 @@ class SessionEngines:
         if self._prices is not None:
             self._prices.forget()
         self._made.clear()
+        self._warm.clear()
 
     def find_name(self, name: str | None) -> str:
         """Return *name*, or the session's own for None. Raises InvalidInput for an unknown one."""

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:768af0c2afc98b0d1ca2f2aabc346ff54f64275c4550ba5be38b9644d479da1f"
+SCHEMA_HASH: Final = "sha256:1f4b285dad30d42f7148e6777f2044553c392525aa34f2d4de18d5b1d72e9b64"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -170,7 +170,7 @@ _COMPACT: Final = (
         "sidecar/compact/start",
         m.CompactStartParams,
         m.CompactStartResult,
-        "session",
+        "exclusive",
         "Compact the conversation.",
         errors=MOVES,
     ),

@@ -34,6 +34,7 @@ from sidecar.runtime.store import SessionStore
 from sidecar.service.handlers.session import export, tree
 
 SHORT, LONG = 10_000, 100_000
+ENGINES = ("agentcore", "summarizing", "runtime")
 ROUNDS = 2
 GOAL_S = 0.05
 NOISE = 1.5
@@ -118,6 +119,13 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
         fork = await costs["fork"].measure(hub.fork(ForkOf(sid, nodes[len(nodes) // 2 - 1])))
         await costs["close"].measure(hub.close(fork.sid))
         await hub.delete(fork.sid)
+        for other in ENGINES:
+            await costs[f"choose {other}"].measure(session.choose("engine", other))
+            await costs[f"plan {other}"].measure(session.preview(CompactionRequest(engine=other)))
+            await costs[f"judge {other}"].measure(session.judge(CompactionRequest()))
+            await costs[f"compact {other}"].measure(session.compact(CompactionRequest()).outcome)
+            await session.undo(None, force=True, expect_head=None)
+        await session.choose("engine", engine)
         await daemon.service.aclose()
     return costs
 
@@ -137,7 +145,7 @@ def test_nothing_that_moves_a_long_conversation_stalls_the_loop(benchmark: Any, 
     for name, cost in long.items():
         growth = cost.total_s / short[name].total_s
         print(
-            f"{name:20} {LONG:,} messages: work {1e3 * cost.work_s:4.0f} ms, {cost.work_s / GOAL_S:.2f} of "
+            f"{name:22} {LONG:,} messages: work {1e3 * cost.work_s:4.0f} ms, {cost.work_s / GOAL_S:.2f} of "
             f"{1e3 * GOAL_S:.0f} ms, stall {1e3 * cost.stall_s:4.0f} ms; "
             f"whole {cost.total_s:5.2f} s, {growth:4.1f} times that of {SHORT:,}"
         )

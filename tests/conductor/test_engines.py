@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -42,6 +43,34 @@ async def a_long_talk(make_stage: Any, engine: str, *after: Any, **options: Any)
     for prompt in ("one", "two", "three"):
         await stage.ask(session, prompt)
     return stage, session
+
+
+@every_engine
+async def test_an_engine_takes_in_a_conversation_beside_the_loop(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    _, session = await a_long_talk(make_stage, "none")
+    kind, ran = type(ENGINES[engine]()), list[tuple[str, bool]]()
+
+    def watch(name: str) -> None:
+        inner = getattr(kind, name)
+
+        def call(*args: Any) -> Any:
+            ran.append((name, threading.current_thread() is threading.main_thread()))
+            return inner(*args)
+
+        monkeypatch.setattr(kind, name, call)
+
+    watch("gate")
+    watch("plan")
+    await session.preview(CompactionRequest(engine=engine))
+    assert ran[0] == ("gate", False)
+    ran.clear()
+    await session.choose("engine", engine)
+    assert ran[0][0] == "gate"
+    assert await session.judge(CompactionRequest()) is None
+    if engine != "windowBudget":  # whose plan costs what is new
+        assert {is_on_loop for name, is_on_loop in ran if name == "plan"} == {False}
 
 
 def told(session: Session) -> list[Compaction]:
@@ -352,7 +381,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     stage = await make_stage([[Say("one")]])
     session = await stage.session(engine=engine)
     await stage.ask(session, "hi")
-    started = session.compact(CompactionRequest())
+    started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
     assert (await session.preview(CompactionRequest())).noop is not None
     assert (await session.preview(CompactionRequest(force=False))).noop is not None
@@ -362,7 +391,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
 async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     stage.smaller_window(0)
-    started = session.compact(CompactionRequest())
+    started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert started.disposition == "noop"
     gate = (await session.preview(CompactionRequest())).gate
     assert (gate.window, gate.over) == (0, False)

@@ -157,7 +157,7 @@ async def test_a_prompt_that_is_larger_than_the_window_shows_its_beginning(make_
 async def test_a_sliding_window_never_compacts_and_says_why(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]], repeat=True)
     session = await talk(stage, "slidingWindow", 3)
-    started = session.compact(CompactionRequest())
+    started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert started.disposition == "noop"
     assert started.reason == (
         "a sliding window condenses nothing: the model is sent the newest 50 events, "
@@ -411,7 +411,8 @@ async def test_another_engine_starts_from_the_whole_conversation(make_stage: Any
 async def test_notes_are_for_sessions_whose_engine_it_is(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]] * 3)
     session = await talk(stage, "windowBudget", 3)
-    started = session.compact(CompactionRequest(engine="summarizing"))
+    request = CompactionRequest(engine="summarizing")
+    started = session.compact(request, await session.judge(request))
     assert started.disposition == "noop"
     assert started.reason is not None
     assert "choose it first" in started.reason

@@ -115,7 +115,7 @@ class Compactor:
         may = host.compacts and host.commits_view and turn_id != self._vain_turn_id
         if not may or not self._planner.gate(engine, request).over:
             return
-        is_vain = self._planner.nothing_to_do(engine, request) is not None
+        is_vain = await self._planner.nothing_to_do(engine, request) is not None
         is_done = not is_vain and await self.compact_if_over_limit(engine, request)
         self._vain_turn_id = None if is_done else turn_id
 
@@ -148,6 +148,7 @@ class Compactor:
         self, compaction_id: str, engine: str, request: CompactionRequest, trigger: Trigger
     ) -> Compaction:
         """Compact; publish and store the outcome."""
+        await self._planner.warm_up(engine)
         started_ms = self._deps.session.clock_ms()
         given = self._planner.compaction_input(engine)
         begun = self._log.running = self._begin(compaction_id, engine, trigger, given)

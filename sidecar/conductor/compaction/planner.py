@@ -124,10 +124,8 @@ class CompactionPlanner:
 
     async def plan(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session by the engine that *request* names."""
-        host = self._deps.engines.get(request.engine or "")
-        if isinstance(host, SlowPlanner):
-            return await self._plan(request, host.apart(), asyncio.to_thread, detail=True)
-        return await self._plan(request, host, run_now, detail=True)
+        host, run = await self._find_host(request.engine or "")
+        return await self._plan(request, host, run, detail=True)
 
     async def compare(self, request: CompactionRequest, host: SessionEngine, *, detail: bool) -> Plan:
         """Return the effect of a compaction if *host* were the session's own engine.
@@ -191,12 +189,18 @@ class CompactionPlanner:
             raise HeadMovedError(self._sid, head or f"plan {plan_id}", self._history.head)
         return request
 
-    def nothing_to_do(self, engine: str, request: CompactionRequest) -> NoOp | None:
+    async def nothing_to_do(self, engine: str, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
-        found = self._refusal(engine) or self._deps.engines.get(engine).plan(
-            self.compaction_input(engine), request
-        )
+        if (refusal := self._refusal(engine)) is not None:
+            return refusal
+        host, run = await self._find_host(engine)
+        given = await run(narrow_input, self.engine_input(engine), host)
+        found = await run(host.plan, given, request)
         return found if isinstance(found, NoOp) else None
+
+    async def warm_up(self, engine: str) -> None:
+        """Let *engine* take in the conversation in a thread, so that the loop need not wait for that."""
+        await self._deps.engines.warm_up(engine, self.engine_input(engine))
 
     def check_fits(
         self, target: Compaction, history: History, *, force: bool, standing: Compaction | None = None
@@ -224,6 +228,12 @@ class CompactionPlanner:
     def compaction_input(self, engine: str) -> EngineInput:
         """Return the conversation that *engine* is to compact, see :func:`narrow_input`."""
         return narrow_input(self.engine_input(engine), self._deps.engines.get(engine))
+
+    async def _find_host(self, engine: str) -> tuple[SessionEngine, RunWork]:
+        """Return an instance of *engine* that plans, and how: a slow one in a thread."""
+        await self.warm_up(engine)
+        host = self._deps.engines.get(engine)
+        return (host.apart(), asyncio.to_thread) if isinstance(host, SlowPlanner) else (host, run_now)
 
     def _find_standing(self, engine: str) -> Compaction | None:
         """Return the newest record that the view of *engine* rests on, None for none."""

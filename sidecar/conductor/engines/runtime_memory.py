@@ -5,6 +5,7 @@ It counts turns where it keeps recent ones. The host restores the files.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -31,6 +32,7 @@ from sidecar.runtime.memory import (
     IMAGE_CHARS,
     SUMMARY_HEADING,
     TURN_OVERHEAD_TOKENS,
+    LiveCompaction,
     LiveCut,
     compact_live,
     plan_live_cut,
@@ -55,6 +57,12 @@ class RuntimeEngine(CommittingEngine):
 
     def __init__(self) -> None:
         self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS), copy=int)
+
+    def apart(self) -> RuntimeEngine:
+        """Return a copy, for a thread: a plan looks at every turn."""
+        copy = RuntimeEngine()
+        copy._chars = self._chars.apart(int)
+        return copy
 
     def prepare_move(self, history: History) -> None:
         """Weigh *history*, to which the conversation is about to move, in a thread."""
@@ -100,7 +108,7 @@ class RuntimeEngine(CommittingEngine):
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
     ) -> CompactionResult | NoOp:
         """Condense the turns before the cut into one gist."""
-        found = self._cut(given, request)
+        found = await asyncio.to_thread(self.apart()._cut, given, request)
         if isinstance(found, NoOp) or given.card is None:
             return found if isinstance(found, NoOp) else _NO_CARD
         if deps.invoke is None:
@@ -113,29 +121,11 @@ class RuntimeEngine(CommittingEngine):
             model=reader,
             cancel=deps.cancel,
             kinds=[entry.kind for entry in given.history],
+            run=asyncio.to_thread,
         )
         if done is None:
             return WOULD_NOT_SHRINK
-        # The agent's own compaction keeps the newest prompt in the summary's turn. Here it stays an entry.
-        first, pinned = done.summary.blocks[0], _find_pinned(given.history, found)
-        kept = (*(given.history.turns[index] for index in pinned), *given.history.turns[done.cut :])
-        post_tokens = done.tokens_after + TURN_OVERHEAD_TOKENS * len(pinned)
-        if post_tokens >= done.tokens_before:
-            return WOULD_NOT_SHRINK
-        return CompactionResult(
-            view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
-            cut=done.cut,
-            dropped_count=done.cut - len(pinned),
-            pre_tokens=done.tokens_before + given.overhead_tokens,
-            post_tokens=post_tokens + given.overhead_tokens,
-            summary=first.text if isinstance(first, TextBlock) else "",
-            summary_source="model" if done.source == "model" else "localFallback",
-            fallback_reason=None
-            if done.source == "model"
-            else SUMMARY_TOO_LONG
-            if done.was_too_long
-            else _NO_SUMMARY,
-        )
+        return await asyncio.to_thread(to_result, given, found, done)
 
     def _cut(self, given: EngineInput, request: CompactionRequest) -> LiveCut | NoOp:
         if given.card is None or not given.card.context_window:
@@ -169,6 +159,30 @@ class RuntimeEngine(CommittingEngine):
 
     def _tokens(self, history: History) -> int:
         return tokens_of(self._chars.of(history), len(history))
+
+
+def to_result(given: EngineInput, found: LiveCut, done: LiveCompaction) -> CompactionResult | NoOp:
+    """Return the result of *done*, the compaction at *found*; NoOp where it saves nothing."""
+    # The agent's own compaction keeps the newest prompt in the summary's turn. Here it stays an entry.
+    first, pinned = done.summary.blocks[0], _find_pinned(given.history, found)
+    kept = (*(given.history.turns[index] for index in pinned), *given.history.turns[done.cut :])
+    post_tokens = done.tokens_after + TURN_OVERHEAD_TOKENS * len(pinned)
+    if post_tokens >= done.tokens_before:
+        return WOULD_NOT_SHRINK
+    return CompactionResult(
+        view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
+        cut=done.cut,
+        dropped_count=done.cut - len(pinned),
+        pre_tokens=done.tokens_before + given.overhead_tokens,
+        post_tokens=post_tokens + given.overhead_tokens,
+        summary=first.text if isinstance(first, TextBlock) else "",
+        summary_source="model" if done.source == "model" else "localFallback",
+        fallback_reason=None
+        if done.source == "model"
+        else SUMMARY_TOO_LONG
+        if done.was_too_long
+        else _NO_SUMMARY,
+    )
 
 
 def _find_pinned(history: History, found: LiveCut) -> tuple[int, ...]:

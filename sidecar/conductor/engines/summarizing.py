@@ -7,6 +7,7 @@ before, and undoing it shows its events again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -70,6 +71,12 @@ class SummarizingEngine:
         self._room = SessionRoom()
         self._scene: Scene | None = None
 
+    def apart(self) -> SummarizingEngine:
+        """Return a copy, for a thread: a plan looks at every event."""
+        copy = SummarizingEngine()
+        copy._room = self._room.copy()
+        return copy
+
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether events must give way to notes before the next request."""
         scene = self._look(given, request)
@@ -118,7 +125,7 @@ class SummarizingEngine:
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
     ) -> CompactionResult | NoOp:
         """Have notes taken on the events that must give way. Raises SummaryFailedError when none came."""
-        due = self._due(given, request)
+        due = await asyncio.to_thread(self.apart()._due, given, request)
         if isinstance(due, NoOp):
             return due
         if deps.invoke is None:
@@ -127,11 +134,13 @@ class SummarizingEngine:
         provider = InvokerProvider(
             deps.invoke, given.summarizer_card, deps.cancel, wishes=request.instructions
         )
-        progress = await summarize_events(reading, provider, scene.limits.summary_max_tokens)
+        progress = await summarize_events(
+            reading, provider, scene.limits.summary_max_tokens, run=asyncio.to_thread
+        )
         deps.cancel.raise_if_cancelled()
         if not progress.n_events:
             raise SummaryFailedError("the model gave no usable summary")
-        return to_result(given, scene, reading, progress)
+        return await asyncio.to_thread(to_result, given, scene, reading, progress)
 
     def view(self, given: EngineInput, request: CompactionRequest) -> View:
         """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""

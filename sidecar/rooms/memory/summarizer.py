@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIProvider
 from sidecar.rooms.memory.plan import RetrievePlan
@@ -43,6 +44,7 @@ async def summarize_events(
     provider: AIProvider,
     max_tokens: int,
     on_error: Callable[[Exception], None] | None = None,
+    run: RunWork = run_now,
 ) -> SummaryProgress:
     """Show *provider* all events that *plan* has to summarise, and return how far its summary came.
 
@@ -51,12 +53,13 @@ async def summarize_events(
         provider: the summariser; its exceptions end the work, and are not raised here.
         max_tokens: the longest answer to request.
         on_error: receives an exception of the provider. Contract: never raises.
+        run: does the work that looks at all events.
     """
     budget = prompt_budget(provider.context_window, max_tokens)
-    summary, lines = first_prompt(plan, budget)
+    summary, lines = await run(first_prompt, plan, budget)
     n_prior_lines = len(lines) - len(plan.to_summarize)
     progress = SummaryProgress()
-    for chunk in chunk_lines(lines, budget.chunk_bytes):
+    for chunk in await run(chunk_lines, lines, budget.chunk_bytes):
         try:
             response = await provider.generate(summariser_context(chunk.text, summary, budget))
             summary = summary_body(response.content.strip())

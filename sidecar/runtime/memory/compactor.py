@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -233,6 +234,7 @@ async def compact_live(
     model: ModelCard,
     cancel: CancelToken | None = None,
     kinds: TurnKinds = (),
+    run: RunWork = run_now,
 ) -> LiveCompaction | None:
     """Carry *plan* out on *messages*, or return None when the result would not have fewer tokens.
 
@@ -243,6 +245,7 @@ async def compact_live(
         model: the distiller's card.
         cancel: handed to every model call.
         kinds: the kind of each turn, empty for unknown.
+        run: does the work that looks at all turns.
 
     Raises:
         CancelledByToken: *cancel* fired; nothing is to be changed.
@@ -254,15 +257,17 @@ async def compact_live(
         summary = summary_turn(f"{text}{quotes}", plan.kept_prompt)
         return summary, live_tokens((summary, *messages[plan.cut :]))
 
-    gist = await distill(dropped, invoke, model=model, cancel=cancel, kinds=kinds)
+    def write_local() -> str:
+        carried = sum(len(text) for text in earlier_gists(dropped, kinds)) // CHARS_PER_TOKEN
+        return local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS + carried), kinds=kinds)
+
+    gist = await distill(dropped, invoke, model=model, cancel=cancel, kinds=kinds, run=run)
     source = gist.source
     summary, after = shorten(gist.text)
     was_too_long = len(gist.text) > max_tokens * CHARS_PER_TOKEN or after >= plan.tokens_before
     if source == "local" or was_too_long:
-        carried = sum(len(text) for text in earlier_gists(dropped, kinds)) // CHARS_PER_TOKEN
-        text = local_gist(dropped, max_tokens=min(max_tokens, _GIST_TOKENS + carried), kinds=kinds)
         was_too_long, source = source == "model", "local"
-        summary, after = shorten(text)
+        summary, after = shorten(await run(write_local))
     if after >= plan.tokens_before:
         return None
     return LiveCompaction(

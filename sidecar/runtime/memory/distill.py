@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
@@ -105,6 +106,7 @@ async def distill(
     model: ModelCard | None = None,
     cancel: CancelToken | None = None,
     kinds: TurnKinds = (),
+    run: RunWork = run_now,
 ) -> Gist:
     """Return the gist of *messages*: the distiller's, else the local one.
 
@@ -114,21 +116,24 @@ async def distill(
         model: the distiller's card; None gives it everything in one prompt.
         cancel: handed to every model call.
         kinds: the kind of each turn, empty for unknown.
+        run: does the work that looks at all turns.
 
     Raises:
         CancelledByToken: *cancel* fired.
     """
     reply_tokens, piece_bytes = prompt_limits(model)
     options = StreamOptions(cancel=cancel, max_output_tokens=reply_tokens)
-    pieces = list(_split([render_turn(turn) for turn in messages], piece_bytes))
+    pieces = await run(lambda: list(_split([render_turn(turn) for turn in messages], piece_bytes)))
     gists: list[str] = []
     for piece in pieces:
         text = await _request_gist(piece, invoke, options)
         if not text:
-            return Gist(local_gist(messages, kinds=kinds), "local")
+            return Gist(await run(local_gist, messages, kinds=kinds), "local")
         gists.append(text)
-    if len(gists) < 2:
-        return Gist("".join(gists), "model") if gists else Gist(local_gist(messages, kinds=kinds), "local")
+    if not gists:
+        return Gist(await run(local_gist, messages, kinds=kinds), "local")
+    if len(gists) == 1:
+        return Gist(gists[0], "model")
     partial = [summary_turn(gist) for gist in gists]
     if sum(map(len, gists)) * 2 > sum(map(len, pieces)):
         # Gists that hardly shrink would be merged for ever.

@@ -42,21 +42,21 @@ async def compare(connection: Connection, params: m.CompactCompareParams) -> Ans
     return await answer_long(lambda: m.CompactCompareResult(tuple(plans)))
 
 
-def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStartResult:
+async def start(connection: Connection, params: m.CompactStartParams) -> m.CompactStartResult:
     """Compact; the outcome is a ``compaction`` event."""
     session = connection.hub.session(params.sid)
-    seq = session.log.seq
-    started = session.compact(
-        CompactionRequest(
-            engine=params.engine,
-            force=params.mode == "force",
-            policy=params.policy or {},
-            instructions=params.instructions,
-            plan_id=params.plan_id,
-            expect_head=params.expect_head,
-            reject_when_busy=params.when_busy == "reject",
-        )
+    request = CompactionRequest(
+        engine=params.engine,
+        force=params.mode == "force",
+        policy=params.policy or {},
+        instructions=params.instructions,
+        plan_id=params.plan_id,
+        expect_head=params.expect_head,
+        reject_when_busy=params.when_busy == "reject",
     )
+    noop = await session.judge(request)
+    seq = session.log.seq
+    started = session.compact(request, noop)
     progress = None if started.disposition == "noop" else connection.sink.progress(params.work_done_token)
     if progress is not None:
         show_compaction(session, started, progress, seq)

@@ -161,7 +161,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     await stage.ask(session, "hi")
-    started = session.compact(CompactionRequest())
+    started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
     assert (await started.outcome).status == "noop"
 
@@ -170,7 +170,9 @@ async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session(engine="none")
     await stage.ask(session, "hi")
-    assert session.compact(CompactionRequest()).reason == "this session's engine does not compact"
+    noop = await session.judge(CompactionRequest())
+    assert noop is not None
+    assert session.compact(CompactionRequest(), noop).reason == "this session's engine does not compact"
 
 
 async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: Any) -> None:
