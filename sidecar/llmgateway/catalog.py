@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
+from sidecar._internal.loading import pause_collections
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard, PriceTier
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
@@ -262,9 +263,7 @@ def published_card(name: str) -> ModelCard | None:
 def published_names(provider: Provider) -> tuple[str, ...]:
     """Return the models of *provider* for long work with tools, newest first; at most a dozen."""
     try:
-        from genai_prices.data_snapshot import get_snapshot
-
-        found = next(each for each in get_snapshot().providers if each.id == provider.published_as)
+        found = next(each for each in _published_models().providers if each.id == provider.published_as)
         models = sorted(found.models, key=lambda model: version_of(model.id), reverse=True)
         names = [model.id for model in models if model.context_window or family_of(model.id)]
         if provider.id == _LOWER_CASE:
@@ -324,12 +323,18 @@ class _Published(Value):
     cost: CostSheet
 
 
+def _published_models() -> Any:
+    """Return the models of the package. Raises ImportError without it."""
+    with pause_collections():  # it makes many objects the first time
+        from genai_prices.data_snapshot import get_snapshot
+
+        return get_snapshot()
+
+
 def _find(model: str, published_as: str | None) -> _Published | None:
     """Return the entry of *model*, of any provider when *published_as* is None."""
     try:
-        from genai_prices.data_snapshot import get_snapshot
-
-        provider, found = get_snapshot().find_provider_model(model, None, published_as, None)
+        provider, found = _published_models().find_provider_model(model, None, published_as, None)
         prices = found.get_prices(datetime.now(UTC))
         starts = {tier.start for name in _TIERED for tier in getattr(getattr(prices, name), "tiers", ())}
         base = [_price(getattr(prices, name)) for name in _TIERED]
