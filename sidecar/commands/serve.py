@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.loading import fast_imports, take_short_turns
@@ -28,6 +29,17 @@ if TYPE_CHECKING:
 
 _FOR_SESSIONS: Final = ("sidecar.server.sink",)
 """The modules of a language client that its handshake does not need."""
+
+_FOR_ALL: Final = (
+    "sidecar.protocol.messages",
+    "sidecar.runtime.store",
+    "sidecar.capabilities.toolbox",
+    "sidecar.conductor.bridge",
+    "sidecar.conductor.deps",
+    "sidecar.conductor.session",
+    "sidecar.boot",
+)
+"""The modules of every daemon, in steps of about 20 ms: each loads a part of those after it."""
 
 
 def run(options: Namespace) -> int:
@@ -53,6 +65,7 @@ def run(options: Namespace) -> int:
             return await _serve_agent_panel(stream, lifetime)
         lifetime.watch_process(options.client_process_id)
         peeking, ending = asyncio.ensure_future(stream.peek()), asyncio.ensure_future(lifetime.wait())
+        await load_until(peeking, ending)
         await asyncio.wait((peeking, ending), return_when=asyncio.FIRST_COMPLETED)
         ending.cancel()
         if not peeking.done():  # it ends before the client has sent a byte: there is nothing to settle
@@ -71,6 +84,19 @@ def run(options: Namespace) -> int:
     take_short_turns()
     log_to_stderr(options.log)
     return run_to_end(serve)
+
+
+async def load_until(*events: asyncio.Future[Any]) -> None:
+    """Load the daemon step by step, until one of *events*: the client speaks, or the process is to end.
+
+    Commands start their daemon before they have loaded themselves. An editor has spoken by now.
+    """
+    for name in _FOR_ALL:
+        happened, _ = await asyncio.wait(events, timeout=0, return_when=asyncio.FIRST_COMPLETED)
+        if happened:
+            return
+        with suppress(Exception), fast_imports():  # an error is reported where the module is used
+            import_module(name)
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:

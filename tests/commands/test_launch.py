@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import subprocess
@@ -19,6 +20,7 @@ from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import fast_imports
 from sidecar.boot import build
 from sidecar.cli import choose_module, plain_options
+from sidecar.commands import serve
 from sidecar.commands.arguments import parse
 from sidecar.commands.launch import LazyDaemon, agent_info, server_info
 from sidecar.conductor.log import KEEP_EVENTS
@@ -212,3 +214,31 @@ def test_a_daemon_with_a_missing_part_names_it(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SidecarError, match=r"sidecar\.boot") as refused:
         LazyDaemon().open({})
     assert "--force-reinstall" in str(refused.value.hint)
+
+
+async def test_a_daemon_is_loaded_step_by_step_until_its_client_speaks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop, loaded = asyncio.get_running_loop(), list[str]()
+    speaks, ends = loop.create_future(), loop.create_future()
+    monkeypatch.setattr(serve, "import_module", loaded.append)
+    await serve.load_until(speaks, ends)
+    assert loaded == list(serve._FOR_ALL)
+
+    def load(name: str) -> None:
+        loaded.append(name)
+        speaks.set_result(b"C")
+
+    loaded.clear()
+    monkeypatch.setattr(serve, "import_module", load)
+    await serve.load_until(speaks, ends)
+    assert loaded == list(serve._FOR_ALL[:1])
+    await serve.load_until(speaks, ends)
+    assert loaded == list(serve._FOR_ALL[:1])
+
+
+async def test_a_daemon_that_cannot_be_loaded_ahead_still_waits_for_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serve, "_FOR_ALL", ("sidecar.no_such_module",))
+    await serve.load_until(asyncio.get_running_loop().create_future())
