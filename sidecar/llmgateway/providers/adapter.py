@@ -5,7 +5,7 @@ No type of an SDK leaves an adapter: its arguments and results are the gateway's
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -116,8 +116,11 @@ class Adapter(Protocol[ClientT, ChunkT]):
 
     def open(
         self, client: ClientT, request: SdkArguments
-    ) -> AbstractAsyncContextManager[AsyncIterator[ChunkT]]:
-        """Return the stream of one call; leaving it closes the connection unless it was read to its end."""
+    ) -> AbstractAsyncContextManager[AsyncIterator[Sequence[ChunkT]]]:
+        """Return the stream of one call: the chunks that came together, one or more at a time.
+
+        Leaving it closes the connection unless it was read to its end.
+        """
         ...
 
     def reader(self, call: ModelCall) -> ChunkReader[ChunkT]:

@@ -138,7 +138,9 @@ class AnthropicMessages:
         return request
 
     @asynccontextmanager
-    async def open(self, client: Post, request: SdkArguments) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async def open(
+        self, client: Post, request: SdkArguments
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one message."""
         async with client(request) as body:
             yield body.events()

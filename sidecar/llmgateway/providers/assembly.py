@@ -9,7 +9,10 @@ checked here, once for every format, so that nothing behind the gateway meets a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
@@ -32,6 +35,11 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
 )
+
+_DELTAS: Final[Mapping[type[Emission], str]] = MappingProxyType(
+    {TextEmission: "delta", ThinkingEmission: "delta", ToolCallDeltaEmission: "args_delta"}
+)
+"""The field with the text of an emission that adds text."""
 
 Emissions: TypeAlias = Sequence[Emission]
 """The emissions of one chunk: often none, seldom more than one."""
@@ -230,6 +238,32 @@ def choose_id(call_id: str, taken: Collection[str]) -> str:
     while f"{base}_{n}" in taken:
         n += 1
     return f"{base}_{n}"
+
+
+def join_deltas(emissions: Iterable[Emission]) -> Iterator[Emission]:
+    """Yield *emissions* with the deltas joined that add to the same text one after the other.
+
+    The emissions before a failure come before it.
+
+    >>> [emission.delta for emission in join_deltas([TextEmission("Hel"), TextEmission("lo")])]
+    ['Hello']
+    """
+    taken: list[Emission] = []
+    failure: Exception | None = None
+    try:
+        taken.extend(emissions)
+    except Exception as error:
+        failure = error
+    for (kind, _), run in groupby(taken, lambda each: (type(each), getattr(each, "id", None))):
+        first, *more = run
+        name = _DELTAS.get(kind)
+        if name is None or not more:
+            yield from (first, *more)
+            continue
+        delta = "".join([getattr(each, name) for each in (first, *more)])
+        yield replace(first, **{name: delta})  # type: ignore[arg-type]  # the field of this kind
+    if failure is not None:
+        raise failure
 
 
 def require_text(value: object, field_name: str) -> str:

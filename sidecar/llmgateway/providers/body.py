@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from sidecar.llmgateway.providers.failures import ProviderFailure
 
+T = TypeVar("T")
+
 _HEAD_BYTES: Final = 65_536
 _DONE: Final = b"[DONE]"
-_EVENTS_A_TURN: Final = 16
-"""After so many events the other tasks of the loop have their turn."""
+EVENTS_A_TURN: Final = 16
+"""The most events that are passed on together. After so many the other tasks of the loop have their turn."""
 
 MAX_EVENT_BYTES: Final = 64 << 20
 """The longest event of a stream; a longer one would fill the memory."""
@@ -47,18 +49,22 @@ class EventBody:
         self._data: list[bytes] = []
         self._n_data_bytes = 0
 
-    async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the JSON value of each event. Raises ReportedFailureError for a failure in place of one."""
+    async def events(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the JSON values of the events that came together.
+
+        Raises ReportedFailureError for a failure in place of an event, behind the events before it.
+        """
         n_events = 0
         try:
             async for lines, is_last in read_lines(self._response):
                 if len(self._head) < _HEAD_BYTES:
                     self._head += b"\n".join(lines)[:_HEAD_BYTES] + b"\n"
                 # A server may end its last event with the stream; one that was cut off is no JSON.
-                for event in self._read([*lines, b""] if is_last else lines, is_last=is_last):
-                    yield event
-                    n_events += 1
-                    if n_events % _EVENTS_A_TURN == 0:
+                for together in batches(self._read([*lines, b""] if is_last else lines, is_last=is_last)):
+                    yield together
+                    n_events += len(together)
+                    if n_events >= EVENTS_A_TURN:
+                        n_events = 0
                         await asyncio.sleep(0)  # a server faster than this process must not hold its loop
         finally:
             await self._response.aclose()
@@ -89,6 +95,23 @@ class EventBody:
     def raise_page(self) -> None:
         """Raise ReportedFailureError when the body is no stream but an error or a page."""
         raise_page(self._head)
+
+
+def batches(events: Iterable[T]) -> Iterator[list[T]]:
+    """Yield *events* in lists of at most ``EVENTS_A_TURN``; those before a failure come before it."""
+    batch: list[T] = []
+    try:
+        for event in events:
+            batch.append(event)
+            if len(batch) == EVENTS_A_TURN:
+                yield batch
+                batch = []
+    except Exception:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 async def read_lines(response: Any) -> AsyncIterator[tuple[list[bytes], bool]]:

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 from typing import Final, Generic, ParamSpec, TypeVar
 
@@ -44,7 +45,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ModelCall
-from sidecar.llmgateway.providers.assembly import MalformedAnswerError
+from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
 from sidecar.llmgateway.providers.clients import ClientPool
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
@@ -258,10 +259,10 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                 chunks = aiter(await scope.run(stack.enter_async_context(opening)))
                 while True:
                     try:
-                        chunk = await scope.run(anext(chunks))
+                        together = await scope.run(anext(chunks))
                     except StopAsyncIteration:
                         break
-                    for emission in reader.read(chunk):
+                    for emission in join_deltas(chain.from_iterable(map(reader.read, together))):
                         yield emission
         except (GatewayError, CallCancelledError):
             raise

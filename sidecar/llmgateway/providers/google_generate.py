@@ -157,7 +157,7 @@ class GoogleGenerate:
     @asynccontextmanager
     async def open(
         self, client: GoogleClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one answer."""
         body = {name: value for name, value in request.items() if name != "model"}
         name = str(request["model"]).removeprefix("models/")

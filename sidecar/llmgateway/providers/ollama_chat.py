@@ -28,6 +28,7 @@ from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall,
 from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import (
     ReportedFailureError,
+    batches,
     decode,
     raise_page,
     read_failure,
@@ -92,7 +93,7 @@ class OllamaChat:
     @asynccontextmanager
     async def open(
         self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one answer, a JSON object a line."""
         async with client.stream("POST", "/api/chat", json=request) as response:
             if response.status_code >= 400:
@@ -102,14 +103,12 @@ class OllamaChat:
                 headers = dict(response.headers)
                 raise ReportedFailureError(ProviderFailure(message, response.status_code, headers=headers))
 
-            async def lines() -> AsyncIterator[dict[str, Any]]:
-                async for batch, _ in read_lines(response):
-                    for line in filter(bytes.strip, batch):
-                        if line.lstrip().startswith(b"<"):
-                            raise_page(line)
-                        yield decode(line)
+            async def answers() -> AsyncIterator[list[dict[str, Any]]]:
+                async for lines, _ in read_lines(response):
+                    for together in batches(map(read_line, filter(bytes.strip, lines))):
+                        yield together
 
-            yield lines()
+            yield answers()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -118,6 +117,13 @@ class OllamaChat:
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
         return error.failure if isinstance(error, ReportedFailureError) else None
+
+
+def read_line(line: bytes) -> Any:
+    """Return the JSON value of *line*. Raises ReportedFailureError for a web page."""
+    if line.lstrip().startswith(b"<"):
+        raise_page(line)
+    return decode(line)
 
 
 class _Reader:

@@ -6,7 +6,7 @@ Where a service departs from it is a row of ``quirks``.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -103,15 +103,15 @@ class OpenAIChat(OpenAIService):
     @asynccontextmanager
     async def open(
         self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any] | EndMark]]:
+    ) -> AsyncIterator[AsyncIterator[Sequence[dict[str, Any] | EndMark]]]:
         """Stream one completion; the mark at its end is the last chunk."""
         async with post(client, "/chat/completions", request) as body:
 
-            async def chunks() -> AsyncIterator[dict[str, Any] | EndMark]:
-                async for chunk in body.events():
-                    yield chunk
+            async def chunks() -> AsyncIterator[Sequence[dict[str, Any] | EndMark]]:
+                async for together in body.events():
+                    yield together
                 if body.has_end_mark:
-                    yield EndMark()
+                    yield (EndMark(),)
 
             yield chunks()
 

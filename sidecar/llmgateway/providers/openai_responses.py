@@ -84,7 +84,7 @@ class OpenAIResponses(OpenAIService):
     @asynccontextmanager
     async def open(
         self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one response."""
         async with post(client, "/responses", request) as body:
             yield body.events()

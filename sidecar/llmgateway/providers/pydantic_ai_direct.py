@@ -153,16 +153,16 @@ class PydanticAIDirect:
     @asynccontextmanager
     async def open(
         self, client: PydanticAIModels, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[_Chunk]]:
+    ) -> AsyncIterator[AsyncIterator[Sequence[_Chunk]]]:
         """Stream one answer; its last chunk tells how it ended."""
         from pydantic_ai.direct import model_request_stream
 
         model = await client.model(request["model"])
         async with model_request_stream(**(request | {"model": model})) as stream:
 
-            async def chunks() -> AsyncIterator[_Chunk]:
+            async def chunks() -> AsyncIterator[Sequence[_Chunk]]:
                 async for event in stream:
-                    yield event
+                    yield (event,)
                 response = stream.get()
                 usage = usage_of(
                     response.usage.input_tokens,
@@ -171,7 +171,7 @@ class PydanticAIDirect:
                     cache_write=response.usage.cache_write_tokens,
                 )
                 stop = _STOPS.get(response.finish_reason or "")
-                yield _End(stop, usage if usage != Usage(0, 0) else None)
+                yield (_End(stop, usage if usage != Usage(0, 0) else None),)
 
             yield chunks()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,12 +12,14 @@ from sidecar.llmgateway.contract import (
     Emission,
     Reply,
     TextBlock,
+    TextEmission,
     ThinkingBlock,
+    ThinkingEmission,
     ToolCallBlock,
     ToolCallDeltaEmission,
     ToolCallStartEmission,
 )
-from sidecar.llmgateway.providers.assembly import MAX_CALLS, Assembly, MalformedAnswerError
+from sidecar.llmgateway.providers.assembly import MAX_CALLS, Assembly, MalformedAnswerError, join_deltas
 
 
 def assembled(*steps: Sequence[Any]) -> tuple[list[Emission], Reply]:
@@ -104,3 +106,21 @@ def test_reasoning_blocks_are_kept_apart_by_their_signatures() -> None:
 
 def test_argument_text_of_an_unknown_call_is_let_go() -> None:
     assert assembled(("add_arguments", 9, "{}"))[1].blocks == ()
+
+
+def test_deltas_are_joined_and_come_before_a_failure_behind_them() -> None:
+    first, second = ToolCallDeltaEmission("c1", "{"), ToolCallDeltaEmission("c2", "{}")
+
+    def emissions() -> Iterator[Emission]:
+        yield from (TextEmission("Hel"), TextEmission("lo"), ThinkingEmission("hm"), first, first, second)
+        raise ValueError("malformed")
+
+    joined = join_deltas(emissions())
+    assert [next(joined) for _ in range(4)] == [
+        TextEmission("Hello"),
+        ThinkingEmission("hm"),
+        ToolCallDeltaEmission("c1", "{{"),
+        second,
+    ]
+    with pytest.raises(ValueError, match="malformed"):
+        next(joined)

@@ -1,11 +1,15 @@
-"""The body of a stream is cut into events; none of them fills the memory or holds the loop."""
+"""The body of a stream is cut into events, alike for any cut of its bytes; none of them fills the memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar.llmgateway.providers import body
 from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
@@ -16,13 +20,14 @@ class Response:
 
     def __init__(self, *pieces: bytes) -> None:
         self._pieces = pieces
+        self.is_closed = False
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
         for piece in self._pieces:
             yield piece
 
     async def aclose(self) -> None:
-        return None
+        self.is_closed = True
 
 
 async def test_other_tasks_have_their_turn_within_a_piece_of_many_events() -> None:
@@ -35,9 +40,9 @@ async def test_other_tasks_have_their_turn_within_a_piece_of_many_events() -> No
             await asyncio.sleep(0)
 
     counting = asyncio.ensure_future(count())
-    events = [event async for event in EventBody(Response(b'data: {"n": 1}\n\n' * 64)).events()]
+    events = [together async for together in EventBody(Response(b'data: {"n": 1}\n\n' * 64)).events()]
     counting.cancel()
-    assert len(events) == 64
+    assert sum(map(len, events)) == 64
     assert turns >= 4
 
 
@@ -54,3 +59,62 @@ async def test_an_event_without_an_end_is_a_failure(
     monkeypatch.setattr(body, "MAX_EVENT_BYTES", 100)
     with pytest.raises(ReportedFailureError, match="without the end of an event"):
         _ = [event async for event in EventBody(Response(*pieces)).events()]
+
+
+EVENTS = [{"text": "a"}, {"text": "\u65e5\u672c \U0001f642"}, {"text": "\u2028"}, {"n": 1}]
+LINES = [
+    b": a comment",
+    b"",
+    b"event: delta",
+    b'data: {"text": "a"}',
+    b"",
+    b'data: {"text":',
+    'data:"\u65e5\u672c \U0001f642"}'.encode(),
+    b"",
+    b"",
+    'data:{"text": "\u2028"}'.encode(),
+    b"id: 7",
+    b"",
+    b'data: {"n": 1}',
+    b"",
+]
+FAILURE = [b'data: {"error": {"message": "too busy"}}', b"", b'data: {"n": 2}', b"", b""]
+MARK = [b"data: [DONE]", b""]
+NEWLINES = st.sampled_from([b"\n", b"\r\n", b"\r"])
+CUTS = st.lists(st.integers(0, 400), max_size=12)
+
+
+def read(lines: Sequence[bytes], newline: bytes, cuts: Sequence[int]) -> tuple[list[Any], str | None, bool]:
+    """Return the events of *lines*, the failure behind them, and whether the mark of the end came."""
+    sent = newline.join(lines)
+    places = [0, *sorted(place % (len(sent) + 1) for place in cuts), len(sent)]
+    response = Response(*(sent[start:end] for start, end in pairwise(places)))
+    stream = EventBody(response)
+    events: list[Any] = []
+
+    async def read_all() -> str | None:
+        try:
+            async for together in stream.events():
+                assert together
+                events.extend(together)
+        except ReportedFailureError as error:
+            return error.failure.message
+        return None
+
+    failure = asyncio.run(read_all())
+    assert response.is_closed
+    return events, failure, stream.has_end_mark
+
+
+@given(NEWLINES, CUTS, st.booleans())
+def test_events_are_the_same_wherever_their_bytes_are_cut(
+    newline: bytes, cuts: list[int], has_mark: bool
+) -> None:
+    """The last event may end with the stream in place of an empty line."""
+    lines = [*LINES, *MARK] if has_mark else LINES[:-1]
+    assert read(lines, newline, cuts) == (EVENTS, None, has_mark)
+
+
+@given(NEWLINES, CUTS)
+def test_a_failure_comes_behind_the_events_before_it(newline: bytes, cuts: list[int]) -> None:
+    assert read([*LINES, *FAILURE], newline, cuts) == (EVENTS, "too busy", False)

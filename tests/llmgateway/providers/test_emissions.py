@@ -26,6 +26,7 @@ from sidecar.llmgateway.contract import (
     Usage,
     UsageEmission,
 )
+from sidecar.llmgateway.providers.assembly import join_deltas
 
 pytestmark = pytest.mark.processes
 
@@ -35,17 +36,13 @@ NONE = Usage(0, 0)
 
 
 def plain(emissions: Sequence[Emission]) -> list[Emission]:
-    """Return *emissions* without what differs by nature: signatures, and how arguments were cut."""
-    joined: list[Emission] = []
-    for emission in emissions:
-        last = joined[-1] if joined else None
-        if isinstance(emission, ToolCallDeltaEmission) and isinstance(last, ToolCallDeltaEmission):
-            joined[-1] = replace(last, args_delta=last.args_delta + emission.args_delta)
-        elif isinstance(emission, DoneEmission) and isinstance(emission.reply, Reply):
-            joined.append(DoneEmission(replace(emission.reply, blocks=unsigned(emission.reply.blocks))))
-        else:
-            joined.append(emission)
-    return joined
+    """Return *emissions* without what differs by nature: signatures, and how texts and arguments were cut."""
+    return [
+        DoneEmission(replace(each.reply, blocks=unsigned(each.reply.blocks)))
+        if isinstance(each, DoneEmission) and isinstance(each.reply, Reply)
+        else each
+        for each in join_deltas(emissions)
+    ]
 
 
 def unsigned(blocks: Sequence[Block]) -> tuple[Block, ...]:
@@ -61,14 +58,13 @@ def end(blocks: tuple[Block, ...], usage: Usage, stop: StopReason) -> list[Emiss
 SCENES: list[Any] = [
     pytest.param(
         (Said(("Hel", "lo")), Spent(10, 5), Ended()),
-        [TextEmission("Hel"), TextEmission("lo"), *end((TextBlock("Hello"),), Usage(10, 5), "complete")],
-        id="prose comes delta by delta",
+        [TextEmission("Hello"), *end((TextBlock("Hello"),), Usage(10, 5), "complete")],
+        id="prose comes whole",
     ),
     pytest.param(
         (Thought(("h", "m")), Said(("ok",)), Ended()),
         [
-            ThinkingEmission("h"),
-            ThinkingEmission("m"),
+            ThinkingEmission("hm"),
             TextEmission("ok"),
             *end((ThinkingBlock("hm"), TextBlock("ok")), NONE, "complete"),
         ],
@@ -121,9 +117,7 @@ SCENES: list[Any] = [
     pytest.param(
         (Said(("日本 ", "🙂\u2028\r\n", "\x00")), Ended()),
         [
-            TextEmission("日本 "),
-            TextEmission("🙂\u2028\r\n"),
-            TextEmission("\x00"),
+            TextEmission("日本 🙂\u2028\r\n\x00"),
             *end((TextBlock("日本 🙂\u2028\r\n\x00"),), NONE, "complete"),
         ],
         id="any character arrives as it was said",
