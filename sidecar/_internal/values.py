@@ -6,6 +6,7 @@ struct of msgspec instead. Nothing is compiled for it, and one is created ten ti
 
 To everyone else it is a frozen dataclass with slots: the functions of ``dataclasses`` take it, and type
 checkers know its fields. Parts that it does not have, such as fields without comparison, need a dataclass.
+``replace`` takes values alone, and a tenth of the time of the function with its name in ``dataclasses``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 from msgspec import NODEFAULT, Struct, field, structs
 
 if TYPE_CHECKING:
+    from dataclasses import replace as replace
 
     @dataclass_transform(frozen_default=True, field_specifiers=(field,))
     class Value:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 else:
     force_setattr = structs.force_setattr
+    replace = structs.replace
 
     class _Fields:
         """The fields as ``dataclasses`` knows them, made for each class when they are first needed."""

@@ -15,11 +15,11 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from sidecar._internal.async_cancel import end_tasks
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import replace
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolRunner, ToolSettledSignal
 
 __all__ = [

@@ -8,12 +8,11 @@ one. A feed never waits and never encodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import structs
 
-from sidecar._internal.values import Value
+from sidecar._internal.values import Value, replace
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
     from sidecar.conductor.events import Event, TextDelta, ThinkingDelta

@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 from msgspec import Struct, field
 
-from sidecar._internal.values import Value, force_setattr, hide_in_repr
+from sidecar._internal.values import Value, force_setattr, hide_in_repr, replace
 
 
 class Parcel(Value):
@@ -39,6 +39,15 @@ def test_the_functions_of_dataclasses_take_a_value() -> None:
     weight, label, contents = dataclasses.fields(Parcel)
     assert (weight.name, weight.type, weight.default) == ("weight", "int", dataclasses.MISSING)
     assert (label.default, contents.default_factory) == ("none", list)
+
+
+def test_replacing_a_field_is_what_dataclasses_do() -> None:
+    parcel, stamped = Parcel(3, contents=["pen"]), Stamped(number=1)
+    assert replace(parcel, label="blue") == dataclasses.replace(parcel, label="blue")
+    assert replace(parcel).contents is parcel.contents
+    assert replace(stamped, code="", number=2) == Stamped(number=2)
+    with pytest.raises(TypeError):
+        replace(parcel, colour="blue")  # type: ignore[call-arg]  # the error is the point
 
 
 def test_fields_by_name_may_be_required_after_others() -> None:

@@ -10,13 +10,13 @@ checked here, once for every format, so that nothing behind the gateway meets a 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
+from sidecar._internal.values import replace
 from sidecar.llmgateway.channel import parse_arguments
 from sidecar.llmgateway.contract import (
     Block,

@@ -54,13 +54,14 @@ class EventBody:
 
         Raises ReportedFailureError for a failure in place of an event, behind the events before it.
         """
-        n_events = 0
+        n_events, has_events = 0, False
         try:
             async for lines, is_last in read_lines(self._response):
-                if len(self._head) < _HEAD_BYTES:
+                if not has_events and len(self._head) < _HEAD_BYTES:
                     self._head += b"\n".join(lines)[:_HEAD_BYTES] + b"\n"
                 # A server may end its last event with the stream; one that was cut off is no JSON.
                 for together in batches(self._read([*lines, b""] if is_last else lines, is_last=is_last)):
+                    has_events = True
                     yield together
                     n_events += len(together)
                     if n_events >= EVENTS_A_TURN:

@@ -76,6 +76,8 @@ _ANSWER_ENDS: Final = (
 )
 """The tokens that end an answer in the templates of gpt-oss, Qwen, Llama and DeepSeek."""
 
+_FIRST_OF_MARK: Final = re.compile(r"[<\[]")
+_FENCE_CHARS: Final = 3
 _MAX_CALL_CHARS: Final = 250_000
 _MAX_END_CHARS: Final = 32
 
@@ -119,6 +121,10 @@ class MarkupReader:
 
     def read(self, delta: str) -> Iterator[Piece]:
         """Yield the pieces that *delta* completes."""
+        waits = self._open or self._held or self._is_first or self._skips_blank or self._skips_end
+        if delta and not waits and not _FIRST_OF_MARK.search(delta):
+            yield self._pass_on(delta)
+            return
         self._held += delta
         before = None
         while self._held and (self._open, self._held) != before:
@@ -233,7 +239,8 @@ class MarkupReader:
         for end in ended:
             self._is_fenced ^= f"{self._line}{end}".lstrip().startswith(("```", "~~~"))
             self._line = ""
-        self._line += rest
+        # Past the first characters of a line only the parity of its backticks matters.
+        self._line += rest if len(self._line.lstrip()) < _FENCE_CHARS else "`" * (rest.count("`") % 2)
         return Prose(text)
 
 
@@ -295,7 +302,7 @@ def find_mark(text: str, marks: Sequence[str], *, at_line_start: bool) -> tuple[
     >>> find_mark("a\\n<tool_", ["<tool_call>"], at_line_start=False)
     (2, None)
     """
-    for found in re.finditer(r"[<\[]", text):
+    for found in _FIRST_OF_MARK.finditer(text):
         at = found.start()
         _, newline, line = text[:at].rpartition("\n")
         starts_line = not line.strip() and (bool(newline) or at_line_start)

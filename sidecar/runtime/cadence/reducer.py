@@ -26,10 +26,10 @@ more than its signal, however long the conversation is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, Never, TypeAlias, cast
 
+from sidecar._internal.values import replace
 from sidecar.runtime.cadence import steps
 from sidecar.runtime.cadence.steps import StepFn, Transition, fault
 from sidecar.runtime.contract import AgentConfig, RunError, RunPhase, RunSnapshot, Signal

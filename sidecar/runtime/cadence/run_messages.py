@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias, overload
 
+from sidecar._internal.values import replace
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,

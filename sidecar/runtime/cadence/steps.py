@@ -11,11 +11,10 @@ once, and a blank turn is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from sidecar._internal.values import Value
+from sidecar._internal.values import Value, replace
 from sidecar.llmgateway.contract import (
     Block,
     DoneEmission,

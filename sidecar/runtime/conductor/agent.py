@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, TypeAlias
 
 from sidecar._internal.errors import SidecarError
+from sidecar._internal.values import replace
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot

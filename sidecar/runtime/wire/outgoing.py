@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from sidecar._internal.values import replace
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
