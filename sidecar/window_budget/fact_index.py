@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -73,6 +74,9 @@ GROUP_SCAN = 6
 
 OUTCOME_DEPTH = 2
 """The same of outcomes: "Done with task 4." says little beside "Done with task 5."."""
+
+key_of = lru_cache(maxsize=2_048)(fact_key)
+"""The key of a fact that a digest chooses from: the next digest chooses from most of the same."""
 
 _RESTORED = re.compile(
     re.escape(RESTORED_FILE_PREFIX)
@@ -196,7 +200,7 @@ class FactIndex:
         ranked: list[RankedFact] = []
         for rank, (group, size) in enumerate(sized):
             if size == 1:  # as most are
-                ranked.append(RankedFact(rank, fact_key(kind, group[0].text), group[0]))
+                ranked.append(RankedFact(rank, key_of(kind, group[0].text), group[0]))
                 continue
             facts = _distinct(group, size, most)
             ranked += (RankedFact(rank + GROUP_DEPTH * at, key, fact) for at, (key, fact) in enumerate(facts))
@@ -317,7 +321,7 @@ def _distinct(group: Sequence[Fact], size: int, most: int) -> Iterable[tuple[str
     """Return up to *most* different facts among the first *size* of *group* by their keys, newest first."""
     found: dict[str, Fact] = {}
     for fact in reversed(group[max(0, size - most * GROUP_SCAN) : size]):
-        found.setdefault(fact_key(fact.kind, fact.text), fact)
+        found.setdefault(key_of(fact.kind, fact.text), fact)
         if len(found) >= most:
             break
     return found.items()

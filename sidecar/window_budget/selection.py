@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -387,6 +388,7 @@ def _price(fact: Fact, rank: int) -> float:
     return rank * max(len(fact.text), least) / (MINOR_OUTCOME_WEIGHT if is_mere else _WEIGHTS[fact.kind])
 
 
+@lru_cache(maxsize=2_048)
 def _shorten(fact: Fact, limit: int) -> Fact:
     if len(fact.text) <= limit:
         return fact

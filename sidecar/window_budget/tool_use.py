@@ -299,10 +299,10 @@ def open_todos(call: ToolCallBlock) -> tuple[str, ...] | None:
     """
     if not isinstance(call.input, Mapping):
         return None
-    is_plan = bool(words_of(call.name) & _PLANS)
     for value in call.input.values():
         if isinstance(value, list | tuple) and value and all(isinstance(item, Mapping) for item in value):
             found = [(_first_text(item, _TODO_TEXTS), status_of(item)) for item in value]
+            is_plan = words_of(call.name) & _PLANS
             if all(text and (status or is_plan) for text, status in found):
                 undone = (text for text, status in found if status.casefold() not in _DONE)
                 return tuple(one_line(text, TODO_CHARS) for text in islice(undone, MAX_TODOS))

@@ -69,6 +69,7 @@ class _Uses:
         self._key_of = key_of
         self._moved: dict[str, tuple[str, str]] = {}
         self._gone: set[str] = set()
+        self._used: set[str] = set()
 
     def add(self, touch: Touch, body: str | None, *, is_known: bool = False) -> None:
         """Count *touch*; *body* is its result where the model still sees it."""
@@ -90,16 +91,19 @@ class _Uses:
         use.is_known |= is_known
         if len(use.touches) < TOUCHES_KEPT:
             use.touches.append(touch)
+            if touch.kind != "search":
+                self._used.add(key)
         if body is not None:
             use.shown.append((touch, body))
 
     def rank(self, said: Sequence[Set[str]]) -> list[FileUse]:
         """Return the files that were more than found, the most used first; *said* are words of texts."""
+        all_said = frozenset[str]().union(*said)
         for use in self.files.values():
             name = words_of_name(use.path)
-            mentions = [words for words in said if name <= words] if name else ()
-            use.score += min(len(mentions), MOST_MENTIONS)
-        used = [use for use in self.files.values() if any(touch.kind != "search" for touch in use.touches)]
+            if name and name <= all_said:
+                use.score += min(sum(name <= words for words in said), MOST_MENTIONS)
+        used = [use for key, use in self.files.items() if key in self._used]
         return sorted(used, key=lambda use: -use.score)
 
 
