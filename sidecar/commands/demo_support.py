@@ -105,6 +105,7 @@ def is_suitable(path: Path) -> bool:
 
 
 _CITED: Final = re.compile(r"`(?P<path>[^`\n]+):(?P<line>\d+)` (?P<text>[^\n]*)")
+_CODE: Final = re.compile(r"(`+) ?(.*?) ?\1")
 
 
 class Checks(Struct):
@@ -156,7 +157,9 @@ def count_citations(answer: str, folder: Path, buffers: Mapping[Path, str]) -> t
         if text is None:
             text = file.read_bytes().decode("utf-8", "replace") if file.is_file() else ""
         lines = text.split("\n")
-        start = " ".join(match["text"].rstrip("…. ").split())  # a long line is cut, with dots
+        code = _CODE.fullmatch(match["text"])
+        quoted = code[2] if code else match["text"]
+        start = " ".join(quoted.rstrip("…. ").split())  # a long line is cut, with dots
         if not (0 < number <= len(lines) and start in " ".join(lines[number - 1].split())):
             n_wrong += 1
     return len(found), n_wrong

@@ -18,6 +18,7 @@ from sidecar.commands.terminal import Screen
         pytest.param("- `a.py:2` two  words", (1, 0), id="whatever the spaces"),
         pytest.param("- `a.py:1` on...\n- `a.py:1` on…", (2, 0), id="cut with dots"),
         pytest.param("- `a.py:2` one", (1, 1), id="another line"),
+        pytest.param("- `a.py:2` `two words`\n- `code.py:1` `` `x` ``", (2, 0), id="as code"),
         pytest.param("- `a.py:9` one", (1, 1), id="no such line"),
         pytest.param("- `b.py:1` one", (1, 1), id="no such file"),
         pytest.param("- `open.py:1` typed", (1, 0), id="a buffer before the disk"),
@@ -26,6 +27,7 @@ from sidecar.commands.terminal import Screen
 )
 def test_count_citations(tmp_path: Path, answer: str, counted: tuple[int, int]) -> None:
     (tmp_path / "a.py").write_text("one\ntwo words\n")
+    (tmp_path / "code.py").write_text("`x`\n")
     (tmp_path / "open.py").write_text("saved\n")
     assert count_citations(answer, tmp_path, {tmp_path / "open.py": "typed"}) == counted
 

@@ -258,6 +258,26 @@ async def test_tool_answers_in_json_are_read_as_text() -> None:
     assert "`a.py:1` rate" in text
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        pytest.param("rate_limit = 2  # rate", "rate_limit = 2  # rate", id="a plain line"),
+        pytest.param("__rate__ = '_'", "`__rate__ = '_'`", id="underscores around a word"),
+        pytest.param("rate = 2 * 3", "`rate = 2 * 3`", id="a star"),
+        pytest.param("List<T> rate", "`List<T> rate`", id="an angle bracket"),
+        pytest.param("`rate` is", "`` `rate` is ``", id="code"),
+    ],
+)
+async def test_a_cited_line_is_shown_as_it_is(line: str, shown: str) -> None:
+    _, text = await run("`rate`", {"grep": says(f"a.py:1: {line}")})
+    assert f"- `a.py:1` {shown}\n" in text
+
+
+async def test_the_help_shows_the_marks_that_a_command_needs() -> None:
+    _, text = await run("hello", {})
+    assert "```\nrun `COMMAND`\n" in text
+
+
 async def test_call_ids_are_distinct_within_a_conversation_and_the_same_next_time() -> None:
     first = await reply_to(user("look at a.py and b.py"))
     turns: list[Turn] = [user("look at a.py and b.py"), AssistantTurn(first.blocks), user("look at c.py")]

@@ -5,6 +5,7 @@ It quotes and counts; it draws no conclusions, because the model behind it canno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,13 +18,17 @@ STATEMENT: Final = (
 """The end of every answer."""
 
 _HELP: Final = (
-    "Name a file and I read it; put a word in `backticks` and I search for it; say run `COMMAND`, "
-    "write PATH: TEXT, or edit PATH: replace `A` with `B`. For real answers, configure a model with a key."
+    "Name a file and I read it; put a word in backticks and I search for it. I also do this:\n\n"
+    "```\nrun `COMMAND`\nwrite PATH: TEXT\nedit PATH: replace `A` with `B`\n```\n\n"
+    "For real answers, configure a model with a key."
 )
 _MAX_CITED: Final = 12
 _MAX_LISTED: Final = 20
 _MAX_OUTPUT_LINES: Final = 20
 _MAX_LINE_CHARS: Final = 160
+
+_MARKUP: Final = re.compile(r"[`*\\]|(?<!\w)_|_(?!\w)|\]\(|<[A-Za-z/!?]|~~|&#?\w+;")
+"""What Markdown would not show as it is; an underscore inside a word it does."""
 
 
 def announce(intent: Intent) -> str:
@@ -93,7 +98,7 @@ def cite_lines(intent: Intent, lookups: Sequence[Lookup]) -> str:
     if not found:
         return ""
     about = ", ".join(f"`{term}`" for term in sought) or "the files you named"
-    cited = [f"- `{line.path}:{line.line}` {_clip(line.text.strip())}" for line in found]
+    cited = [f"- `{line.path}:{line.line}` {_as_is(line.text.strip())}" for line in found]
     return "\n".join((f"Found for {about}:", "", *cited))
 
 
@@ -103,10 +108,20 @@ def list_entries(lookups: Sequence[Lookup]) -> str:
     entries = [line for lookup in listing for line in lookup.lines]
     if not entries:
         return ""
-    shown = [f"- {_clip(entry)}" for entry in entries[:_MAX_LISTED]]
+    shown = [f"- {_as_is(entry)}" for entry in entries[:_MAX_LISTED]]
     if len(entries) > _MAX_LISTED:
         shown.append(f"- ... and {len(entries) - _MAX_LISTED} more")
     return "\n".join(("I found no matching line. Here is the listing:", "", *shown))
+
+
+def _as_is(text: str) -> str:
+    """Return the beginning of *text*, as code where Markdown would change it."""
+    shown = _clip(text)
+    if _MARKUP.search(shown) is None:
+        return shown
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    gap = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{gap}{shown}{gap}{fence}"
 
 
 def _clip(text: str) -> str:
