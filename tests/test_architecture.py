@@ -298,6 +298,21 @@ def test_the_memory_facade_is_empty() -> None:
             id="a session of an editor begins without its language server",
         ),
         pytest.param(
+            "sidecar.commands.run, sidecar.commands.sessions",
+            (
+                "sidecar.conversation",
+                "sidecar.conductor.records",
+                "sidecar.conductor.session",
+                "sidecar.boot",
+            ),
+            id="a command that starts a daemon loads no part of one",
+        ),
+        pytest.param(
+            "sidecar.commands.doctor",
+            ("sidecar.boot", "sidecar.conductor.session"),
+            id="nor does the one that looks at the machine",
+        ),
+        pytest.param(
             "sidecar.cli, sidecar.commands.shim, sidecar.attach.connecting, sidecar.attach.shim",
             (
                 *("asyncio", "dataclasses", "logging", "subprocess", "msgspec", "psutil"),

@@ -19,7 +19,6 @@ from sidecar._internal.env import env_name, indusagi_home, user_home_folder
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.state_folder import close_state
 from sidecar.attach.paths import AttachError, DaemonPaths
-from sidecar.boot import check_database
 from sidecar.capabilities.sandbox import find_problem
 from sidecar.commands.terminal import Screen
 from sidecar.commands.with_daemon import run_to_end
@@ -103,6 +102,8 @@ def check_settings(home: Path) -> Iterator[Diagnostic]:
         names = ", ".join(settings.compaction.names_off)
         yield Diagnostic("compaction", f"turned off in {home / CONFIG_FILE}: {names}")
     if settings.store is not None:
+        from sidecar.boot import check_database  # not above: it loads a whole daemon
+
         try:
             where = "are stored there as well" if settings.store_checkpoints else "stay on this machine"
             yield Diagnostic("sessions", f"{check_database(settings.store)}; copies of changed files {where}")

@@ -242,3 +242,16 @@ async def test_a_daemon_that_cannot_be_loaded_ahead_still_waits_for_its_client(
 ) -> None:
     monkeypatch.setattr(serve, "_FOR_ALL", ("sidecar.no_such_module",))
     await serve.load_until(asyncio.get_running_loop().create_future())
+
+
+@pytest.mark.parametrize(
+    ("command", "is_collected"), [("run", False), ("doctor", False), pytest.param("shim", True, id="a shim")]
+)
+def test_a_command_is_loaded_without_collections(
+    command: str, is_collected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shim is the exception: to load the means takes longer than its collections."""
+    seen: list[tuple[str, bool]] = []
+    monkeypatch.setattr(cli, "import_module", lambda name: seen.append((name, gc.isenabled())))
+    cli.load(command)
+    assert seen == [(f"sidecar.commands.{command}", is_collected)]

@@ -21,7 +21,6 @@ from difflib import SequenceMatcher
 from typing import Any, Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.conductor.records import from_record
 
 CheckpointCause: TypeAlias = Literal["turn", "restore"]
 RestoreOutcome: TypeAlias = Literal["restored", "removed", "unchanged", "changedSince", "notKept", "outside"]
@@ -114,6 +113,8 @@ class FileDiff(Value):
 
 def find_changes(records: Sequence[Mapping[str, Any]]) -> list[KeptChange]:
     """Return the changes among the *records* of a session, oldest first."""
+    from sidecar.conductor.records import from_record  # not above: a client needs the shapes alone
+
     found = (from_record(KeptChange, each) for each in records if each.get("type") == "checkpoint")
     return [change for change in found if change is not None]
 
