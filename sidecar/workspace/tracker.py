@@ -57,7 +57,8 @@ class FileTracker:
             return
         self._files[path] = _Expected(uri, content_hash)
         # Never removed: a folder too many costs a look-up, and nearly all changes are in none of them.
-        self._above.update(path.parents)
+        if path.parent not in self._above:  # else all above it are there as well
+            self._above.update(path.parents)
         self._withdraw(before)
         # A change between the read and this call was reported to nobody: compare once more.
         self._on_expect(path)
