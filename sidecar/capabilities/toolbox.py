@@ -11,12 +11,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import replace
 from sidecar.capabilities.background import BASH_KILL, BASH_OUTPUT
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import (

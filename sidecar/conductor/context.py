@@ -8,13 +8,13 @@ the conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, fields, replace
+from dataclasses import astuple, fields
 from functools import reduce
 from operator import add, attrgetter
 
 import msgspec
 
-from sidecar._internal.values import Value
+from sidecar._internal.values import Value, replace
 from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from sidecar._internal.values import replace
 from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.compaction.loss_values import describe_pins
 from sidecar.conductor.compaction.planner import CompactionPlanner

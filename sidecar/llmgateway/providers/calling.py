@@ -262,7 +262,11 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                         together = await scope.run(anext(chunks))
                     except StopAsyncIteration:
                         break
-                    for emission in join_deltas(chain.from_iterable(map(reader.read, together))):
+                    if len(together) == 1:
+                        emissions = iter(reader.read(together[0]))
+                    else:
+                        emissions = join_deltas(chain.from_iterable(map(reader.read, together)))
+                    for emission in emissions:
                         yield emission
         except (GatewayError, CallCancelledError):
             raise

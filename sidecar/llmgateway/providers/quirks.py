@@ -350,6 +350,7 @@ QUIRKS: Final[tuple[Quirk, ...]] = (
 """The table."""
 
 
+@lru_cache(maxsize=256)
 def dialect_of(base_url: str | None, provider: str, model: str) -> ChatDialect:
     """Return the dialect of *model* at *base_url*; *provider* stands for an address that is not known.
 
@@ -363,7 +364,6 @@ def dialect_of(base_url: str | None, provider: str, model: str) -> ChatDialect:
     return match_rows(host if is_known else provider, model.rsplit("/", 1)[-1].lower())
 
 
-@lru_cache(maxsize=256)
 def match_rows(service: str, model: str) -> ChatDialect:
     """Return the dialect of the rows that match *service* and *model*; later rows add to earlier ones."""
     dialect = ChatDialect()
