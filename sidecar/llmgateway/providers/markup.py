@@ -76,8 +76,9 @@ _ANSWER_ENDS: Final = (
 )
 """The tokens that end an answer in the templates of gpt-oss, Qwen, Llama and DeepSeek."""
 
-_FIRST_OF_MARK: Final = re.compile(r"[<\[]")
-_FENCE_CHARS: Final = 3
+_BEGINNING: Final = re.compile(r"(?P<margin>^[^\S\n]*)(?=[<\[])|(?=<(?:[|｜/]|\Z))", re.MULTILINE)
+"""A place where a mark may begin, at the beginning of a line or anywhere."""
+
 _MAX_CALL_CHARS: Final = 250_000
 _MAX_END_CHARS: Final = 32
 
@@ -116,13 +117,14 @@ class MarkupReader:
         self._is_first = True
         self._skips_blank = False
         self._skips_end = False
-        self._line = ""
+        self._line_start = ""
+        self._n_ticks = 0
         self._is_fenced = False
 
     def read(self, delta: str) -> Iterator[Piece]:
         """Yield the pieces that *delta* completes."""
         waits = self._open or self._held or self._is_first or self._skips_blank or self._skips_end
-        if delta and not waits and not _FIRST_OF_MARK.search(delta):
+        if delta and not waits and "<" not in delta and "[" not in delta:
             yield self._pass_on(delta)
             return
         self._held += delta
@@ -139,7 +141,7 @@ class MarkupReader:
             self._n_searched = 0 if found else max(0, len(self._held) - _MAX_END_CHARS)
             if found is not None:
                 inside, self._held = self._held[: found.start()], self._held[found.end() :]
-                self._open, self._line, self._skips_blank = None, "", self._is_reasoning(mark)
+                self._open, self._line_start, self._skips_blank = None, "", self._is_reasoning(mark)
                 yield from self._take_apart(mark, inside, found[0])
             elif self._is_reasoning(mark):
                 ends = (_END_OF_THINKING,) if mark == _THINK else (*_HEADER_MARKS, *_ANSWER_ENDS)
@@ -181,7 +183,7 @@ class MarkupReader:
             if start.startswith(_THINK):
                 self._open, self._held = _THINK, start.removeprefix(_THINK)
                 return
-        end, mark = find_mark(self._held, self._marks, at_line_start=not self._line.strip())
+        end, mark = find_mark(self._held, self._marks, at_line_start=not self._line_start)
         text, rest = self._held[:end], self._held[end:]
         if text:
             yield self._pass_on(text)
@@ -200,20 +202,20 @@ class MarkupReader:
             if not is_divider and any(each.startswith(rest) for each in dividers):
                 return
         else:
-            is_quoted = self._is_fenced or self._line.count("`") % 2 == 1
-            is_divider = not is_quoted and (not self._line.strip() or self._held[:1] in ("", "\r", "\n"))
+            is_quoted = self._is_fenced or self._n_ticks % 2 == 1
+            is_divider = not is_quoted and (not self._line_start or self._held[:1] in ("", "\r", "\n"))
         self._open = None
         if not is_divider:
             yield self._pass_on(mark)
         elif header is not None:
             self._recipient, self._held = header.recipient, self._held.partition(_END_OF_HEADER)[2]
-            if header.is_for_user and self._line:
+            if header.is_for_user and self._line_start:
                 self._held = f"\n\n{self._held}"
             self._open = None if header.is_for_user else _END_OF_HEADER
         elif mark in _ANSWER_ENDS:
             self._held = rest
         else:
-            self._line, self._skips_blank = "", True
+            self._line_start, self._skips_blank = "", True
             yield EndOfThinking()
 
     def _is_reasoning(self, mark: str) -> bool:
@@ -234,13 +236,14 @@ class MarkupReader:
             yield from calls or (Prose(f"{mark}{inside}{end}"),)
 
     def _pass_on(self, text: str) -> Prose:
-        """Return *text*, and keep where its last line stands."""
-        *ended, rest = text.split("\n")
-        for end in ended:
-            self._is_fenced ^= f"{self._line}{end}".lstrip().startswith(("```", "~~~"))
-            self._line = ""
-        # Past the first characters of a line only the parity of its backticks matters.
-        self._line += rest if len(self._line.lstrip()) < _FENCE_CHARS else "`" * (rest.count("`") % 2)
+        """Return *text*, and note how its last line begins."""
+        for n, part in enumerate(text.split("\n")):
+            if n:
+                self._is_fenced ^= self._line_start in ("```", "~~~")
+                self._line_start, self._n_ticks = "", 0
+            if len(self._line_start) < 3:
+                self._line_start = f"{self._line_start}{part}".lstrip()[:3]
+            self._n_ticks += part.count("`")
         return Prose(text)
 
 
@@ -302,14 +305,14 @@ def find_mark(text: str, marks: Sequence[str], *, at_line_start: bool) -> tuple[
     >>> find_mark("a\\n<tool_", ["<tool_call>"], at_line_start=False)
     (2, None)
     """
-    for found in _FIRST_OF_MARK.finditer(text):
-        at = found.start()
-        _, newline, line = text[:at].rpartition("\n")
-        starts_line = not line.strip() and (bool(newline) or at_line_start)
-        for mark in marks if starts_line else [mark for mark in marks if mark[1] in "|｜/"]:
+    tokens = [mark for mark in marks if mark[1] in "|｜/"]
+    for found in _BEGINNING.finditer(text):
+        at = found.end()
+        starts_line = found["margin"] is not None and (found.start() > 0 or at_line_start)
+        for mark in marks if starts_line else tokens:
             if text.startswith(mark, at):
                 return at, mark
-            if mark.startswith(text[at:]):
+            if len(text) - at < len(mark) and mark.startswith(text[at:]):
                 return at, None
     return len(text), None
 

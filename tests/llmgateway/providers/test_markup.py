@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from sidecar.llmgateway.contract import DoneEmission, TextBlock, ThinkingBlock
 from sidecar.llmgateway.providers.marked_calls import MarkedCall
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkupReader, Prose
+from stopwatch import fastest
 
 LS = MarkedCall("ls", '{"path": "."}')
 CALL = '<tool_call>\n{"name": "ls", "arguments": {"path": "."}}\n</tool_call>'
@@ -194,3 +198,14 @@ def test_a_second_end_of_reasoning_leaves_the_text_before_it() -> None:
     done = assembly.finish("m")[-1]
     assert isinstance(done, DoneEmission)
     assert done.reply.blocks == (ThinkingBlock("hm", IN_TEXT), TextBlock("so\nand so"))
+
+
+@pytest.mark.parametrize("piece", ["x" * 1_000, "a <[ b" * 100, "`" * 1_000])
+def test_a_delta_costs_the_same_however_long_its_line_is(piece: str) -> None:
+    def read(n_deltas: int) -> None:
+        reader = MarkupReader({"ls"})
+        for _ in range(n_deltas):
+            deque(reader.read(piece), maxlen=0)
+
+    short, long = fastest(partial(read, 200), partial(read, 3_200), rounds=3)
+    assert long < 64 * short
