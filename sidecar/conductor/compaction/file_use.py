@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final
@@ -197,7 +198,10 @@ class RecentCalls:
                 calls._add(entry, index)
             calls._known = {}
         else:
-            calls._uses, calls._open = [*self.newest_first()][::-1], {**self._open}
+            # The calls without a result get theirs in the longer path alone.
+            copies = {id(use): copy(use) for use in self._open.values()}
+            calls._uses = [copies.get(id(use), use) for use in self.newest_first()][::-1]
+            calls._open = {call_id: copies[id(use)] for call_id, use in self._open.items()}
             calls._texts, calls._n_calls = self._texts, self._n_calls
             for index, entry in enumerate(added, len(history) - len(added)):
                 calls._add(entry, index)

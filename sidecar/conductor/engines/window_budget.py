@@ -236,8 +236,8 @@ class WindowBudgetEngine(CommittingEngine):
             if isinstance(message, ToolResultMessage)
         }
         first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
-        self._recent = self._recent.follow(given.history, given.tool_effects)
-        uses = rank_by_use(self._recent, shown, first_kept, given.same_file)
+        calls = self._recent = self._recent.follow(given.history, given.tool_effects)
+        uses = rank_by_use(calls, shown, first_kept, given.same_file)
         return uses[:MOST_LOOKED_AT]
 
 

@@ -147,5 +147,7 @@ def test_what_is_known_from_one_ranking_changes_nothing_in_the_next(
         for turn in use(name, output=output, is_error=is_error, **words):
             history = history.extended([entry_of(turn)])
             with patch.object(file_use, "LOOK_BACK_CALLS", 4):
+                before, ranked = calls, rank_by_use(calls, {}, len(history), str)
                 anew, calls = RecentCalls().follow(history, {}), calls.follow(history, {})
                 assert rank_by_use(calls, {}, len(history), str) == rank_by_use(anew, {}, len(history), str)
+                assert rank_by_use(before, {}, len(history), str) == ranked
