@@ -263,7 +263,7 @@ def published_card(name: str) -> ModelCard | None:
 def published_names(provider: Provider) -> tuple[str, ...]:
     """Return the models of *provider* for long work with tools, newest first; at most a dozen."""
     try:
-        found = next(each for each in _published_models().providers if each.id == provider.published_as)
+        found = next(each for each in load_published().providers if each.id == provider.published_as)
         models = sorted(found.models, key=lambda model: version_of(model.id), reverse=True)
         names = [model.id for model in models if model.context_window or family_of(model.id)]
         if provider.id == _LOWER_CASE:
@@ -323,8 +323,8 @@ class _Published(Value):
     cost: CostSheet
 
 
-def _published_models() -> Any:
-    """Return the models of the package. Raises ImportError without it."""
+def load_published() -> Any:
+    """Return the published models, which the first call loads. Raises ImportError without their package."""
     with pause_collections():  # it makes many objects the first time
         from genai_prices.data_snapshot import get_snapshot
 
@@ -334,7 +334,7 @@ def _published_models() -> Any:
 def _find(model: str, published_as: str | None) -> _Published | None:
     """Return the entry of *model*, of any provider when *published_as* is None."""
     try:
-        provider, found = _published_models().find_provider_model(model, None, published_as, None)
+        provider, found = load_published().find_provider_model(model, None, published_as, None)
         prices = found.get_prices(datetime.now(UTC))
         starts = {tier.start for name in _TIERED for tier in getattr(getattr(prices, name), "tiers", ())}
         base = [_price(getattr(prices, name)) for name in _TIERED]

@@ -343,8 +343,10 @@ class ModelRegistry:
         return registry
 
     def load_ahead(self) -> None:
-        """Load the packages that :meth:`at` uses; blocks."""
-        load_for_survey(self._routes.providers, self._setup.credentials)
+        """Load the packages that :meth:`at` uses, and the modules of the first call if it chooses; blocks."""
+        preferred = load_for_survey(self._routes.providers, self._setup.credentials)
+        if preferred is not None and self.settings.model is None:
+            self._setup.served.load(preferred)
 
     def load_first_call(self) -> None:
         """Load the modules that the first call of the model of the settings needs; blocks.

@@ -20,10 +20,10 @@ from msgspec import field
 from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
 from sidecar._internal.values import Value
-from sidecar.llmgateway.catalog import published_names
+from sidecar.llmgateway.catalog import load_published, published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
-from sidecar.llmgateway.names import Providers, sdk_of
+from sidecar.llmgateway.names import Provider, Providers, sdk_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
 
@@ -137,11 +137,18 @@ async def survey_machine(providers: Providers, credentials: Credentials) -> Surv
     return Survey(keys=keys, listed=listed, missing=missing)
 
 
-def load_for_survey(providers: Providers, credentials: Credentials) -> None:
-    """Load the packages of the keyring where a survey would search it; blocks."""
+def load_for_survey(providers: Providers, credentials: Credentials) -> Provider | None:
+    """Load the packages that a survey will use: the published models for a key at hand, else the keyring.
+
+    Blocks. Returns the provider that the survey will prefer, None without a key at hand.
+    """
     at_hand = credentials.without_keyring()
-    if credentials.has_keyring and not any(find_key_sources(providers, at_hand, _PROPOSED)):
+    for name, _source in find_key_sources(providers, at_hand, _PROPOSED):
+        load_published()
+        return providers[name]
+    if credentials.has_keyring:
         load_keyring()
+    return None
 
 
 def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tuple[str, str]]:

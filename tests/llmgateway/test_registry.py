@@ -373,3 +373,15 @@ def test_what_the_first_call_needs_is_loaded_ahead(
     monkeypatch.setattr("sidecar.llmgateway.providers.serving.import_module", found.append)
     registry(tmp_path, config).load_first_call()
     assert found[:1] == loaded
+
+
+def test_a_key_at_hand_is_a_choice_whose_first_call_is_loaded_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[str]()
+    monkeypatch.setattr("sidecar.llmgateway.providers.serving.import_module", found.append)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    registry(tmp_path, 'model = "offline-1"').load_ahead()
+    assert found == []
+    registry(tmp_path).load_ahead()
+    assert found[:1] == ["httpx2"]

@@ -60,14 +60,15 @@ def test_the_keyring_is_loaded_ahead_where_it_will_be_searched(monkeypatch: pyte
     """And it is not searched before a session asks for it, because that may open a dialogue."""
     loaded: list[str] = []
     monkeypatch.setattr(surveying, "load_keyring", lambda: loaded.append("keyring"))
-    load_for_survey(PROVIDERS_BY_NAME, Credentials())
+    monkeypatch.setattr(surveying, "load_published", lambda: loaded.append("published models"))
+    assert load_for_survey(PROVIDERS_BY_NAME, Credentials()) is None
     assert loaded == []
     keys = Credentials(keyring=lambda name: pytest.fail("it was searched"))
     load_for_survey(PROVIDERS_BY_NAME, keys)
     assert loaded == ["keyring"]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-    load_for_survey(PROVIDERS_BY_NAME, keys)
-    assert loaded == ["keyring"]
+    assert load_for_survey(PROVIDERS_BY_NAME, keys) is PROVIDERS_BY_NAME["openai"]
+    assert loaded == ["keyring", "published models"]
 
 
 async def test_a_keyring_that_waits_for_its_user_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
