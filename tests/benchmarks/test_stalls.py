@@ -76,7 +76,9 @@ def converse(folder: Path, n_messages: int) -> Iterator[Entry]:
 
 def start(home: Path) -> Daemon:
     daemon = build(home)
-    daemon.models.add_scripted({"fake-1": {"scripted": [[{"text": "ok"}]], "contextWindow": 100_000_000}})
+    daemon.models.add_scripted(
+        {"fake-1": {"scripted": [[{"text": "ok"}]] * 100, "contextWindow": 100_000_000}}
+    )
     return daemon
 
 
@@ -123,8 +125,9 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
             await costs[f"choose {other}"].measure(session.choose("engine", other))
             await costs[f"plan {other}"].measure(session.preview(CompactionRequest(engine=other)))
             await costs[f"judge {other}"].measure(session.judge(CompactionRequest()))
-            await costs[f"compact {other}"].measure(session.compact(CompactionRequest()).outcome)
-            await session.undo(None, force=True, expect_head=None)
+            done = await costs[f"compact {other}"].measure(session.compact(CompactionRequest()).outcome)
+            if done.undoable:
+                await session.undo(done.compaction_id, force=True, expect_head=None)
         await session.choose("engine", engine)
         await daemon.service.aclose()
     return costs
