@@ -39,6 +39,8 @@ _DIALECT: Final = Dialect(
     HeaderDecoder, frame_with_header, lsp_code, lambda request_id: ("$/cancelRequest", {"id": request_id})
 )
 LOAD: Final = "sidecar/session/load"
+_PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""The pauses before a client is attached again."""
 _ASK: Final = "sidecar/permission/request"
 
 
@@ -64,13 +66,20 @@ class HolderGoneError(RequestRefused):
 
 
 class SessionLink:
-    """The way of one client to one session that another daemon has open."""
+    """The way of one client to one session that another daemon has open.
+
+    Attributes:
+        attached: the parameters with which the client attached; None while it has not.
+        seen_seq: the number of the newest event that the client has.
+    """
 
     def __init__(
         self, connection: Connection, sid: str, stream: ByteStream, on_end: Callable[[], None]
     ) -> None:
         self._connection = connection
         self.sid = sid
+        self.attached: dict[str, Any] | None = None
+        self.seen_seq = 0
         self._peer = Peer(stream, _DIALECT, self, Limits())
         self._stream = stream
         self._ending = asyncio.ensure_future(self._watch(on_end))
@@ -84,6 +93,11 @@ class SessionLink:
             raise HolderGoneError(self.sid) from error
         if "error" in reply:
             raise RequestRefused(**reply["error"])
+        if method == "sidecar/attach":
+            if self.attached is None:  # events may have come already
+                first = params.get("fromSeq")
+                self.seen_seq = max(self.seen_seq, reply["result"]["seq"] if first is None else first)
+            self.attached = params
         return Answer(reply["result"])
 
     def close(self) -> None:
@@ -100,6 +114,8 @@ class SessionLink:
 
     def handle_notification(self, method: str, params: Any) -> None:
         """Pass a notification on."""
+        if method in ("sidecar/event", "sidecar/gap"):
+            self.seen_seq = params["seq" if method == "sidecar/event" else "to"]
         self._connection.sink.notify(method, params)
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
@@ -123,6 +139,7 @@ class Relays:
         self._service = service
         self._switchboard = switchboard
         self._links: dict[tuple[str, str], SessionLink] = {}
+        self._resuming: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._guests: set[GuestClient] = set()
 
     async def load(self, connection: Connection, link: SessionLink, params: Any) -> Answer:
@@ -145,19 +162,52 @@ class Relays:
             return None
         key = (connection.client_id, sid)
 
-        def forget() -> None:
-            self._links.pop(key, None)
+        def on_end() -> None:
+            if self._links.get(key) is link:
+                del self._links[key]
+                if link.attached is not None:
+                    self._resuming[key] = asyncio.ensure_future(self.resume(connection, link))
 
-        link = self._links[key] = SessionLink(connection, sid, stream, forget)
+        link = self._links[key] = SessionLink(connection, sid, stream, on_end)
         return link
+
+    async def resume(self, connection: Connection, ended: SessionLink) -> None:
+        """Attach a client again behind the newest event that it has, and tell it of a gap.
+
+        The way to the other daemon broke off. After a minute without one this gives up.
+        """
+        key, params = (connection.client_id, ended.sid), {**(ended.attached or {}), "fromSeq": ended.seen_seq}
+        for pause_s in _PAUSES_S:
+            await asyncio.sleep(pause_s)
+            if key in self._links:
+                return  # the client was faster
+            try:
+                if await self.link(connection, ended.sid) is None:
+                    continue
+                answer = await self._links[key].request("sidecar/attach", params)
+            except SidecarError:
+                if key in self._links:
+                    self._links.pop(key).close()
+                continue
+            if (gap := answer.value.get("gap")) is not None:
+                connection.sink.notify("sidecar/gap", {"sid": ended.sid, **gap, "reason": "notKept"})
+            return
 
     def unlink(self, connection: Connection, sid: str | None = None) -> None:
         """Close the link of a client to *sid*, or all of its links for None."""
-        for key in [key for key in self._links if key[0] == connection.client_id and sid in (None, key[1])]:
+
+        def is_meant(key: tuple[str, str]) -> bool:
+            return key[0] == connection.client_id and sid in (None, key[1])
+
+        for key in filter(is_meant, [*self._links]):
             self._links.pop(key).close()
+        for key in filter(is_meant, [*self._resuming]):
+            self._resuming.pop(key).cancel()
 
     async def aclose(self) -> None:
         """Close every link."""
+        for task in self._resuming.values():
+            task.cancel()
         for link in self._links.values():
             link.close()
         await self._switchboard.aclose()

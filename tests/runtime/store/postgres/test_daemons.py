@@ -149,6 +149,36 @@ async def test_a_client_learns_that_the_daemon_it_followed_is_gone(
         assert (await theirs.run("two")).stop_reason == "end_turn"
 
 
+async def test_a_client_whose_way_to_the_other_daemon_breaks_off_misses_nothing(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    async with spawn(tmp_path, "a", address) as first, spawn(tmp_path, "b", address) as second:
+        session = await first.start_session(tmp_path, model="fake-1")
+        await second.attach(session.sid)
+        events = second.events(session.sid, 0)
+        seqs: list[int] = []
+
+        async def wait_for_end() -> None:
+            async for event in events:
+                assert event.kind != "gap"
+                seqs.append(event.seq)
+                if event.kind == "settled":
+                    return
+
+        async with asyncio.timeout(30):
+            await session.run("one")
+            await wait_for_end()
+            server.execute("DELETE FROM sidecar.tunnels", database)  # as a crash of the server does
+            await session.run("two")
+            await wait_for_end()
+            ran = await second.turn_run(session.sid, ({"type": "text", "text": "three"},))
+            assert ran.stop_reason == "end_turn"
+            await wait_for_end()
+        assert seqs == sorted({*seqs})
+        assert seqs == [*range(seqs[0], seqs[-1] + 1)]
+
+
 async def test_a_lease_lost_in_a_turn_stops_it_before_its_next_change(
     tmp_path: Path, server: PostgresServer, database: str
 ) -> None:
