@@ -257,6 +257,7 @@ class LineWriter:
         self._append = append
         self._in_thread = in_thread
         self.waiting: list[bytes] = []
+        self._lost_to: str | None = None
         self._turn = asyncio.Lock()
         self._writes: set[asyncio.Task[None]] = set()
 
@@ -288,6 +289,9 @@ class LineWriter:
 
     async def _drain(self) -> None:
         async with self._turn:
+            if self._lost_to is not None:  # lines may have come while the write was refused
+                self.waiting.clear()
+                raise LeaseLostError(self._session_id, self._lost_to)
             batch = tuple(self.waiting)
             if not batch:
                 return
@@ -301,6 +305,7 @@ class LineWriter:
                     await self._in_thread(lambda: self._append(encode()))
             except TakenOverError as error:
                 self.waiting.clear()  # they must not be merged into what another one writes
+                self._lost_to = error.holder
                 raise LeaseLostError(self._session_id, error.holder) from error
             except OSError as error:
                 raise StoreUnavailable(self._session_id, error) from error

@@ -201,8 +201,8 @@ class SessionWriters:
                         held = await self._hold(session_id)
                         try:
                             await writer.settle()
-                            self.close(session_id)
                         finally:
+                            self.close(session_id)
                             held.release()
 
     async def abandon(self, session_id: str) -> None:

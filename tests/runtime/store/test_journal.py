@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar._internal.errors import InvalidInput
+from sidecar._internal.errors import InvalidInput, LeaseLostError
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -23,6 +24,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionJournal, SessionStore, StoreUnavailable, heal, journal_in_memory
+from sidecar.runtime.store.errors import TakenOverError
 from sidecar.runtime.store.lines import LineWriter, append_lines, read_lines
 from sidecar.runtime.store.reading import read_session
 
@@ -340,3 +342,24 @@ def test_heal(turns: list[Turn], shape: str) -> None:
     assert heal(healed) == healed
     if healed == tuple(turns):
         assert all(a is b for a, b in zip(healed, turns, strict=True))
+
+
+async def test_lines_that_come_while_a_write_is_refused_are_refused_too() -> None:
+    is_writing, may_end = threading.Event(), threading.Event()
+
+    def append(data: bytes) -> None:
+        is_writing.set()
+        may_end.wait(20)
+        raise TakenOverError("another daemon")
+
+    writer = LineWriter("s", append)
+    first = asyncio.ensure_future(writer.write([b"a"]))
+    await asyncio.to_thread(is_writing.wait, 20)
+    second = asyncio.ensure_future(writer.write([b"b"]))
+    await asyncio.sleep(0)
+    assert len(writer.waiting) == 2
+    may_end.set()
+    for write in (first, second):
+        with pytest.raises(LeaseLostError):
+            await write
+    assert writer.waiting == []
