@@ -102,6 +102,7 @@ OWNERS = {
     "anthropic": ("llmgateway.providers",),
     "google": ("llmgateway.providers",),
     "psycopg": ("runtime.store.postgres",),
+    "psycopg_pool": ("runtime.store.postgres",),
 }
 
 

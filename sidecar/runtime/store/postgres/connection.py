@@ -41,10 +41,11 @@ OPTIONS: Final[dict[str, Any]] = {
 
 
 class DatabaseError(OSError):
-    """The database failed or refused; *strerror* says why in words for a user."""
+    """The database failed or refused; *why* says so in words for a user."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EIO, why)
+        self.why = why
 
 
 class PatientConnection(Connection[TupleRow]):

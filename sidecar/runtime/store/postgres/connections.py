@@ -1,19 +1,20 @@
-"""The connections to one database, which are lent to operations.
+"""The connections to one database: a pool, and the reason for which it has none.
 
-An operation takes a connection that lies idle, and looks whether it still works, or makes one. A server that
-does not answer costs each attempt some seconds, so a failed attempt is believed for as long as it took:
-meanwhile operations fail at once, and one at a time tries again. Everything here blocks, in any thread.
+A pool connects in the background, repeats that, and can only say that it had no connection in time. So where
+it has none soon, one operation at a time connects directly: that fails with the true reason, or says that the
+pool is only busy. A server that does not answer costs each such attempt some seconds, therefore a failure is
+believed for as long as it took, and operations fail at once meanwhile. Everything here blocks, in any thread.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from contextlib import suppress
 from typing import Final
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sidecar.runtime.store.postgres.connection import (
     AWAY,
@@ -24,13 +25,12 @@ from sidecar.runtime.store.postgres.connection import (
 )
 from sidecar.runtime.store.postgres.schema import check_server, migrate
 
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # each failure is told by whom it meets
 _N_CONNECTIONS: Final = 4
 _WAIT_S: Final = 5.0
 """How long an operation waits until another one has given its connection back."""
 _SOON_S: Final = 1.0
-"""A failure that took less may be tried again at once."""
-_UNUSED_S: Final = 60.0
-"""How long a connection may lie unused beside another one."""
+"""How long it waits for the pool alone; a failure that took less may be tried again at once."""
 _PATIENCE_WITH_IDLE_S: Final = 3.0
 """How long a connection that lay unused may take to prove that it works."""
 
@@ -40,96 +40,97 @@ class Connections:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
-        self._slots = threading.BoundedSemaphore(_N_CONNECTIONS)
-        self._idle: list[tuple[PatientConnection, float]] = []
-        self._is_migrated = False
+        self._pool: ConnectionPool[PatientConnection] | None = None
         self._trying = threading.Lock()
+        self._tried_at = 0.0
         self._failure = ""
         self._believed_until = 0.0
-        self._keeps_idle = True
 
     def take(self) -> PatientConnection:
         """Return a connection that works, to be given back.
 
         Raises:
-            DatabaseError, psycopg.Error: none can be made, or an attempt failed a moment ago.
+            DatabaseError: there is none, or an attempt failed a moment ago.
         """
-        if not self._slots.acquire(timeout=_WAIT_S):
-            raise DatabaseError(AWAY)
-        try:
-            with suppress(IndexError):
-                connection, _ = self._idle.pop()
-                try:
-                    check_connection(connection)
-                except psycopg.Error:
-                    connection.close()
-                    self._drop_idle()  # the others have met the same
-                else:
-                    return connection
-            if not self._failure:
-                return self._open()
-            if not self._trying.acquire(timeout=_SOON_S):
-                raise DatabaseError(self._failure or AWAY)
+        if self._failure or self._pool is None:
+            self._try_to_connect()
+        for wait_s in (_SOON_S, _WAIT_S - _SOON_S):
+            pool = self._pool
+            if pool is None:  # it was closed
+                break
             try:
-                if time.monotonic() < self._believed_until:
-                    raise DatabaseError(self._failure)
-                return self._open()
-            finally:
-                self._trying.release()
-        except BaseException:
-            self._slots.release()
-            raise
+                return pool.getconn(wait_s)
+            except PoolTimeout:
+                self._try_to_connect()
+            except psycopg.OperationalError:  # it was closed
+                break
+        raise DatabaseError(AWAY)
 
     def give_back(self, connection: PatientConnection) -> None:
-        """Keep *connection* for the next operation unless it broke, and close the ones that lie unused."""
-        now = time.monotonic()
-        is_idle = connection.info.transaction_status is TransactionStatus.IDLE
-        if is_idle and not connection.closed and self._keeps_idle:
-            self._idle.append((connection, now))
-        else:
+        """Keep *connection* for the next operation, unless it broke or its pool was closed."""
+        try:
+            if (pool := self._pool) is not None:
+                pool.putconn(connection)
+            else:
+                connection.close()
+        except ValueError:  # of an earlier pool
             connection.close()
-        while len(self._idle) > 1 and self._idle[0][1] < now - _UNUSED_S:
-            with suppress(IndexError):  # another thread took it
-                self._idle.pop(0)[0].close()
-        self._slots.release()
 
     def connect(self) -> PatientConnection:
-        """Return a connection that is not lent. Raises psycopg.Error."""
+        """Return a connection that is not one of the pool. Raises psycopg.Error."""
         return PatientConnection.connect(self._conninfo, autocommit=True, **OPTIONS)
 
     def close(self) -> None:
-        """Close the idle connections, and each that is given back."""
-        self._keeps_idle = False
-        self._drop_idle()
+        """Close the connections; the next operation begins a new pool."""
+        with self._trying:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close(timeout=5.0)
 
-    def _drop_idle(self) -> None:
-        while self._idle:
-            with suppress(IndexError):
-                self._idle.pop()[0].close()
+    def _try_to_connect(self) -> None:
+        """Raise DatabaseError unless the server answers, and has a pool for it then.
 
-    def _open(self) -> PatientConnection:
-        """Return a new connection to a database with all tables, and note a failure."""
-        started = time.monotonic()
+        The outcome of an attempt that ended meanwhile counts, and a failure as long as it is believed.
+        """
+        asked_at = time.monotonic()
+        if not self._trying.acquire(timeout=_SOON_S if self._failure else _WAIT_S):
+            raise DatabaseError(self._failure or AWAY)
         try:
-            connection = self.connect()
-            if not self._is_migrated:
+            started = time.monotonic()
+            if self._tried_at < asked_at and started >= self._believed_until:
                 try:
-                    check_server(connection)
-                    migrate(connection)
-                except BaseException:
-                    connection.close()
-                    raise
-                self._is_migrated = True
-        except (psycopg.Error, DatabaseError) as error:
-            now = time.monotonic()
-            self._failure = describe(error) if isinstance(error, psycopg.Error) else str(error.strerror)
-            self._believed_until = 2 * now - started if now - started > _SOON_S else now
-            raise
-        self._failure = ""
-        return connection
+                    with self.connect() as connection:
+                        if self._pool is None:
+                            check_server(connection)
+                            migrate(connection)
+                            self._pool = self._make_pool()
+                    self._failure = ""
+                except (psycopg.Error, DatabaseError) as error:
+                    self._failure = describe(error) if isinstance(error, psycopg.Error) else error.why
+                    taken_s = time.monotonic() - started
+                    self._believed_until = started + 2 * taken_s if taken_s > _SOON_S else started
+                    raise DatabaseError(self._failure) from error
+                finally:
+                    self._tried_at = time.monotonic()
+            if self._failure:
+                raise DatabaseError(self._failure)
+        finally:
+            self._trying.release()
+
+    def _make_pool(self) -> ConnectionPool[PatientConnection]:
+        return ConnectionPool(
+            self._conninfo,
+            kwargs={"autocommit": True, **OPTIONS},
+            min_size=1,
+            max_size=_N_CONNECTIONS,
+            open=True,
+            connection_class=PatientConnection,
+            check=check_connection,
+            reconnect_timeout=_SOON_S,  # its pauses grow to minutes, and the next operation begins anew
+        )
 
 
 def check_connection(connection: PatientConnection) -> None:
     """Raise ``psycopg.Error`` unless the server answers soon."""
     connection.patience_s = _PATIENCE_WITH_IDLE_S
-    connection.execute("")
+    ConnectionPool.check_connection(connection)
