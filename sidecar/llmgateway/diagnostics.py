@@ -18,7 +18,7 @@ from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.config import CONFIG_FILE, FOLDER_FILE
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import AUTH_FILE, Credentials, how_to_set
-from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, sdk_of
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, extra_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
@@ -83,7 +83,7 @@ def _setup_diagnostics(
         # A main provider is listed in any case: it may be missing, or have no key.
         is_main = provider.id in _MAIN
         if not is_installed(provider):
-            extra, _ = sdk_of(provider)
+            extra, _ = extra_of(provider)
             yield Diagnostic(provider.id, f"not installed; run: {install_command(extra)}", is_well=is_main)
             continue
         key = _key_diagnostic(provider, keys)

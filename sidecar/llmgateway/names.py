@@ -22,10 +22,10 @@ PYDANTIC_AI: Final = "pydantic-ai"
 
 EXTRAS: Final[Mapping[ApiKind, tuple[str, str]]] = MappingProxyType(
     {
-        OPENAI_RESPONSES: ("openai", "openai"),
-        OPENAI_CHAT: ("openai", "openai"),
+        OPENAI_RESPONSES: ("openai", "httpx2"),
+        OPENAI_CHAT: ("openai", "httpx2"),
         ANTHROPIC: ("anthropic", "anthropic"),
-        GOOGLE: ("google", "google.genai"),
+        GOOGLE: ("google", "google.auth"),
         OLLAMA: ("openai", "httpx2"),
         PYDANTIC_AI: ("pydantic-ai", "pydantic_ai"),
     }
@@ -84,7 +84,7 @@ def parse_name(name: str) -> ModelName:
     return ModelName(provider, model) if colon and provider and model else ModelName(None, name)
 
 
-def sdk_of(provider: Provider) -> tuple[str, str]:
+def extra_of(provider: Provider) -> tuple[str, str]:
     """Return the extra that *provider* needs and the module that comes with it."""
     return EXTRAS[provider.api]
 

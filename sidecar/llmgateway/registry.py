@@ -45,7 +45,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
-from sidecar.llmgateway.names import OLLAMA, Provider, sdk_of
+from sidecar.llmgateway.names import OLLAMA, Provider, extra_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
@@ -160,7 +160,7 @@ class ModelRegistry:
         if route is None:
             return "; ".join(("no provider serves it", *self.problems))
         if not is_installed(route.provider):
-            extra, _ = sdk_of(route.provider)
+            extra, _ = extra_of(route.provider)
             return f"it needs the extra [{extra}]; run: {install_command(extra)}"
         return None
 

@@ -23,7 +23,7 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import load_published, published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
-from sidecar.llmgateway.names import Provider, Providers, sdk_of
+from sidecar.llmgateway.names import Provider, Providers, extra_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
 
@@ -117,7 +117,9 @@ async def survey_machine(providers: Providers, credentials: Credentials) -> Surv
             sources = {}
 
     def look() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-        missing = {name: sdk_of(providers[name])[0] for name in sources if not is_installed(providers[name])}
+        missing = {
+            name: extra_of(providers[name])[0] for name in sources if not is_installed(providers[name])
+        }
         keys = {name: source for name, source in sources.items() if name not in missing}
         return missing, keys, dict(list_addresses(providers, keys))
 
@@ -155,7 +157,7 @@ def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tupl
     """Yield the addresses of servers that list their models, by provider."""
     for name, provider in providers.items():
         address = address_of(provider).base_url
-        if address is None or sdk_of(provider)[0] != "openai" or not is_installed(provider):
+        if address is None or extra_of(provider)[0] != "openai" or not is_installed(provider):
             continue
         is_moved = name in keys and address != provider.base_url
         if is_moved or (is_local(address) and not provider.needs_key):

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from sidecar._internal.loading import fast_imports, install_command
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
-from sidecar.llmgateway.names import Provider, library_of, sdk_of
+from sidecar.llmgateway.names import Provider, extra_of, library_of
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Endpoint, SdkClient
 
 ClientT = TypeVar("ClientT")
@@ -90,7 +90,7 @@ class ClientPool(Generic[ClientT]):
     ) -> asyncio.Task[_Opened[ClientT]]:
         """Begin to make the client for *api_key* in a thread."""
         provider = self.provider
-        extra, module = sdk_of(provider)
+        extra, module = extra_of(provider)
 
         def connect() -> _Opened[ClientT]:
             if not is_installed(provider):
@@ -140,8 +140,8 @@ class _LoopClients(Generic[ClientT]):
 
 
 def is_installed(provider: Provider) -> bool:
-    """Whether the SDK of *provider* can be imported."""
-    top, _, rest = sdk_of(provider)[1].partition(".")
+    """Whether the module that comes with the extra of *provider* can be imported."""
+    top, _, rest = extra_of(provider)[1].partition(".")
     if find_spec(top) is None:
         return False
     return not rest or find_spec(f"{top}.{rest}") is not None

@@ -1,4 +1,4 @@
-"""Google's generate format, over the HTTP client that comes with the ``google-genai`` SDK.
+"""Google's generate format, over HTTP.
 
 The SDK builds a typed model of each message and each chunk, of which little is read, and leaves its responses
 open when a stream fails. So requests are bytes from here on, and events are parsed as elsewhere. With Google

@@ -1,4 +1,4 @@
-"""Requests with a key, over the HTTP client that comes with the SDKs of OpenAI and Anthropic.
+"""Requests with a key, over HTTP.
 
 An SDK takes a second to import, and a person waits for it. A request with a key needs an address, a few
 headers, and the body of a refusal, and no SDK. OpenAI's and Anthropic's adapters send their requests here.
