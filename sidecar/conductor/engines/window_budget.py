@@ -139,9 +139,12 @@ class WindowBudgetEngine(CommittingEngine):
             files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in restored)
             files_tokens = sum(file.tokens for file in files)
         low, high = project_tokens(plan, files_tokens)
+        dropped = [*range(cut)]
+        for index in sorted(pinned, reverse=True):
+            del dropped[index]
         return CompactionPlan(
             cut=cut,
-            dropped=tuple(index for index in range(cut) if index not in pinned),
+            dropped=tuple(dropped),
             pinned=pinned,
             pre_tokens=plan.tokens_before + overhead,
             dropped_tokens=plan.dropped_tokens,
