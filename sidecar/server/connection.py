@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
@@ -46,6 +47,7 @@ _DIALECT: Final = Dialect(
 )
 
 
+_SERVER: Final = "sidecar.server.lsp"
 _LOAD_SERVER_AFTER_S: Final = 1.0
 """When the language server is loaded for an editor; a prompt that is sent at once does not wait for it."""
 
@@ -89,7 +91,9 @@ class LspConnection(FrontendConnection["LspClient"]):
         self._asked: InitializeParams | None = None
         self._handshake: Handshake | None = None
         self._is_traced = False
-        self._loading: asyncio.TimerHandle | None = None
+        self._loading: asyncio.Future[None] | None = None
+        self._loading_soon: asyncio.TimerHandle | None = None
+        self._early: list[tuple[str, Any]] = []
         self._tasks: set[asyncio.Future[None]] = set()
 
     async def wait_ended(self) -> ExitReason:
@@ -104,8 +108,8 @@ class LspConnection(FrontendConnection["LspClient"]):
         """Leave the service, answer the open requests, flush and close, in about *seconds*."""
         if self._client is not None:
             self._client.close()
-        if self._loading is not None:
-            self._loading.cancel()
+        if self._loading_soon is not None:
+            self._loading_soon.cancel()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -135,7 +139,7 @@ class LspConnection(FrontendConnection["LspClient"]):
                 return Answer(None)  # diagnostics are pulled anew each time
             case "workspace/executeCommand":
                 return self.open_client().call(*resolve_command(params))
-        outcome = self._server.call(method, params)
+        outcome = (self._server.call if self._has_loaded else self._call_when_loaded)(method, params)
         if not inspect.isawaitable(outcome):
             return Answer(outcome)
 
@@ -155,7 +159,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             case _ if self._phase is _Phase.READY:
                 if self._is_traced and not method.startswith("$/"):
                     self._trace(f"Received notification '{method}'")
-                try:
+                with self._log_ignored(method, params):
                     match method:
                         case "initialized":
                             self.open_client().connect()
@@ -167,16 +171,13 @@ class LspConnection(FrontendConnection["LspClient"]):
                             self.open_client().report_editor(params)
                         case "textDocument/publishDiagnostics":
                             self.open_client().report_editor({"diagnostics": [params]})
-                        case _ if not self.open_client().documents.take(method, params):
-                            self._server.notify(method, params)
-                            if method == "$/setTrace":
-                                self._is_traced = self._server.is_traced
-                except SidecarError as error:
-                    why = error if isinstance(error, InvalidInput) else error.kind
-                    _log.warning("notification %.100r was ignored: %.300s", method, why)
-                    if method == "textDocument/didChange":
-                        document = _member(params, "textDocument")
-                        self.open_client().documents.drop(_member(document, "uri"))
+                        case _ if self.open_client().documents.take(method, params):
+                            pass
+                        case _ if self._has_loaded:
+                            self._notify_server(method, params)
+                        case _:
+                            self._early.append((method, params))
+                            self._load_server()
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Trace an answer."""
@@ -204,9 +205,48 @@ class LspConnection(FrontendConnection["LspClient"]):
 
         return Answer(answer_initialize(asked, handshake, info, advertised), follow_up)
 
+    @contextmanager
+    def _log_ignored(self, method: str, params: Any) -> Iterator[None]:
+        """Ignore a notification that is refused."""
+        try:
+            yield
+        except SidecarError as error:
+            why = error if isinstance(error, InvalidInput) else error.kind
+            _log.warning("notification %.100r was ignored: %.300s", method, why)
+            if method == "textDocument/didChange":
+                self.open_client().documents.drop(_member(_member(params, "textDocument"), "uri"))
+
+    def _notify_server(self, method: str, params: Any) -> None:
+        self._server.notify(method, params)
+        if method == "$/setTrace":
+            self._is_traced = self._server.is_traced
+
+    @property
+    def _has_loaded(self) -> bool:
+        return _SERVER in sys.modules if self._loading is None else self._loading.done()
+
+    def _load_server(self) -> asyncio.Future[None]:
+        """Begin to load the language server in a thread, which takes tenths of a second."""
+        if self._loading is None:
+            self._loading = self._spawn(asyncio.to_thread(load_server), "loading the language server")
+            self._loading.add_done_callback(self._notify_early)
+        return self._loading
+
+    def _notify_early(self, loading: asyncio.Future[None]) -> None:
+        """Handle the notifications that came while the server was loaded, in their order."""
+        early, self._early = self._early, []
+        for method, params in () if loading.cancelled() else early:
+            with self._log_ignored(method, params):
+                self._notify_server(method, params)
+
+    async def _call_when_loaded(self, method: str, params: Any) -> Any:
+        await asyncio.shield(self._load_server())
+        outcome = self._server.call(method, params)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
     @cached_property
     def _server(self) -> LspServer:
-        """The server of the messages that are not ours; loaded after the answer to ``initialize``."""
+        """The server of the messages that are not ours; made when its modules are loaded."""
         from sidecar.server.lsp import LspServer
 
         assert self._asked is not None
@@ -222,7 +262,8 @@ class LspConnection(FrontendConnection["LspClient"]):
         from sidecar.server.sink import LspClient  # not above: it loads everything that a session needs
 
         if self._handshake.profile.is_editor:
-            self._loading = asyncio.get_running_loop().call_later(_LOAD_SERVER_AFTER_S, load_server)
+            loop = asyncio.get_running_loop()
+            self._loading_soon = loop.call_later(_LOAD_SERVER_AFTER_S, self._load_server)
         return LspClient(self._peer, backend, self._handshake, self._spawn)
 
     def open_ahead(self) -> None:
@@ -289,13 +330,9 @@ async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime)
 
 
 def load_server() -> None:
-    """Begin to load the language server in a thread, because it takes tenths of a second."""
-
-    def load() -> None:
-        with fast_imports():
-            import_module("sidecar.server.lsp")
-
-    Thread(target=load, name="sidecar-language-server", daemon=True).start()
+    """Load the modules of the language server; blocks."""
+    with fast_imports():
+        import_module(_SERVER)
 
 
 def _member(params: Any, name: str) -> Any:

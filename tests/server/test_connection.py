@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,6 +16,8 @@ import pytest
 from fake_editor import FakeEditor
 from fake_service import FakeService
 from sidecar.protocol.framing import frame_with_header
+from sidecar.server import connection
+from sidecar.server.connection import LspConnection
 
 NOTE = "file:///p/note.txt"
 
@@ -301,8 +305,28 @@ async def test_the_language_server_is_loaded_ahead_for_editors_alone(
 ) -> None:
     loaded: list[str] = []
     monkeypatch.setattr("sidecar.server.connection._LOAD_SERVER_AFTER_S", 0)
-    monkeypatch.setattr("sidecar.server.connection.load_server", lambda: loaded.append("server"))
+    monkeypatch.setattr(LspConnection, "_load_server", lambda _self: loaded.append("server"))
     editor = await ready(capabilities=capabilities, sidecar=sidecar)
     assert (await editor.request(1, "sidecar/status"))["result"]
     await asyncio.sleep(0)
     assert loaded == (["server"] if is_loaded else [])
+
+
+async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    editor, may_load, load = await ready(), threading.Event(), connection.load_server
+    monkeypatch.setattr(connection, "load_server", lambda: (may_load.wait(30), load()))
+    monkeypatch.delitem(sys.modules, "sidecar.server.lsp", raising=False)
+    for value in ("messages", "off", "messages"):
+        editor.notify("$/setTrace", {"value": value})
+    editor.ask(1, "textDocument/nope", {})
+    assert (await editor.request(2, "sidecar/status"))["result"], "the loop goes on"
+    assert not editor.answers(1)
+    may_load.set()
+    await editor.stream.wait_until(lambda: editor.answers(1))
+    assert editor.answers(1)[0]["error"]["code"] == -32601
+    editor.notify("sidecar/nope", {})
+    await editor.stream.wait_until(
+        lambda: any(message.get("method") == "$/logTrace" for message in editor.messages)
+    )
