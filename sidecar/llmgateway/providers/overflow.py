@@ -46,7 +46,7 @@ WORDINGS: Final[tuple[tuple[str, str], ...]] = (
     ("all compatible services", r"context[_ ](?:length|window|size|limit)[_ ](?:is |has been )?exceeded"),
     ("LiteLLM, llama.cpp", r"exceed(?:s|ed)? (?:the |this )?(?:available |maximum |model'?s? )*context"),
     ("LiteLLM", r"context ?window ?exceeded"),
-    ("Bedrock", r"input is too long|too many input tokens|number of input tokens exceeds"),
+    ("Bedrock", r"inputs? (?:is |are )?too long|too many input tokens|number of input tokens exceeds"),
     ("Google, Vertex", r"input token count\b.{0,40}\b(?:exceeds|only supports)"),
     ("xAI", r"maximum prompt length"),
     ("Mistral", r"too large for model with"),
@@ -102,7 +102,7 @@ _RATE: Final = compile_later(
     r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|\bTPM\b|please wait|quota", re.IGNORECASE
 )
 _NO_REASON: Final = compile_later(
-    r"(?:error code: )?\d*\s*(?:status code)?\s*(?:\(no body\))?", re.IGNORECASE
+    r"(?:error code: )?(?:\d{3})?\s*(?:status code)?\s*(?:\(no body\))?", re.IGNORECASE
 )
 _TOKENS: Final = r"(\d[\d,]{2,9})"
 _WINDOW: Final = compile_later(
