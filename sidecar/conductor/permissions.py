@@ -1,13 +1,14 @@
 """Permissions: a tool's question is sent to the clients that control the session, and answered exactly once.
 
 The question counts as rejected when no client controls the session, when no answer comes in time, when the
-client disconnects, or when the answer is not one of the options.
+client disconnects, or when the answer is not one of the options. A client that takes control of the session
+meanwhile is asked as well.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct, field
@@ -25,6 +26,43 @@ from sidecar.permissions.policy import Policy, Verdict
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
+class _OpenQuestion:
+    """A question that waits for its first answer."""
+
+    def __init__(self, request: PermissionRequest) -> None:
+        self._request = request
+        self._asked: dict[str, asyncio.Task[tuple[PermissionAnswer, str]]] = {}
+        self._done: asyncio.Queue[asyncio.Task[tuple[PermissionAnswer, str]]] = asyncio.Queue()
+        self._n_open = 0
+
+    def put(self, client: ClientPort) -> None:
+        """Ask *client*, unless it is being asked."""
+        asked = self._asked.get(client.client_id)
+        if asked is None or asked.done():
+            self._n_open += 1
+            asked = self._asked[client.client_id] = asyncio.create_task(self._ask(client))
+            asked.add_done_callback(self._done.put_nowait)
+
+    async def first_answer(self) -> tuple[str, str]:
+        """Return the id of the chosen option, and the client that chose it."""
+        while self._n_open:
+            answer, by = (await self._done.get()).result()
+            self._n_open -= 1
+            if answer.outcome == "selected":
+                offered = (each.option_id for each in self._request.options)
+                return next((each for each in offered if each == answer.option_id), "reject_once"), by
+        return "cancelled", "no client"
+
+    async def withdraw(self) -> None:
+        """Ask nobody any more."""
+        for asked in self._asked.values():
+            asked.cancel()
+        await asyncio.gather(*self._asked.values(), return_exceptions=True)
+
+    async def _ask(self, client: ClientPort) -> tuple[PermissionAnswer, str]:
+        return await client.request_permission(self._request), client.name
+
+
 class PermissionBroker(Struct):
     """The questions of one session; *timeout_ms* limits the wait for an answer.
 
@@ -40,6 +78,12 @@ class PermissionBroker(Struct):
     timeout_ms: int
     policy: Policy
     _unasked: set[str] = field(default_factory=set)
+    _open: list[_OpenQuestion] = field(default_factory=list)
+
+    def ask_newcomer(self, client: ClientPort) -> None:
+        """Put the open questions to *client*, which has just taken control of the session."""
+        for question in self._open:
+            question.put(client)
 
     @contextmanager
     def skip_question(self, call_id: str) -> Iterator[None]:
@@ -86,28 +130,21 @@ class PermissionBroker(Struct):
         return PermissionDecision(option in _ALLOWING)
 
     async def _first_answer(
-        self, clients: Sequence[ClientPort], request: PermissionRequest
+        self, clients: Iterable[ClientPort], request: PermissionRequest
     ) -> tuple[str, str]:
         """Return the id of the chosen option, and the client that chose it."""
-
-        async def put(client: ClientPort) -> tuple[PermissionAnswer, str]:
-            return await client.request_permission(request), client.name
-
-        questions = [asyncio.ensure_future(put(client)) for client in clients]
+        question = _OpenQuestion(request)
+        for client in clients:
+            question.put(client)
+        self._open.append(question)
         try:
             async with asyncio.timeout(self.timeout_ms / 1000):
-                for question in asyncio.as_completed(questions):
-                    answer, by = await question
-                    if answer.outcome == "selected":
-                        offered = (each.option_id for each in request.options)
-                        return next((each for each in offered if each == answer.option_id), "reject_once"), by
+                return await question.first_answer()
         except TimeoutError:
             return "expired", "timeout"
         finally:
-            for open_question in questions:
-                open_question.cancel()
-            await asyncio.gather(*questions, return_exceptions=True)
-        return "cancelled", "no client"
+            self._open.remove(question)
+            await question.withdraw()
 
 
 def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:

@@ -24,7 +24,7 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
-from sidecar.conductor.ports import JournalPort, SessionHost, StoreReport
+from sidecar.conductor.ports import ClientPort, JournalPort, SessionHost, StoreReport
 from sidecar.conductor.prompts import SubmitOptions
 from sidecar.conductor.queue import (
     ChangeJob,
@@ -99,6 +99,10 @@ class Session(WiredSession):
         self.files.close()
         await self._meta.store(seq_is_last=True)
         await asyncio.to_thread(self.history.forget)
+
+    def ask_newcomer(self, client: ClientPort) -> None:
+        """Put the open questions of tools to *client*, which has just taken control of the session."""
+        self._permissions.ask_newcomer(client)
 
     @property
     def sid(self) -> str:

@@ -204,6 +204,8 @@ class Connection:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.log, after_seq)
+        if controls:
+            session.ask_newcomer(self)
         asyncio.get_running_loop().call_soon(
             prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
         )

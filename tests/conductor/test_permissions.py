@@ -115,6 +115,22 @@ async def test_the_first_answer_decides_for_all_clients() -> None:
     assert slow.was_cancelled
 
 
+async def test_a_client_that_comes_later_is_asked_once_and_may_answer() -> None:
+    away, newcomer = FakeClient("away"), FakeClient("newcomer", selected("allow_once"))
+    broker = broker_of(away)
+    broker.ask_newcomer(newcomer)
+    asking = asyncio.ensure_future(broker.ask(ASK, "t1"))
+    await away.was_asked.wait()
+    for client in (away, newcomer, newcomer):
+        broker.ask_newcomer(client)
+    assert await asking == PermissionDecision(True)
+    assert len(away.requests) == len(newcomer.requests) == 1
+    assert away.resolved == [("allow_once", "newcomer")]
+    broker.ask_newcomer(newcomer)
+    await asyncio.sleep(0)
+    assert len(newcomer.requests) == 1, "nothing is open any more"
+
+
 async def test_allow_always_holds_for_its_scope_only() -> None:
     client = FakeClient(answer=selected("allow_always"))
     broker = broker_of(client)
