@@ -324,7 +324,7 @@ async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_
     assert (await editor.request(2, "sidecar/status"))["result"], "the loop goes on"
     assert not editor.answers(1)
     may_load.set()
-    await editor.stream.wait_until(lambda: editor.answers(1))
+    await editor.stream.wait_until(lambda: bool(editor.answers(1)))
     assert editor.answers(1)[0]["error"]["code"] == -32601
     editor.notify("sidecar/nope", {})
     await editor.stream.wait_until(
