@@ -139,7 +139,13 @@ class LspConnection(FrontendConnection["LspClient"]):
                 return Answer(None)  # diagnostics are pulled anew each time
             case "workspace/executeCommand":
                 return self.open_client().call(*resolve_command(params))
-        outcome = (self._server.call if self._has_loaded else self._call_when_loaded)(method, params)
+
+        async def call_when_loaded() -> Any:
+            await asyncio.shield(self._load_server())
+            outcome = self._server.call(method, params)
+            return await outcome if inspect.isawaitable(outcome) else outcome
+
+        outcome = self._server.call(method, params) if self._has_loaded else call_when_loaded()
         if not inspect.isawaitable(outcome):
             return Answer(outcome)
 
@@ -227,22 +233,18 @@ class LspConnection(FrontendConnection["LspClient"]):
 
     def _load_server(self) -> asyncio.Future[None]:
         """Begin to load the language server in a thread, which takes tenths of a second."""
+
+        def notify_early(loading: asyncio.Future[None]) -> None:
+            """Handle the notifications that came meanwhile, in their order."""
+            early, self._early = self._early, []
+            for method, params in () if loading.cancelled() else early:
+                with self._log_ignored(method, params):
+                    self._notify_server(method, params)
+
         if self._loading is None:
             self._loading = self._spawn(asyncio.to_thread(load_server), "loading the language server")
-            self._loading.add_done_callback(self._notify_early)
+            self._loading.add_done_callback(notify_early)
         return self._loading
-
-    def _notify_early(self, loading: asyncio.Future[None]) -> None:
-        """Handle the notifications that came while the server was loaded, in their order."""
-        early, self._early = self._early, []
-        for method, params in () if loading.cancelled() else early:
-            with self._log_ignored(method, params):
-                self._notify_server(method, params)
-
-    async def _call_when_loaded(self, method: str, params: Any) -> Any:
-        await asyncio.shield(self._load_server())
-        outcome = self._server.call(method, params)
-        return await outcome if inspect.isawaitable(outcome) else outcome
 
     @cached_property
     def _server(self) -> LspServer:

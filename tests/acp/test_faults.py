@@ -158,10 +158,12 @@ async def test_a_client_that_dies_while_it_is_asked_leaves_the_session_to_the_ot
     dying = stage.panel
     stage.prompt(1, sid)
     await dying.call("session/request_permission")
-    dying.stream.vanish()
     await stage.open()
     load = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": []}
     assert "result" in await stage.call("session/load", load)
+    question = await stage.panel.call("session/request_permission")
+    dying.stream.vanish()
+    stage.panel.reply(question["id"], {"outcome": {"outcome": "cancelled"}})
     finished = await stage.panel.update("tool_call_update")
     assert finished["status"] == "failed"
 
