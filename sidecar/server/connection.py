@@ -10,8 +10,7 @@ import asyncio
 import inspect
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -50,6 +49,19 @@ _DIALECT: Final = Dialect(
 _SERVER: Final = "sidecar.server.lsp"
 _LOAD_SERVER_AFTER_S: Final = 1.0
 """When the language server is loaded for an editor; a prompt that is sent at once does not wait for it."""
+
+
+SERVER_NOTIFICATIONS: Final = frozenset(
+    {
+        "$/setTrace",
+        "workspace/didChangeWatchedFiles",
+        "workspace/didChangeWorkspaceFolders",
+        "workspace/didCreateFiles",
+        "workspace/didDeleteFiles",
+        "workspace/didRenameFiles",
+    }
+)
+"""The notifications of the language server; any other is ignored without it."""
 
 
 class LspOptions(Value, kw_only=True):
@@ -165,7 +177,7 @@ class LspConnection(FrontendConnection["LspClient"]):
             case _ if self._phase is _Phase.READY:
                 if self._is_traced and not method.startswith("$/"):
                     self._trace(f"Received notification '{method}'")
-                with self._log_ignored(method, params):
+                try:
                     match method:
                         case "initialized":
                             self.open_client().connect()
@@ -179,11 +191,15 @@ class LspConnection(FrontendConnection["LspClient"]):
                             self.open_client().report_editor({"diagnostics": [params]})
                         case _ if self.open_client().documents.take(method, params):
                             pass
+                        case _ if method not in SERVER_NOTIFICATIONS:
+                            _log.debug("ignoring notification %.100r", method)
                         case _ if self._has_loaded:
                             self._notify_server(method, params)
                         case _:
                             self._early.append((method, params))
                             self._load_server()
+                except SidecarError as error:
+                    self._log_ignored(method, params, error)
 
     def on_answered(self, method: str, request_id: Id, error_kind: str | None) -> None:
         """Trace an answer."""
@@ -211,19 +227,15 @@ class LspConnection(FrontendConnection["LspClient"]):
 
         return Answer(answer_initialize(asked, handshake, info, advertised), follow_up)
 
-    @contextmanager
-    def _log_ignored(self, method: str, params: Any) -> Iterator[None]:
+    def _log_ignored(self, method: str, params: Any, error: SidecarError) -> None:
         """Ignore a notification that is refused."""
-        try:
-            yield
-        except SidecarError as error:
-            why = error if isinstance(error, InvalidInput) else error.kind
-            _log.warning("notification %.100r was ignored: %.300s", method, why)
-            if method == "textDocument/didChange":
-                self.open_client().documents.drop(_member(_member(params, "textDocument"), "uri"))
+        why = error if isinstance(error, InvalidInput) else error.kind
+        _log.warning("notification %.100r was ignored: %.300s", method, why)
+        if method == "textDocument/didChange":
+            self.open_client().documents.drop(_member(_member(params, "textDocument"), "uri"))
 
     def _notify_server(self, method: str, params: Any) -> None:
-        self._server.notify(method, params)
+        self._server.call(method, params)
         if method == "$/setTrace":
             self._is_traced = self._server.is_traced
 
@@ -238,8 +250,10 @@ class LspConnection(FrontendConnection["LspClient"]):
             """Handle the notifications that came meanwhile, in their order."""
             early, self._early = self._early, []
             for method, params in () if loading.cancelled() else early:
-                with self._log_ignored(method, params):
+                try:
                     self._notify_server(method, params)
+                except SidecarError as error:
+                    self._log_ignored(method, params, error)
 
         if self._loading is None:
             self._loading = self._spawn(asyncio.to_thread(load_server), "loading the language server")

@@ -42,8 +42,6 @@ _NOT_OURS: Final = (
 )
 """The messages that pygls would handle, and that the connection handles instead, or nobody does."""
 
-_log = logging.getLogger("sidecar.server")
-
 _FILES: Final = types.FileOperationRegistrationOptions(
     filters=[types.FileOperationFilter(types.FileOperationPattern(glob="**/*"), scheme="file")]
 )
@@ -75,7 +73,7 @@ class _Protocol(LanguageServerProtocol):
 
 
 class LspServer(LanguageServer):
-    """The language server of one client."""
+    """The language server of one client; *known* are the methods that it handles."""
 
     protocol: _Protocol
 
@@ -96,7 +94,7 @@ class LspServer(LanguageServer):
         logging.getLogger("pygls").setLevel(logging.WARNING)
         super().__init__(info.name, info.version, protocol_cls=_Protocol, converter_factory=_converter)
         self.open_client = open_client
-        self._known: set[str] = set()
+        self.known: set[str] = set()
         builtin = self.protocol.fm.builtin_features
         for method in _NOT_OURS:
             builtin.pop(method, None)
@@ -158,7 +156,7 @@ class LspServer(LanguageServer):
         run_steps(self.protocol.lsp_initialize(params))
         features = self.protocol.fm
         # A handshake comes another way; as a notification it would begin everything anew.
-        self._known = {*features.builtin_features, *features.features} - {types.INITIALIZE}
+        self.known = {*features.builtin_features, *features.features} - {types.INITIALIZE}
         self.protocol.trace = types.TraceValue(asked.trace_level)
 
     def call(self, method: str, params: Any) -> Any:
@@ -169,7 +167,7 @@ class LspServer(LanguageServer):
         if method in BUFFER_MESSAGES:
             self.open_client().documents.take(method, params)
             return None
-        if method not in self._known:
+        if method not in self.known:
             raise MethodNotFound(method)
         try:
             typed = self.protocol.structure(method, params)
@@ -184,13 +182,6 @@ class LspServer(LanguageServer):
                 path += (to_camel(note.name) for note in notes if hasattr(note, "name"))
             raise InvalidInput(f"the params of {method!r} are not valid at {'.'.join(path)}") from None
         return self.protocol.handle(method, typed)
-
-    def notify(self, method: str, params: Any) -> None:
-        """Handle one notification; one that is not known, or is a request without an id, is ignored."""
-        if method in self._known and types.METHOD_TO_TYPES[method][1] is None:
-            self.call(method, params)
-        else:
-            _log.debug("ignoring notification %.100r", method)
 
 
 @cache

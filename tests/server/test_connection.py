@@ -12,12 +12,17 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from lsprotocol import types
 
 from fake_editor import FakeEditor
 from fake_service import FakeService
 from sidecar.protocol.framing import frame_with_header
+from sidecar.protocol.handshake import ServerInfo
 from sidecar.server import connection
 from sidecar.server.connection import LspConnection
+from sidecar.server.documents import BUFFER_MESSAGES
+from sidecar.server.handshake import read_initialize
+from sidecar.server.lsp import LspServer
 
 NOTE = "file:///p/note.txt"
 
@@ -330,3 +335,11 @@ async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_
     await editor.stream.wait_until(
         lambda: any(message.get("method") == "$/logTrace" for message in editor.messages)
     )
+
+
+async def test_every_notification_of_the_language_server_reaches_it() -> None:
+    info = ServerInfo("sidecar", "1", "build", (), (), event_buffer=1)
+    server = LspServer(info, Mock(), Mock())
+    server.begin(read_initialize({"processId": None, "rootUri": None, "capabilities": {}}))
+    known = {method for method in server.known if types.METHOD_TO_TYPES[method][1] is None}
+    assert known == {*connection.SERVER_NOTIFICATIONS, *BUFFER_MESSAGES, "initialized"}
