@@ -22,7 +22,7 @@ from msgspec import field
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
 from sidecar._internal.loading import fast_imports
 from sidecar._internal.values import Value
-from sidecar.protocol.errors import RequestRefused, lsp_code
+from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
@@ -61,7 +61,8 @@ SERVER_NOTIFICATIONS: Final = frozenset(
         "workspace/didRenameFiles",
     }
 )
-"""The notifications of the language server; any other is ignored without it."""
+SERVER_REQUESTS: Final = frozenset({"textDocument/codeLens", "workspace/textDocumentContent"})
+"""The messages that the language server is loaded for; any other is ignored or refused without it."""
 
 
 class LspOptions(Value, kw_only=True):
@@ -151,6 +152,10 @@ class LspConnection(FrontendConnection["LspClient"]):
                 return Answer(None)  # diagnostics are pulled anew each time
             case "workspace/executeCommand":
                 return self.open_client().call(*resolve_command(params))
+        if method.startswith("textDocument/did") and self.open_client().documents.take(method, params):
+            return Answer(None)
+        if method not in SERVER_REQUESTS:
+            raise MethodNotFound(method)
 
         async def call_when_loaded() -> Any:
             await asyncio.shield(self._load_server())

@@ -23,7 +23,6 @@ from sidecar.protocol.codec import limit_wrong_items
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
 from sidecar.server.commands import COMMANDS
-from sidecar.server.documents import BUFFER_MESSAGES
 from sidecar.server.handshake import InitializeParams
 from sidecar.server.profile import ClientProfile
 
@@ -164,9 +163,6 @@ class LspServer(LanguageServer):
 
         Raises MethodNotFound, InvalidInput.
         """
-        if method in BUFFER_MESSAGES:
-            self.open_client().documents.take(method, params)
-            return None
         if method not in self.known:
             raise MethodNotFound(method)
         try:

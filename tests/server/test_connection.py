@@ -23,6 +23,7 @@ from sidecar.server.connection import LspConnection
 from sidecar.server.documents import BUFFER_MESSAGES
 from sidecar.server.handshake import read_initialize
 from sidecar.server.lsp import LspServer
+from sidecar.server.profile import profile_of
 
 NOTE = "file:///p/note.txt"
 
@@ -325,7 +326,7 @@ async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_
     monkeypatch.delitem(sys.modules, "sidecar.server.lsp", raising=False)
     for value in ("messages", "off", "messages"):
         editor.notify("$/setTrace", {"value": value})
-    editor.ask(1, "textDocument/nope", {})
+    editor.ask(1, "textDocument/codeLens", {"textDocument": {"uri": "file:///a"}})
     assert (await editor.request(2, "sidecar/status"))["result"], "the loop goes on"
     assert not editor.answers(1)
     may_load.set()
@@ -337,9 +338,16 @@ async def test_the_language_server_is_loaded_beside_the_loop_and_takes_messages_
     )
 
 
-async def test_every_notification_of_the_language_server_reaches_it() -> None:
+async def test_every_message_of_the_language_server_reaches_it() -> None:
     info = ServerInfo("sidecar", "1", "build", (), (), event_buffer=1)
     server = LspServer(info, Mock(), Mock())
-    server.begin(read_initialize({"processId": None, "rootUri": None, "capabilities": {}}))
-    known = {method for method in server.known if types.METHOD_TO_TYPES[method][1] is None}
-    assert known == {*connection.SERVER_NOTIFICATIONS, *BUFFER_MESSAGES, "initialized"}
+    capabilities: dict[str, Any] = {
+        "textDocument": {"codeLens": {}},
+        "workspace": {"textDocumentContent": {}},
+    }
+    asked = read_initialize({"processId": None, "rootUri": None, "capabilities": capabilities})
+    server.offer(profile_of(asked))
+    server.begin(asked)
+    notifications = {method for method in server.known if types.METHOD_TO_TYPES[method][1] is None}
+    assert notifications == {*connection.SERVER_NOTIFICATIONS, *BUFFER_MESSAGES, "initialized"}
+    assert server.known - notifications == connection.SERVER_REQUESTS
