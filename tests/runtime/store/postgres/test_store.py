@@ -199,7 +199,7 @@ async def test_words_of_an_earlier_version_are_found(
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:5])
         old, of_bob = make_store("ann"), make_store("bob")
-        await write(old, "s", "an Earlier /work/parser.py")
+        await write(old, "s", "an Earlier src/parser.py")
         await write(of_bob, "b", "an earlier one of bob")
     new, new_of_bob = make_store("ann"), make_store("bob")
     assert await new.search(["EARLIER", "parser.py"]) == {"s"}
