@@ -25,21 +25,21 @@ from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
-from sidecar.conductor.branching import kind_recogniser
 from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.contract import SessionEngine
-from sidecar.conductor.engines.none import NoEngine
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.history import entries_with_earlier_reads
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.knowledge import StoredSessions
 from sidecar.conductor.ports import OpenedSession, StoreReport
-from sidecar.conductor.records import SessionInfo, from_record
+from sidecar.conductor.record.branching import kind_recogniser
+from sidecar.conductor.record.history import entries_with_earlier_reads
+from sidecar.conductor.record.records import SessionInfo, from_record
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
+from sidecar.conductor.window.engines.contract import SessionEngine
+from sidecar.conductor.window.engines.none import NoEngine
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.knowledge import StoredSessions
 from sidecar.conversation import Entry
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
@@ -77,10 +77,10 @@ if TYPE_CHECKING:  # a daemon begins without the driver
 DEFAULT_ENGINE: Final = "windowBudget"
 ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
     "windowBudget": WindowBudgetEngine,
-    "runtime": defer_import("sidecar.conductor.engines.runtime_memory", "RuntimeEngine"),
-    "agentcore": defer_import("sidecar.conductor.engines.agentcore", "AgentcoreEngine"),
-    "slidingWindow": defer_import("sidecar.conductor.engines.sliding_window", "SlidingWindowEngine"),
-    "summarizing": defer_import("sidecar.conductor.engines.summarizing", "SummarizingEngine"),
+    "runtime": defer_import("sidecar.conductor.window.engines.runtime_memory", "RuntimeEngine"),
+    "agentcore": defer_import("sidecar.conductor.window.engines.agentcore", "AgentcoreEngine"),
+    "slidingWindow": defer_import("sidecar.conductor.window.engines.sliding_window", "SlidingWindowEngine"),
+    "summarizing": defer_import("sidecar.conductor.window.engines.summarizing", "SummarizingEngine"),
     "none": NoEngine,
 }
 """Every engine by its name on the wire. A new engine is added here, and tests find it here."""

@@ -58,8 +58,8 @@ LAYERS = (
 SHAPES = {
     "sidecar.conductor.contract",
     "sidecar.conductor.events",
-    "sidecar.conductor.log",
-    "sidecar.conductor.compaction.loss_values",
+    "sidecar.conductor.record.log",
+    "sidecar.conductor.loss_values",
 }
 """Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
 
@@ -284,8 +284,8 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.boot",
             (
                 "sidecar.agentcore",
-                "sidecar.conductor.engines.runtime_memory",
-                "sidecar.conductor.engines.room_scene",
+                "sidecar.conductor.window.engines.runtime_memory",
+                "sidecar.conductor.window.engines.room_scene",
                 "sidecar.llmgateway.providers.calling",
                 "sidecar.llmgateway.providers.openai_chat",
                 "sidecar.service.foreign_export",
@@ -302,7 +302,7 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.commands.run, sidecar.commands.sessions",
             (
                 "sidecar.conversation",
-                "sidecar.conductor.records",
+                "sidecar.conductor.record.records",
                 "sidecar.conductor.session",
                 "sidecar.boot",
             ),

@@ -23,7 +23,7 @@ from sidecar.acp.sink import AcpSink
 from sidecar.acp.terminals import ClientTerminals
 from sidecar.acp.version import version_of
 from sidecar.conductor.errors import NotSteerableError, SessionNotFound
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer, Backend

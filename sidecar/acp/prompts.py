@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import SidecarError
 from sidecar.acp.sessions import Request
 from sidecar.conductor.events import Event, Faulted, Settled
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.queue import TurnFault
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import Id
 from sidecar.service.contract import Answer

@@ -16,7 +16,7 @@ from sidecar.acp.shapes import Update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.service.permission import ask_permission, id_of_selection

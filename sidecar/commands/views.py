@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
-from sidecar.conductor.compaction.loss_values import report_loss
 from sidecar.conductor.events import describe_retry
+from sidecar.conductor.loss_values import report_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path

@@ -14,9 +14,9 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.editor.context import Editors
 from sidecar.conductor.events import Notice
 from sidecar.conductor.ports import ClientPort, SessionTools
+from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.workspace.path_index import PathIndexes
 
 

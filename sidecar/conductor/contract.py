@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.conductor.compaction.loss_values import Loss
+from sidecar.conductor.loss_values import Loss
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]

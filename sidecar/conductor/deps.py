@@ -24,14 +24,14 @@ from sidecar.capabilities.contract import (
     ToolObserver,
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
-from sidecar.conductor.compaction.loss_reports import LossReports
-from sidecar.conductor.engines.contract import EngineInput, SessionEngine
-from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.knowledge import Library
 from sidecar.conductor.ports import Models, RuleSettings, SessionTools
-from sidecar.conductor.records import SessionInfo
-from sidecar.conductor.session_engines import SessionEngines
+from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
+from sidecar.conductor.window.compaction.loss_reports import LossReports
+from sidecar.conductor.window.engines.contract import EngineInput, SessionEngine
+from sidecar.conductor.window.knowledge import Library
+from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conversation import History
 from sidecar.extensions.contract import ExtensionsPort
 from sidecar.llmgateway.config import CompactionSettings

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 
 from sidecar._internal.values import Value
-from sidecar.conductor.compaction.loss_values import Pin
 from sidecar.conductor.contract import (
     Author,
     Compaction,
@@ -25,7 +24,8 @@ from sidecar.conductor.contract import (
     RestoredFile,
     StopReasonName,
 )
-from sidecar.conductor.rules.shapes import RulesChanged
+from sidecar.conductor.loss_values import Pin
+from sidecar.conductor.rule_shapes import RulesChanged
 
 
 class Phase(Value):

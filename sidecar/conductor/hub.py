@@ -17,21 +17,21 @@ from sidecar._internal.errors import InvalidInput, LeaseLostError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.branching import digest_left, entries_for_fork
-from sidecar.conductor.checkpoints.shapes import find_changes
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
-from sidecar.conductor.files import existing_folder, existing_folders
 from sidecar.conductor.imports import describe_import
-from sidecar.conductor.knowledge import check_sources
 from sidecar.conductor.ports import ClientPort, GraphPort, Models, OpenedSession, StorePort, StoreReport
-from sidecar.conductor.queue import check_loaded
-from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
+from sidecar.conductor.record.branching import digest_left, entries_for_fork
+from sidecar.conductor.record.queue import check_loaded
+from sidecar.conductor.record.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
-from sidecar.conductor.session_engines import check_policy
+from sidecar.conductor.window.knowledge import check_sources
+from sidecar.conductor.window.session_engines import check_policy
+from sidecar.conductor.workbench.files import existing_folder, existing_folders
+from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 

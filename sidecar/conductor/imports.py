@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sidecar.conductor.content import prompt_text, prompt_title
-from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.records import SessionInfo, to_record
+from sidecar.conductor.record.records import SessionInfo, to_record
+from sidecar.conductor.window.meter import entry_tokens
 
 if TYPE_CHECKING:  # a daemon begins without the readers
     from sidecar.importing.contract import ImportedCompaction, ImportedSession

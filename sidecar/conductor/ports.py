@@ -15,7 +15,7 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
-from sidecar.conductor.editor.context import Editors
+from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ModelCard, Turn
 from sidecar.permissions.rules import Rules

@@ -14,19 +14,13 @@ from typing import Any, TypeVar, Unpack
 
 from sidecar._internal.allocator import bulk_work
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.changes import HeadChange, UndoneCompaction
-from sidecar.conductor.checkpoints.shapes import FileRestore
-from sidecar.conductor.compaction.expanding import ExpandRequest
-from sidecar.conductor.compaction.restoring import Restoration
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
 from sidecar.conductor.ports import ClientPort, JournalPort, SessionHost, StoreReport
-from sidecar.conductor.prompts import SubmitOptions
-from sidecar.conductor.queue import (
+from sidecar.conductor.record.queue import (
     ChangeJob,
     CompactJob,
     CompactReceipt,
@@ -35,10 +29,16 @@ from sidecar.conductor.queue import (
     PromptJob,
     SubmitReceipt,
 )
-from sidecar.conductor.records import SessionInfo
-from sidecar.conductor.rules.shapes import RulesChanged, SessionRule
+from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.session_wiring import WiredSession
-from sidecar.conductor.turns import resolve
+from sidecar.conductor.turns.changes import HeadChange, UndoneCompaction
+from sidecar.conductor.turns.prompts import SubmitOptions
+from sidecar.conductor.turns.runner import resolve
+from sidecar.conductor.window.compaction.expanding import ExpandRequest
+from sidecar.conductor.window.compaction.restoring import Restoration
+from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.workbench.kept_changes import FileRestore
 
 T = TypeVar("T")
 

@@ -10,44 +10,44 @@ from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.capabilities.recall import RECALL
-from sidecar.conductor.changes import Changes
-from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.clients import SessionServers
-from sidecar.conductor.commands import Commands
-from sidecar.conductor.compaction.compacting import Compactor
-from sidecar.conductor.compaction.compaction_records import CompactionLog
-from sidecar.conductor.compaction.expanding import Expander
-from sidecar.conductor.compaction.loss_reports import LossReports
-from sidecar.conductor.compaction.planner import CompactionPlanner
-from sidecar.conductor.compaction.preparing import SummaryPreparer
-from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
 from sidecar.conductor.events import Notice
-from sidecar.conductor.files import SessionFiles
-from sidecar.conductor.history import HistoryWriter
-from sidecar.conductor.knowledge import Knowledge
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.options import Options
-from sidecar.conductor.permission_rules import PermissionRules
-from sidecar.conductor.permissions import PermissionBroker
-from sidecar.conductor.pins import Pins
 from sidecar.conductor.ports import JournalPort, SessionHost
-from sidecar.conductor.prompts import Prompts
-from sidecar.conductor.queue import Job, JobQueue
-from sidecar.conductor.records import SessionInfo, from_record
-from sidecar.conductor.request import ContextGauge, EngineInputs, RequestHead
-from sidecar.conductor.room import Participants
-from sidecar.conductor.rules.rule_files import RuleFiles
-from sidecar.conductor.rules.session_rules import SessionRules
-from sidecar.conductor.session_agent import SessionAgent
-from sidecar.conductor.session_engines import PriceTrigger, SessionEngines
-from sidecar.conductor.session_events import OneTimeNotices, SessionEvents, with_notices
-from sidecar.conductor.session_extensions import SessionExtensions
-from sidecar.conductor.session_meta import SessionMeta
-from sidecar.conductor.session_tools import make_tools
-from sidecar.conductor.turns import TurnRunner
-from sidecar.conductor.user_shell import UserShell
+from sidecar.conductor.record.compactions import CompactionLog
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import Job, JobQueue
+from sidecar.conductor.record.records import SessionInfo, from_record
+from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents, with_notices
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.turns.agent import SessionAgent
+from sidecar.conductor.turns.changes import Changes
+from sidecar.conductor.turns.commands import Commands
+from sidecar.conductor.turns.options import Options
+from sidecar.conductor.turns.prompts import Prompts
+from sidecar.conductor.turns.runner import TurnRunner
+from sidecar.conductor.window.compaction.compacting import Compactor
+from sidecar.conductor.window.compaction.expanding import Expander
+from sidecar.conductor.window.compaction.loss_reports import LossReports
+from sidecar.conductor.window.compaction.planner import CompactionPlanner
+from sidecar.conductor.window.compaction.preparing import SummaryPreparer
+from sidecar.conductor.window.engines.room import Participants
+from sidecar.conductor.window.knowledge import Knowledge
+from sidecar.conductor.window.meter import ContextMeter
+from sidecar.conductor.window.pins import Pins
+from sidecar.conductor.window.request import ContextGauge, EngineInputs, RequestHead
+from sidecar.conductor.window.session_engines import PriceTrigger, SessionEngines
+from sidecar.conductor.window.session_rules import SessionRules
+from sidecar.conductor.workbench.checkpoints import Checkpoints
+from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conductor.workbench.files import SessionFiles
+from sidecar.conductor.workbench.permission_rules import PermissionRules
+from sidecar.conductor.workbench.permissions import PermissionBroker
+from sidecar.conductor.workbench.rule_files import RuleFiles
+from sidecar.conductor.workbench.session_tools import make_tools
+from sidecar.conductor.workbench.user_shell import UserShell
 from sidecar.conversation import Entry
 from sidecar.extensions.hooks import HookGuard
 from sidecar.permissions.policy import Policy

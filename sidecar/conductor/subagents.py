@@ -26,14 +26,14 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.editor.context import Editors
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
-from sidecar.conductor.log import EventLog
 from sidecar.conductor.ports import ClientPort, StorePort
-from sidecar.conductor.queue import TurnOutcome
-from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import TurnOutcome
+from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.session import Session
+from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.extensions.contract import WithoutServers
 
 

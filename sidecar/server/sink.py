@@ -21,7 +21,7 @@ from typing import Any, Final, TypeAlias
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, describe_retry
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.server.documents import ClientWatcher, OpenDocuments

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.events import Event, Faulted, HeadChanged, Rehydrated, Settled
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.service.streaming import follow_events
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a front end answers its handshake before anything of a sess
     from sidecar.capabilities.contract import RunInTerminal
     from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
     from sidecar.conductor.events import Event
-    from sidecar.conductor.log import EventLog
+    from sidecar.conductor.record.log import EventLog
     from sidecar.service.service import Connection
     from sidecar.workspace.contract import PositionEncoding, WorkspacePort
 

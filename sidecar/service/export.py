@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.record.records import SessionInfo
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import NodeView
 

@@ -17,8 +17,8 @@ from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.conductor.events import Event
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.permission_rules import changes_permissions
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.workbench.permission_rules import changes_permissions
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header

@@ -23,13 +23,13 @@ from typing import Final, TypeAlias
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolActivity
 from sidecar.conductor.content import turn_content
-from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.ports import GraphPort
-from sidecar.conductor.session_events import tool_finished, tool_started
+from sidecar.conductor.record.session_events import tool_finished, tool_started
+from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.protocol.messages import NodeView, TreeNode

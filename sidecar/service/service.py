@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
-from sidecar.conductor.editor.context import EditorReport, EditorState
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
+from sidecar.conductor.workbench.editor.context import EditorReport, EditorState
 from sidecar.protocol.codec import event_to_wire, from_wire, prepare, to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import encode_notification

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from sidecar.conductor.compaction.loss_values import report_loss
 from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.events import (
     CompactionSummaryDelta,
@@ -23,8 +22,9 @@ from sidecar.conductor.events import (
     ToolStarted,
     describe_retry,
 )
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.queue import CompactReceipt, SubmitReceipt
+from sidecar.conductor.loss_values import report_loss
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session
 from sidecar.service.contract import ProgressSink
 

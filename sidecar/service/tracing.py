@@ -22,7 +22,7 @@ from sidecar._internal.state_folder import make_private_folder
 from sidecar._internal.surrogates import has_halves
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
 from sidecar.service.contract import Answer, ClientSink
 

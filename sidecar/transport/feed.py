@@ -16,7 +16,7 @@ from sidecar._internal.values import Value, replace
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
     from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
-    from sidecar.conductor.log import EventLog
+    from sidecar.conductor.record.log import EventLog
 
 MERGED_CHARS: Final = 4 * 1024
 """The most text that a merged delta holds, unless one delta was longer by itself."""

@@ -33,7 +33,7 @@ from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:  # the shim and both faces import this room first; it reads events and never creates one
     from sidecar.conductor.events import Event, TextDelta, ThinkingDelta
-    from sidecar.conductor.log import EventLog
+    from sidecar.conductor.record.log import EventLog
 
 HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
 _LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from fake_panel import FakePanel
 from sidecar.boot import Daemon, build
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.llmgateway.scripted import ScriptedModel
 
 MATERIAL: Final = Path(__file__).parents[3] / "shared" / "data" / "dev"

@@ -13,7 +13,7 @@ import pytest
 
 from fake_panel import FakePanel
 from garbled import scratched
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.service.contract import Answer
 from sidecar.transport.peer import Limits
 

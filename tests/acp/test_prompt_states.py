@@ -13,7 +13,7 @@ import pytest
 from sidecar.acp.prompts import PendingPrompts, answer_at_end, answer_without_turn
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Faulted, Message, Settled
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.turn import TurnFailed
 

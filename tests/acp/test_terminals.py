@@ -9,7 +9,7 @@ import pytest
 
 from fake_panel import FakePanel
 from sidecar.conductor.events import ToolFinished
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 
 if TYPE_CHECKING:
     from tests.acp.conftest import Stage

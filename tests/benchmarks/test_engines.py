@@ -12,8 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from histories import entry_of, history_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     CompactionResult,
     EngineDeps,
@@ -22,10 +22,10 @@ from sidecar.conductor.engines.contract import (
     SessionEngine,
     StandingSummary,
 )
-from sidecar.conductor.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
-from sidecar.conductor.engines.summarizing import SummarizingEngine
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.window.engines.summarizing import SummarizingEngine
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,

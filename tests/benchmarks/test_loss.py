@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from histories import entry_of
-from sidecar.conductor.compaction.loss import FactLedger, TextLookup, report_facts, text_shown
-from sidecar.conductor.compaction.loss_values import Loss
+from sidecar.conductor.loss_values import Loss
+from sidecar.conductor.window.compaction.loss import FactLedger, TextLookup, report_facts, text_shown
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -23,7 +23,7 @@ from sidecar.cli import choose_module, plain_options
 from sidecar.commands import serve
 from sidecar.commands.arguments import parse
 from sidecar.commands.launch import LazyDaemon, agent_info, server_info
-from sidecar.conductor.log import KEEP_EVENTS
+from sidecar.conductor.record.log import KEEP_EVENTS
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder, frame_with_header, frame_with_newline
 
 

@@ -20,7 +20,7 @@ from sidecar.capabilities.mcp import ServerHost
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.hub import Hub, NewSession
-from sidecar.conductor.queue import TurnOutcome
+from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import recognise_kind
-from sidecar.conductor.branching import before_prompts, with_partners
+from sidecar.conductor.record.branching import before_prompts, with_partners
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.conductor.context import ContextMeter
 from sidecar.conductor.contract import TokenCounts
+from sidecar.conductor.window.meter import ContextMeter
 from sidecar.llmgateway.contract import CostSheet, ModelCard, Usage
 
 

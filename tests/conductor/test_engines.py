@@ -10,12 +10,12 @@ import pytest
 from sidecar.agentcore.prompts import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
-from sidecar.conductor.compaction.compaction_records import with_undoable_now
 from sidecar.conductor.contract import Compaction, NoOp
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
+from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.token_estimate import estimate_turn_tokens
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import (
     StopEmission,
     TextBlock,

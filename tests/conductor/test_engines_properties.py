@@ -16,14 +16,14 @@ from model_cards import card
 from properties import cases
 from sidecar import boot
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.window.engines.contract import (
     CompactionPlan,
     EngineInput,
     FreshFile,
     FreshFiles,
     SessionEngine,
 )
-from sidecar.conductor.room import SessionRoom
+from sidecar.conductor.window.engines.room import SessionRoom
 from sidecar.conversation import FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

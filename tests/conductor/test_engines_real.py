@@ -14,7 +14,7 @@ from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     EngineDeps,
     EngineInput,

@@ -19,8 +19,8 @@ from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     CompactionResult,
     EngineDeps,
@@ -28,9 +28,9 @@ from sidecar.conductor.engines.contract import (
     SessionEngine,
     StandingSummary,
 )
-from sidecar.conductor.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.engines.summarizing import SummarizingEngine
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.window.engines.summarizing import SummarizingEngine
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

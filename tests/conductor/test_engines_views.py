@@ -9,9 +9,9 @@ import pytest
 
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.events import Notice, Phase, Settled
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import (
     Conversation,
     TextBlock,

@@ -9,7 +9,7 @@ import pytest
 from fake_tool import FakeTool
 from sidecar.boot import ENGINES
 from sidecar.capabilities.contract import ToolReply
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import GatewayError, TextBlock
 from sidecar.llmgateway.offline.digest import digest_request, write_digest
 from sidecar.llmgateway.scripted import Call, Raise, Say

@@ -21,7 +21,7 @@ from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.errors import FolderNotFound, NodeNotFound, SessionNotFound, TooManySessionsError
 from sidecar.conductor.events import InfoChanged
 from sidecar.conductor.hub import ForkOf, NewSession
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
@@ -216,7 +216,7 @@ async def test_a_closed_session_is_let_go(tmp_path: Path, how: str) -> None:
 
 async def test_sessions_in_memory_are_bounded(make_stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has an open file, and without files the daemon would serve nobody."""
-    monkeypatch.setattr("sidecar.conductor.queue.MAX_LOADED", 2)
+    monkeypatch.setattr("sidecar.conductor.record.queue.MAX_LOADED", 2)
     stage = await make_stage()
     first, _ = await stage.session(), await stage.session()
     with pytest.raises(TooManySessionsError, match="keeps no more"):

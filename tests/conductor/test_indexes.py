@@ -18,19 +18,19 @@ import pytest
 from bare_sessions import compaction_settings
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
-from sidecar.conductor.context import ContextMeter
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.contract import CompactionRequest, EngineInput
-from sidecar.conductor.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.engines.sliding_window import SlidingWindowEngine
-from sidecar.conductor.engines.summarizing import SummarizingEngine
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import CompactionNotFound, NotSteerableError, NotUndoableError
-from sidecar.conductor.files import _tokens_of_read
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.knowledge import _add_id
-from sidecar.conductor.rules.rule_files import folders_reached_index
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.window.engines.contract import CompactionRequest, EngineInput
+from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
+from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
+from sidecar.conductor.window.engines.summarizing import SummarizingEngine
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.knowledge import _add_id
+from sidecar.conductor.window.meter import ContextMeter
+from sidecar.conductor.workbench.files import _tokens_of_read
+from sidecar.conductor.workbench.rule_files import folders_reached_index
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn, Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say

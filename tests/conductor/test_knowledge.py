@@ -12,10 +12,10 @@ import pytest
 from histories import entry_of, history_of
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
-from sidecar.conductor.engines.contract import CompactionRequest, View
 from sidecar.conductor.events import Notice
-from sidecar.conductor.knowledge import event_of, with_knowledge
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.contract import CompactionRequest, View
+from sidecar.conductor.window.knowledge import event_of, with_knowledge
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource, RoomEvent

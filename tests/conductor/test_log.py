@@ -26,7 +26,7 @@ from sidecar.conductor.events import (
     ToolStarted,
     UserMessage,
 )
-from sidecar.conductor.log import EventLog, delta_of
+from sidecar.conductor.record.log import EventLog, delta_of
 
 USAGE = ContextUsage(0, 0, 0, 0.0, "estimate", None, {})
 NOTICE = Notice("info", "n")
@@ -36,8 +36,8 @@ FRESH, KEEP_DELTAS, KEEP_EVENTS = 1_000, 2_000, 5_000
 @pytest.fixture
 def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs forget sooner than they do in a daemon, so that a test need not fill them for seconds."""
-    monkeypatch.setattr("sidecar.conductor.log.KEEP_EVENTS", KEEP_EVENTS)
-    monkeypatch.setattr("sidecar.conductor.log._KEEP_DELTAS", KEEP_DELTAS)
+    monkeypatch.setattr("sidecar.conductor.record.log.KEEP_EVENTS", KEEP_EVENTS)
+    monkeypatch.setattr("sidecar.conductor.record.log._KEEP_DELTAS", KEEP_DELTAS)
 
 
 def make_log(start: int = 0) -> EventLog:

@@ -9,7 +9,7 @@ import pytest
 from fake_tool import FakeTool
 from sidecar.boot import ENGINES
 from sidecar.capabilities.contract import ToolReply
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
 

@@ -8,12 +8,12 @@ import pytest
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import ENGINES
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.pins import MAX_TOKENS, SHARE
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.window.pins import MAX_TOKENS, SHARE
 from sidecar.llmgateway.scripted import Say
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40

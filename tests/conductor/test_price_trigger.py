@@ -10,11 +10,11 @@ import pytest
 from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
-from sidecar.conductor.compaction.compaction_records import CompactionLog
-from sidecar.conductor.engines.contract import CompactionPlan, CompactionRequest, EngineInput
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.record.compactions import CompactionLog
 from sidecar.conductor.session import Session
-from sidecar.conductor.session_engines import PriceTrigger, find_paying_size
+from sidecar.conductor.window.engines.contract import CompactionPlan, CompactionRequest, EngineInput
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import AssistantTurn, CostSheet, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Say

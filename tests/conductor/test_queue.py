@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sidecar.conductor.queue import JobQueue
+from sidecar.conductor.record.queue import JobQueue
 
 
 class Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sidecar.capabilities.recall import RECALL_NOTE
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.scripted import Call, Say
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40

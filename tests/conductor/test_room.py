@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from histories import entry_of, history_of
 from properties import cases
-from sidecar.conductor.room import (
+from sidecar.conductor.window.engines.room import (
     CLIENTS,
     HOST,
     MODEL,

@@ -19,8 +19,8 @@ from sidecar.conductor.events import (
     ToolLocation,
     ToolStarted,
 )
-from sidecar.conductor.log import EventLog
-from sidecar.conductor.session_events import COLLECT_CHARS, SessionEvents
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.session_events import COLLECT_CHARS, SessionEvents
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,

@@ -12,9 +12,9 @@ from histories import entry_of
 from model_cards import card
 from sidecar.conductor.bridge import entries_to_messages, has_calls, kept_length, shared_length
 from sidecar.conductor.contract import Gate
-from sidecar.conductor.engines.contract import CompactionRequest, EngineInput
-from sidecar.conductor.engines.session_transcript import SessionTranscript
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.engines.contract import CompactionRequest, EngineInput
+from sidecar.conductor.window.engines.session_transcript import SessionTranscript
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ModelCard, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.window_budget import BudgetPolicy, BudgetRequest, Transcript, read_meter

@@ -21,7 +21,7 @@ from provider_fakes import FakeProvider, Scene, fake_provider
 from sidecar.boot import Daemon, build
 from sidecar.commands.launch import server_info
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.queue import TurnOutcome
+from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.config import from_environment, read_settings
 from sidecar.llmgateway.credentials import Credentials

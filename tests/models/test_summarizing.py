@@ -12,7 +12,7 @@ import pytest
 
 from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar import boot
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.window.engines.contract import CompactionRequest
 
 pytestmark = pytest.mark.processes
 

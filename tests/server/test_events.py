@@ -8,7 +8,7 @@ import pytest
 
 from fake_editor import FakeEditor
 from sidecar.conductor.events import Message, Notice, Payload, Phase, Retry, TextDelta
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 
 
 async def following(**params: Any) -> tuple[FakeEditor, EventLog]:

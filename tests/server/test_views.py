@@ -9,7 +9,7 @@ import pytest
 from fake_editor import FakeEditor
 from sidecar.conductor.contract import Compaction, CompactionStatus
 from sidecar.conductor.events import Event, FileFresh, FileStale, Notice, Payload, Rehydrated
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.server.commands import COMMANDS
 from sidecar.server.editor_views import lens_title, transcript_uri
 from sidecar.server.views import is_change

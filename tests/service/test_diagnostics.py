@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faces import FACES, FaceClient
-from sidecar.conductor.editor import session_editor
+from sidecar.conductor.workbench.editor import session_editor
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Say
 

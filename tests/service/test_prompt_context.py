@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from faces import FACES, FaceClient
-from sidecar.conductor.editor.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.workbench.editor.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
 from sidecar.llmgateway.scripted import Say, WaitFor
 
 pytestmark = pytest.mark.parametrize("face", FACES)
@@ -331,8 +331,8 @@ async def test_a_turn_does_not_wait_long_for_the_mentions_of_a_steered_message(
     async def read_forever(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("sidecar.conductor.session_agent._MENTIONS_S", 0.01)
-    monkeypatch.setattr("sidecar.conductor.editor.mentions.MentionReader.read", read_forever)
+    monkeypatch.setattr("sidecar.conductor.turns.agent._MENTIONS_S", 0.01)
+    monkeypatch.setattr("sidecar.conductor.workbench.editor.mentions.MentionReader.read", read_forever)
     desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
     talk = await steer_into_turn(face, desk, "look at @a.py")
     assert [entry.kind for entry in talk.session.history.current] == ["user", "assistant"] * 2
@@ -348,7 +348,7 @@ async def test_a_turn_that_is_stopped_while_a_mention_is_read_ends_at_once(
         reading.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("sidecar.conductor.editor.mentions.MentionReader.read", read_forever)
+    monkeypatch.setattr("sidecar.conductor.workbench.editor.mentions.MentionReader.read", read_forever)
     desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
     steered = asyncio.create_task(steer_into_turn(face, desk, "look at @a.py"))
     await reading.wait()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fake_sink import FakeProgress
-from sidecar.conductor.compaction.loss_values import Loss
 from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.loss_values import Loss
+from sidecar.conductor.record.log import EventLog
 from sidecar.service.streaming import show_compaction, show_turn, stream_answer
 
 USAGE = ContextUsage(0, 100, 80, 0.0, "estimate", None, {})

@@ -17,7 +17,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import PermissionOption, PermissionRequest, PermissionSubject
 from sidecar.conductor.events import TextDelta, ToolProgress
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.service.contract import Answer, ClientSink

@@ -9,7 +9,7 @@ from typing import Any
 
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 
 __all__ = ["FakeProgress", "FakeSink"]

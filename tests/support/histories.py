@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from sidecar.boot import recognise_kind
-from sidecar.conductor.engines.contract import CompactionResult
+from sidecar.conductor.window.engines.contract import CompactionResult
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import Turn
 

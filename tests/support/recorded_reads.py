@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.conductor.files import as_read
+from sidecar.conductor.workbench.files import as_read
 from sidecar.conversation import FileRead, merge_reads
 from sidecar.workspace.contract import FileTrackerPort, FileView
 

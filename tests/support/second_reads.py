@@ -21,9 +21,9 @@ from recorded_sessions import Record, read_records, recorded_files
 from sidecar.capabilities.effects import effects_of_name
 from sidecar.capabilities.shell_touches import Touch
 from sidecar.capabilities.touches import numbered_lines, output_of, touches_of_call
-from sidecar.conductor.compaction.file_use import RecentCalls, rank_by_use
-from sidecar.conductor.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
-from sidecar.conductor.engines.contract import FreshFile
+from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
+from sidecar.conductor.window.engines.contract import FreshFile
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

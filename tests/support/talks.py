@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from histories import committed, entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.compaction.host_restoring import (
+from sidecar.conductor.contract import NoOp
+from sidecar.conductor.window.compaction.host_restoring import (
     add_files,
     is_done_by_host,
     list_files,
     plan_files,
     without_restored,
 )
-from sidecar.conductor.compaction.planner import weigh_plan, weigh_result
-from sidecar.conductor.contract import NoOp
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.window.compaction.planner import weigh_plan, weigh_result
+from sidecar.conductor.window.engines.contract import (
     CompactionPlan,
     CompactionRequest,
     CompactionResult,

@@ -23,16 +23,16 @@ from histories import committed, entry_of
 from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.compaction.compaction_records import CompactionLog, begin
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.record.compactions import CompactionLog, begin
+from sidecar.conductor.token_estimate import estimate_text_tokens
+from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
 )
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.session_engines import PriceTrigger
-from sidecar.conductor.token_estimate import estimate_text_tokens
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.session_engines import PriceTrigger
 from sidecar.conversation import Entry, History
 from sidecar.conversation.search import search_entries
 from sidecar.llmgateway.contract import AssistantTurn, CostSheet, ToolTurn, Turn

@@ -18,7 +18,7 @@ from sidecar.conductor.events import (
     ThinkingDelta,
     ToolProgress,
 )
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Gap, Projection
 
 ALL = Projection(lambda kind: True, lambda item: ())

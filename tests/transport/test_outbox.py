@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from memory_stream import MemoryStream
 from sidecar.conductor.events import Event, Notice, TextDelta
-from sidecar.conductor.log import EventLog
+from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox

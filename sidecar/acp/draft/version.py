@@ -15,7 +15,7 @@ from sidecar.acp.sessions import Handler, Sessions
 from sidecar.acp.version import ProtocolVersion, permission_meta
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage
-from sidecar.conductor.queue import TurnFault
+from sidecar.conductor.record.queue import TurnFault
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.errors import RequestCancelled
 from sidecar.service.contract import Answer

@@ -4,8 +4,6 @@ Shapes only. The shapes of a session come from :mod:`sidecar.conductor.contract`
 well, for clients, which import the protocol alone.
 """
 
-from sidecar.conductor.checkpoints.shapes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
-from sidecar.conductor.compaction.loss_values import KindLoss, Loss, Pin, ReportedFact
 from sidecar.conductor.contract import (
     Compaction,
     ContextFile,
@@ -18,7 +16,11 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
-from sidecar.conductor.editor.shapes import (
+from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
+from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
+from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
+from sidecar.conductor.rule_shapes import SessionRule
+from sidecar.conductor.workbench.editor.shapes import (
     CompletionItem,
     EditorDiagnostic,
     EditorFile,
@@ -27,9 +29,7 @@ from sidecar.conductor.editor.shapes import (
     EditorTab,
     FileDiagnostics,
 )
-from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
-from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
-from sidecar.conductor.rules.shapes import SessionRule
+from sidecar.conductor.workbench.kept_changes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
 from sidecar.protocol.messages.checkpoint import (
     CheckpointDiffParams,
     CheckpointDiffResult,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar._internal.values import Value
-from sidecar.conductor.checkpoints.shapes import FileCheckpoint, FileDiff, FileRestore
+from sidecar.conductor.workbench.kept_changes import FileCheckpoint, FileDiff, FileRestore
 
 
 class CheckpointListResult(Value):

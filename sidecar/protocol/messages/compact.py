@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from sidecar._internal.values import Value
-from sidecar.conductor.checkpoints.shapes import FileRestore
-from sidecar.conductor.compaction.loss_values import FactName, FactState, Loss, ReportedFact
 from sidecar.conductor.contract import Compaction, Plan
+from sidecar.conductor.loss_values import FactName, FactState, Loss, ReportedFact
+from sidecar.conductor.workbench.kept_changes import FileRestore
 from sidecar.protocol.messages.session import NodeView
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from sidecar._internal.values import Value
-from sidecar.conductor.compaction.loss_values import Pin
 from sidecar.conductor.contract import ContextFile, RestoredFile
+from sidecar.conductor.loss_values import Pin
 
 
 class ContextUsageParams(Value):

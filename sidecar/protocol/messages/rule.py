@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar._internal.values import Value
-from sidecar.conductor.rules.shapes import SessionRule
+from sidecar.conductor.rule_shapes import SessionRule
 
 
 class RuleListParams(Value):

@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from sidecar._internal.values import Value
-from sidecar.conductor.checkpoints.shapes import FileRestore
 from sidecar.conductor.contract import ConfigOption, ContextUsage, SessionSnapshot, SessionSummary
+from sidecar.conductor.workbench.kept_changes import FileRestore
 
 
 class Empty(Value):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from sidecar.conductor.compaction.compaction_records import with_undoable_now
-from sidecar.conductor.compaction.loss_values import describe_loss, fact_line
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.contract import CompactionRequest
+from sidecar.conductor.loss_values import describe_loss, fact_line
+from sidecar.conductor.record.compactions import with_undoable_now
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.session import answer_long, take_page

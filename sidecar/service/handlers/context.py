@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.compaction.expanding import ExpandRequest
 from sidecar.conductor.contract import ContextUsage
+from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.session import answer_long

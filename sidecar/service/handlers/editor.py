@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.editor.context import EditorReport, cut_report
-from sidecar.conductor.files import existing_folder
+from sidecar.conductor.workbench.editor.context import EditorReport, cut_report
+from sidecar.conductor.workbench.files import existing_folder
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
 
@@ -42,7 +42,7 @@ def read_report(params: Any, encoding: PositionEncoding) -> EditorReport:
 
 async def complete(connection: Connection, params: m.CompleteParams) -> m.CompleteResult:
     """Complete the prompt that is typed."""
-    from sidecar.conductor.editor.completing import (  # not above: a plain prompt needs it not
+    from sidecar.conductor.completing import (  # not above: a plain prompt needs it not
         Prompt,
         complete_prompt,
     )

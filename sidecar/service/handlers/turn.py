@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from sidecar._internal.errors import LeaseLostError, SidecarError
-from sidecar.conductor.queue import SubmitReceipt, TurnFault
+from sidecar.conductor.record.queue import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
 from sidecar.service.streaming import show_turn, stream_answer

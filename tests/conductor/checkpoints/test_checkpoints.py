@@ -12,8 +12,8 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import PlannedChange
 from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.read import READ
-from sidecar.conductor.checkpoints.checkpoints import Checkpoints
 from sidecar.conductor.session import Session
+from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.workspace.contract import FileAccessError, FileBytes, FileView
 from sidecar.workspace.kept_contents import KeptContents

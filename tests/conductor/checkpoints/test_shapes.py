@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.conductor.checkpoints.shapes import KeptChange, find_origin, list_checkpoints, unified_diff
+from sidecar.conductor.workbench.kept_changes import KeptChange, find_origin, list_checkpoints, unified_diff
 
 
 def changes(*pairs: str) -> list[KeptChange]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from histories import history_of
-from sidecar.conductor.compaction.checked_model import CheckedModel, user_language
+from sidecar.conductor.window.compaction.checked_model import CheckedModel, user_language
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import (
     Conversation,

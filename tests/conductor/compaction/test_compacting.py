@@ -13,12 +13,7 @@ from fake_tool import FakeTool
 from histories import entry_of
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
-from sidecar.conductor.compaction import compacting
-from sidecar.conductor.compaction.compaction_records import with_undoable_now
-from sidecar.conductor.context import entry_tokens
 from sidecar.conductor.contract import Compaction, NoOp
-from sidecar.conductor.engines.contract import CompactionRequest, CompactionResult, View
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.errors import (
     CompactionNotFound,
     HeadMovedError,
@@ -27,8 +22,13 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.request import RequestHead
+from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction import compacting
+from sidecar.conductor.window.engines.contract import CompactionRequest, CompactionResult, View
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.meter import entry_tokens
+from sidecar.conductor.window.request import RequestHead
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX

@@ -8,13 +8,13 @@ import pytest
 
 from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.compaction.compaction_records import with_undoable_now
-from sidecar.conductor.compaction.expanding import ExpandRequest, expand_entries, find_originals
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction.expanding import ExpandRequest, expand_entries, find_originals
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.capabilities.shell_touches import Touch
-from sidecar.conductor.compaction.file_choice import (
+from sidecar.conductor.window.compaction.file_choice import (
     EDIT_CONTEXT,
     FILE_SHARE,
     HIT_CONTEXT,
     FilePiece,
     choose_lines,
 )
-from sidecar.conductor.compaction.file_use import FileUse
+from sidecar.conductor.window.compaction.file_use import FileUse
 from sidecar.window_budget import FileRange, UserMessage, estimate_message_tokens, file_message
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS
 

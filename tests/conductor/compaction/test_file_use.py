@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from histories import entry_of, history_of
-from sidecar.conductor.compaction import file_use
-from sidecar.conductor.compaction.file_use import HALF_LIFE_CALLS, FileUse, RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction import file_use
+from sidecar.conductor.window.compaction.file_use import HALF_LIFE_CALLS, FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -16,8 +16,9 @@ from model_cards import card
 from properties import cases
 from sidecar import boot
 from sidecar._internal.cancel import CancelledByToken, CancelToken
-from sidecar.conductor.compaction import loss
-from sidecar.conductor.compaction.loss import (
+from sidecar.conductor.loss_values import FactState
+from sidecar.conductor.window.compaction import loss
+from sidecar.conductor.window.compaction.loss import (
     FactLedger,
     HeldFact,
     TextLookup,
@@ -29,7 +30,6 @@ from sidecar.conductor.compaction.loss import (
     text_shown,
     whole_words,
 )
-from sidecar.conductor.compaction.loss_values import FactState
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

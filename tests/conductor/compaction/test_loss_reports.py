@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.compaction import loss_reports
-from sidecar.conductor.compaction.loss import LossReport
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction import loss_reports
+from sidecar.conductor.window.compaction.loss import LossReport
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
 

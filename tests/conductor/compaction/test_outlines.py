@@ -7,7 +7,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from sidecar.conductor.compaction.outlines import MAX_DEFINITIONS, definitions_by_indentation, outline_of
+from sidecar.conductor.window.compaction.outlines import (
+    MAX_DEFINITIONS,
+    definitions_by_indentation,
+    outline_of,
+)
 
 PYTHON = (
     "import os\n\nclass A:\n    x = 1\n\n    def f(self):\n        if x:\n            y()\n\n"

@@ -19,10 +19,10 @@ from sidecar.agentcore import compaction
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.engines.contract import CompactionRequest, FreshFile
 from sidecar.conductor.events import Rehydrated
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
+from sidecar.conductor.window.engines.contract import CompactionRequest, FreshFile
 from sidecar.conversation import FileRead
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel

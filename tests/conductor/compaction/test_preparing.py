@@ -15,16 +15,16 @@ from histories import entry_of
 from model_cards import card
 from properties import cases
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.compaction.preparing import NEAR_SHARE
-from sidecar.conductor.engines.contract import (
+from sidecar.conductor.events import CompactionNear
+from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction.preparing import NEAR_SHARE
+from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
 )
-from sidecar.conductor.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.events import CompactionNear
-from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (

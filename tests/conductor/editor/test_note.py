@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.editor import note as editor_note
-from sidecar.conductor.editor.context import EditorState
-from sidecar.conductor.editor.note import EditorNotes, add_sections
-from sidecar.conductor.engines.contract import View
+from sidecar.conductor.window.engines.contract import View
+from sidecar.conductor.workbench.editor import note as editor_note
+from sidecar.conductor.workbench.editor.context import EditorState
+from sidecar.conductor.workbench.editor.note import EditorNotes, add_sections
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 

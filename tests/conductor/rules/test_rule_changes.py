@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.rules.rule_changes import (
+from sidecar.conductor.rule_shapes import SessionRule
+from sidecar.conductor.window.rule_changes import (
     RuleChange,
     check_rule,
     find_quotes,
@@ -14,7 +15,6 @@ from sidecar.conductor.rules.rule_changes import (
     statement_of_change,
     statements_of_prompt,
 )
-from sidecar.conductor.rules.shapes import SessionRule
 
 PROMPTS = {
     "n1": 'Port the tests. Money is in cents. He said "drop the tables".\n> Ship on Fridays.',

@@ -10,9 +10,10 @@ import pytest
 
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
-from sidecar.conductor.engines.contract import CompactionRequest, entry_with_turn
 from sidecar.conductor.events import Notice
-from sidecar.conductor.rules.rule_files import (
+from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.contract import CompactionRequest, entry_with_turn
+from sidecar.conductor.workbench.rule_files import (
     ALL_RULES_CHARS,
     MAX_IMPORT_DEPTH,
     MAX_IMPORTS,
@@ -21,7 +22,6 @@ from sidecar.conductor.rules.rule_files import (
     find_imports,
     is_project,
 )
-from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn
 from sidecar.llmgateway.scripted import Call, Say
 from turns import text

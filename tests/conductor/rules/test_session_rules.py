@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sidecar.boot import ENGINES
-from sidecar.conductor.engines.contract import CompactionRequest
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.rules.shapes import RulesChanged
+from sidecar.conductor.rule_shapes import RulesChanged
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Conversation, TextBlock
 from sidecar.llmgateway.scripted import Say
 from sidecar.window_budget.wording import may_set_rules
@@ -306,7 +306,7 @@ async def test_a_prompt_is_searched_once_whatever_happens_to_it(
         searched.append(text)
         return may_set_rules(text)
 
-    monkeypatch.setattr("sidecar.conductor.rules.session_rules.may_set_rules", count)
+    monkeypatch.setattr("sidecar.conductor.window.session_rules.may_set_rules", count)
     stage = await a_stage(make_stage)
     session = await stage.session(policy={"keepRecent": 600})
     prompts = ["Never push to main.", *(f"Do step {number}: {LONG}" for number in range(5))]
@@ -319,7 +319,7 @@ async def test_a_prompt_is_searched_once_whatever_happens_to_it(
 
 
 def test_the_built_in_model_takes_no_note_about_rules_for_a_question() -> None:
-    from sidecar.conductor.rules import session_rules
+    from sidecar.conductor.window import session_rules
     from sidecar.llmgateway.offline.digest import HOST_MARKS
 
     titles = [session_rules._BLOCK, session_rules._ADDED, session_rules._ENDED]

@@ -1,1 +1,0 @@
-"""Checkpoints: files are kept before a tool changes them, and can be taken back."""

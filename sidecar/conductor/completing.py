@@ -1,0 +1,178 @@
+"""Completion of a prompt that is typed: slash commands, their arguments, and mentions of files.
+
+One completion for all clients. It finds the unfinished word before the cursor and returns its possible
+replacements. Files come from an index of the folder's paths; nothing is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from sidecar._internal.values import Value
+from sidecar.conductor.content import COMMANDS
+from sidecar.conductor.events import CommandInfo
+from sidecar.conductor.hub import Hub
+from sidecar.conductor.session import Session
+from sidecar.conductor.workbench.editor.context import EditorState
+from sidecar.conductor.workbench.editor.mentions import SPECIAL
+from sidecar.conductor.workbench.editor.shapes import CompletionItem, CompletionKind
+from sidecar.runtime.contract.listing import SessionQuery
+from sidecar.workspace.contract import PositionEncoding
+from sidecar.workspace.path_index import PathIndexes
+from sidecar.workspace.paths import uri_to_path
+
+_COMMAND: Final = re.compile(r"/([\w:.-]*)")
+_ARGUMENT: Final = re.compile(r"/([\w:.-]+)\s+(?:\S+\s+)*(\S*)")
+_MENTION: Final = re.compile(r"""(?:^|(?<=[\s(\[{'"]))@("[^"\n]*|[^\s"]*)$""")
+_UNQUOTED: Final = re.compile(r"[\w./~+-]+")
+"""Paths with other characters are written in quotes."""
+
+_DETAIL_CHARS: Final = 80
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The text of a prompt and the *offset* of its cursor, in units of *encoding*."""
+
+    text: str
+    offset: int
+    encoding: PositionEncoding
+
+    @cached_property
+    def before(self) -> str:
+        """The text before the cursor."""
+        if self.encoding == "utf-32":
+            return self.text[: max(0, self.offset)]
+        codec, unit = ("utf-8", 1) if self.encoding == "utf-8" else ("utf-16-le", 2)
+        raw = self.text.encode(codec, "surrogatepass")
+        return raw[: max(0, self.offset) * unit].decode(codec, "ignore")
+
+    def offset_of(self, index: int) -> int:
+        """Return the offset of the character at *index*."""
+        if self.encoding == "utf-32":
+            return index
+        codec, unit = ("utf-8", 1) if self.encoding == "utf-8" else ("utf-16-le", 2)
+        return len(self.text[:index].encode(codec, "surrogatepass")) // unit
+
+
+class Suggestion(Value):
+    """One completion of a word."""
+
+    kind: CompletionKind
+    label: str
+    text: str
+    detail: str | None = None
+
+
+async def complete_prompt(
+    prompt: Prompt,
+    hub: Hub,
+    session: Session | None,
+    *,
+    indexes: PathIndexes,
+    folder: str | None,
+    editor: EditorState,
+    limit: int,
+) -> tuple[tuple[CompletionItem, ...], bool]:
+    """Return the completions of *prompt*, the best first, and whether there may be more.
+
+    Args:
+        prompt: the text and the cursor.
+        hub: knows the stored sessions.
+        session: the session that the prompt is for, None for none yet.
+        indexes: the paths of folders.
+        folder: the folder of paths where there is no session, None for no paths.
+        editor: the state of the client's editor.
+        limit: the number of completions.
+    """
+    before, is_incomplete = prompt.before, False
+    choices: Iterable[Suggestion] = ()
+    if (found := _COMMAND.fullmatch(before)) is not None:
+        commands = COMMANDS if session is None else session.extensions.commands
+        word, choices = found[0], list_commands(found[1], commands)
+    elif (found := _MENTION.search(before)) is not None:
+        word, root = found[1], session.info.cwd if session is not None else folder
+        choices = [*list_special(word, editor)]
+        if root is not None:
+            index = indexes.of(Path(root))
+            paths = await index.find(word.strip('"'), limit)
+            is_incomplete = index.is_walking or len(paths) == limit
+            choices += [*list_paths(paths, Path(root), editor)]
+        word = f"@{word}"
+    elif session is not None and (found := _ARGUMENT.fullmatch(before)) is not None:
+        word = found[2]
+        choices = [
+            Suggestion("argument", value, value, detail)
+            async for value, detail in list_arguments(found[1], hub, session)
+            if word.lower() in value.lower()
+        ]
+    else:
+        return (), False
+    start, end = prompt.offset_of(len(before) - len(word)), prompt.offset_of(len(before))
+    items = [CompletionItem(each.kind, each.label, each.text, start, end, each.detail) for each in choices]
+    return tuple(items[:limit]), is_incomplete or len(items) > limit
+
+
+def list_commands(typed: str, commands: Sequence[CommandInfo]) -> Iterator[Suggestion]:
+    """Yield the slash *commands* by the beginning *typed* of their names."""
+    for command in commands:
+        if command.name.startswith(typed):
+            label = f"/{command.name} {command.hint or ''}".rstrip()
+            text = f"/{command.name}{' ' if command.hint else ''}"
+            yield Suggestion("command", label, text, command.description)
+
+
+def list_special(typed: str, editor: EditorState) -> Iterator[Suggestion]:
+    """Yield the mentions besides files that begin with *typed*, as the editor has them."""
+    has = {
+        "selection": editor.active is not None and bool(editor.active.selections),
+        "diagnostics": editor.has_diagnostics,
+        "diff": True,
+    }
+    for name, detail in SPECIAL.items():
+        if has[name] and name.startswith(typed):
+            yield Suggestion("mention", f"@{name}", f"@{name} ", detail)
+
+
+async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncIterator[tuple[str, str | None]]:
+    """Yield the arguments that *command* takes in *session*, each with a description."""
+    wanted = "engine" if command in ("compact", "preview") else command
+    for option in session.options.all():
+        for choice in option.options if option.id == wanted else ():
+            yield choice.value, None if choice.name == choice.value else choice.name
+    match command:
+        case "resume":
+            for summary in await hub.list(SessionQuery(cwd=session.info.cwd)):
+                if summary.sid != session.sid:
+                    yield summary.sid, summary.title or None
+        case "unpin":
+            for pin in session.pins.all:
+                yield pin.pin_id, pin.text[:_DETAIL_CHARS]
+        case "forget":
+            for rule in session.rules.standing:
+                yield rule.id, rule.text[:_DETAIL_CHARS]
+        case "expand":
+            for done in session.compactions.all:
+                yield done.compaction_id, f"{done.engine}, {done.trigger}"
+        case "checkpoint":
+            for verb in ("diff", "restore"):
+                yield verb, None
+            for kept in session.checkpoints.all:
+                yield kept.checkpoint_id, ", ".join(file.uri for file in kept.files)[:_DETAIL_CHARS]
+
+
+def list_paths(paths: Iterable[str], root: Path, editor: EditorState) -> Iterator[Suggestion]:
+    """Yield *paths* as mentions, the ones that are open in the editor first."""
+    opened = {uri_to_path(tab.uri) for tab in editor.tabs}
+    is_open = {path: root / path in opened for path in paths}
+    for path in sorted(is_open, key=lambda path: not is_open[path]):
+        text = f"@{path}" if _UNQUOTED.fullmatch(path) else f'@"{path}"'
+        if path.endswith("/"):  # goes on with what is in it
+            yield Suggestion("folder", path, text.removesuffix('"'))
+        else:
+            yield Suggestion("file", path, f"{text} ", "open in the editor" if is_open[path] else None)

@@ -1,0 +1,254 @@
+"""Compaction records: a compaction, or the plan of one, as it is stored and sent to clients.
+
+The functions make values of values. The log of a session's compactions holds the newest record of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from sidecar._internal.values import Value
+from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, Plan, Projected
+from sidecar.conductor.errors import CompactionNotFound
+from sidecar.conductor.record.records import from_record
+from sidecar.conductor.window.engines.contract import (
+    CompactionPlan,
+    CompactionResult,
+    EngineInput,
+    StandingSummary,
+)
+from sidecar.conversation import Entry, FileRead, History
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.runtime.memory import LiveCompaction
+
+Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
+"""Why a compaction is made: a client asked, the gate was over, or the provider refused the size.
+
+``expand`` is the opposite of one, which is recorded alike: originals came back into view.
+"""
+
+
+def describe_plan(plan: Plan, found: CompactionPlan, history: History, *, detail: bool) -> Plan:
+    """Return *plan* with all that the engine *found*; its files are named as clients know them.
+
+    With *detail* it has the prompt and the ids of the nodes that are dropped, as long as the conversation is.
+    """
+    dropped = tuple(history[index].node_id for index in found.dropped) if detail else ()
+    described = replace(
+        plan,
+        cut=Cut(history.node_at(found.cut), found.cut),
+        pre_tokens=found.pre_tokens,
+        dropped=Dropped(len(found.dropped), found.dropped_tokens, dropped),
+        kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
+        microcompact=found.microcompact,
+        rehydrate=found.rehydrate,
+        prompt=found.prompt() if detail else None,
+    )
+    return with_size(described, found.projected_tokens, found.low_tokens, found.high_tokens)
+
+
+def with_size(plan: Plan, tokens: int, low: int, high: int) -> Plan:
+    """Return *plan* with *tokens* as the size of the next request after it, and the bounds of that size."""
+    window = plan.gate.window
+    pct = round(100 * tokens / window, 1) if window else 0.0
+    return replace(plan, projected=Projected(tokens, pct, low, high))
+
+
+def begin(
+    compaction_id: str, engine: str, trigger: Trigger, *, given: EngineInput, pre_tokens: int
+) -> Compaction:
+    """Return the record of a compaction that has just begun with *pre_tokens* in the next request."""
+    return Compaction(
+        compaction_id=compaction_id,
+        engine=engine,
+        trigger=trigger,
+        status="in_progress",
+        pre_tokens=pre_tokens,
+        pre_count=len(given.history),
+        dropped_count=0,
+        cut=0,
+        microcompacted=0,
+        before_head=given.history.head,
+        undoable=False,
+    )
+
+
+def complete(
+    begun: Compaction, given: EngineInput, result: CompactionResult, *, head: str | None, duration_ms: int
+) -> Compaction:
+    """Return *begun* with *result*; *head* is the conversation's head after it."""
+    return replace(
+        begun,
+        status="completed",
+        reason=result.fallback_reason,
+        pre_tokens=result.pre_tokens,
+        post_tokens=result.post_tokens,
+        post_count=len(result.view.entries),
+        dropped_count=result.dropped_count,
+        kept_from=given.history.node_at(result.cut),
+        cut=result.cut,
+        microcompacted=result.microcompacted,
+        rehydrated=tuple(file.uri for file in result.restored),
+        summary_source=result.summary_source,
+        summary=result.summary or None,
+        after_head=head,
+        undoable=begun.before_head is not None,
+        duration_ms=duration_ms,
+        info={"durationMs": duration_ms, **figures_of(given, result), **(result.info or {})},
+        loss=result.loss,
+    )
+
+
+def figures_of(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
+    """Return the figures that are recorded for every engine; counts are entries."""
+    first, cut, n_entries = given.standing.cut if given.standing else 0, result.cut, len(given.history)
+    folded = given.history[first:cut]
+    kept_first = given.history[cut].kind if cut < n_entries else None
+    return {
+        "tokensBefore": result.pre_tokens - given.overhead_tokens,
+        "tokensAfter": result.post_tokens - given.overhead_tokens,
+        "messagesBefore": n_entries - first,
+        "messagesAfter": len(result.view.entries),
+        "compactedCount": result.dropped_count,
+        "keptCount": n_entries - first - result.dropped_count,
+        "isSplitTurn": bool(folded) and kept_first not in ("user", "summary"),
+        "isIncremental": given.standing is not None or any(entry.kind == "summary" for entry in folded),
+        "summaryLen": len(result.summary),
+    }
+
+
+def complete_backstop(begun: Compaction, done: LiveCompaction, kept_from: str | None) -> Compaction:
+    """Return *begun* as the agent's own compaction; its branch is not stored yet."""
+    first = done.summary.blocks[0]
+    return replace(
+        begun,
+        status="completed",
+        pre_tokens=done.tokens_before,
+        post_tokens=done.tokens_after,
+        dropped_count=done.cut,
+        cut=done.cut,
+        kept_from=kept_from,
+        summary_source="model" if done.source == "model" else "localFallback",
+        summary=first.text if isinstance(first, TextBlock) else "",
+        undoable=begun.before_head is not None,
+        info={"tokensBefore": done.tokens_before, "tokensAfter": done.tokens_after},
+    )
+
+
+def undo(target: Compaction, gate: Gate, n_entries: int, head: str | None) -> Compaction:
+    """Return *target* as taken back: *n_entries* are in the conversation again, weighed by *gate*."""
+    undone = replace(target, status="undone", undoable=False)
+    return replace(undone, post_tokens=gate.tokens, post_count=n_entries, after_head=head)
+
+
+def with_undoable_now(compactions: Sequence[Compaction], history: History) -> tuple[Compaction, ...]:
+    """Return *compactions*, oldest first, with ``undoable`` as an undo would find it now.
+
+    A later compaction or a rewind makes one of before impossible to undo, until that is undone itself.
+    """
+    ids, engines = frozenset(history.node_ids), set[str]()
+    found: list[Compaction] = []
+    for done in reversed(compactions):
+        can_undo = done.after_head in ids
+        if changed_only_the_view(done):
+            stands = done.kept_from is not None and done.kept_from == history.node_at(done.cut)
+            stands = stands and done.status == "completed"
+            can_undo = stands and done.engine not in engines
+            if stands:
+                engines.add(done.engine)
+        found.append(replace(done, undoable=done.undoable and can_undo))
+    return tuple(reversed(found))
+
+
+def changed_only_the_view(done: Compaction) -> bool:
+    """Whether *done* changed only the view, and not the stored conversation."""
+    return done.before_head is not None and done.before_head == done.after_head
+
+
+def as_standing(done: Compaction) -> StandingSummary:
+    """Return *done*, a record that the view rests on, in the form for its engine."""
+    return StandingSummary(done.cut, done.summary or "", done.info or {})
+
+
+class ViewFile(Value):
+    """A file that a compaction brought back into the view: *text* as the model is sent it, and its *read*."""
+
+    text: str
+    read: FileRead
+    origin: str
+
+
+class ViewFiles(Value):
+    """The files that a compaction brought back, where the stored conversation stays as it is."""
+
+    compaction_id: str
+    files: tuple[ViewFile, ...]
+
+
+class CompactionLog:
+    """The compactions of one session, oldest first.
+
+    Attributes:
+        running: the compaction that runs now, None for none.
+        has_folded: whether a compaction put something out of view and stands.
+    """
+
+    def __init__(self, sid: str) -> None:
+        self._sid = sid
+        self._done: dict[str, Compaction] = {}
+        self._files: dict[str, tuple[Entry, ...]] = {}
+        self.running: Compaction | None = None
+        self.has_folded = False
+
+    @property
+    def all(self) -> tuple[Compaction, ...]:
+        """Every compaction so far, oldest first, the running one last."""
+        return (*self._done.values(), *([self.running] if self.running is not None else []))
+
+    def add(self, done: Compaction) -> None:
+        """Add *done*, in the place of an earlier record of the same compaction."""
+        self._done[done.compaction_id] = done
+        self.has_folded = any(each.status == "completed" for each in self._done.values())
+
+    def add_files(self, shown: ViewFiles) -> None:
+        """Add the files that a compaction brought back into the view."""
+        self._files[shown.compaction_id] = tuple(
+            Entry(UserTurn((TextBlock(file.text),)), "file", reads=(file.read,), origin=(file.origin,))
+            for file in shown.files
+        )
+
+    def files_of(self, done: Compaction) -> tuple[Entry, ...]:
+        """Return the files that *done* brought back into the view alone."""
+        return self._files.get(done.compaction_id, ())
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take over the compactions among the *records* of the store; the newest record of one stands."""
+        for record in records:
+            match record.get("type"):
+                case "compaction" if (compaction := from_record(Compaction, record)) is not None:
+                    self.add(compaction)
+                case "viewFiles" if (shown := from_record(ViewFiles, record)) is not None:
+                    self.add_files(shown)
+
+    def find(self, compaction_id: str | None) -> Compaction:
+        """Return a compaction, the newest that can be undone for None. Raises CompactionNotFound."""
+        if compaction_id is not None:
+            found = [each for each in self.all if each.compaction_id == compaction_id]
+        else:
+            found = [each for each in self.all if each.undoable]
+        if not found:
+            raise CompactionNotFound(self._sid, compaction_id)
+        return found[-1]
+
+    def find_standing(self, engine: str, history: History) -> Iterator[Compaction]:
+        """Yield the records of *engine* that changed only the view and still hold, the newest first.
+
+        A node stands at the same place of every path through it. So the node at the cut shows
+        whether the summary still stands for the entries before it.
+        """
+        for done in reversed(self._done.values()):
+            is_made = done.status == "completed" and done.engine == engine and changed_only_the_view(done)
+            if is_made and done.kept_from is not None and done.kept_from == history.node_at(done.cut):
+                yield done

@@ -1,0 +1,276 @@
+"""The queue of one session, and the jobs in it: prompts, compactions and changes of the conversation.
+
+One job runs and the others wait in order, so no job ever runs beside another. A job carries a future for
+each result that its caller may wait for. The queue knows nothing of the work itself.
+
+On disk the ``queue`` record holds the prompts that wait, and those on their way into the conversation. When
+one of them enters it, its node and the record without it are stored in one piece, so that no crash loses or
+repeats it. The next process holds the prompts of the record: clients can see, edit and remove them in the
+queue. They run with the next prompt, because nobody may be there to watch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from sidecar._internal.errors import bug, log_fault
+from sidecar._internal.values import Value
+from sidecar.conductor.content import Content, SlashCommand
+from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.errors import TooManySessionsError
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.records import from_record
+from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.llmgateway.contract import Turn, UserTurn
+from sidecar.permissions.rules import Rule
+
+J = TypeVar("J")
+
+MAX_WAITING: Final = 128
+"""The most jobs that wait in one session."""
+
+MAX_LOADED: Final = 400
+"""The most sessions in memory: each has a lock, and systems allow a process about 1,000 open files."""
+
+
+def check_loaded(n_loaded: int) -> None:
+    """Raise TooManySessionsError when *n_loaded* sessions are as many as may be in memory."""
+    if n_loaded >= MAX_LOADED:
+        raise TooManySessionsError(n_loaded)
+
+
+class TurnFault(Value):
+    """The reason why a turn failed; *kind* is a RunErrorKind by its wire name, such as ``modelFailed``."""
+
+    kind: str
+    message: str
+
+
+class TurnOutcome(Value, kw_only=True):
+    """The end of a turn: *text* is the last answer, *fault* is None for a turn that settled."""
+
+    turn_id: str
+    stop_reason: StopReasonName
+    head: str | None
+    usage: ContextUsage
+    text: str
+    fault: TurnFault | None = None
+
+
+class SubmitReceipt(Value, kw_only=True):
+    """The receipt for a prompt. *entered* and *outcome* belong to the turn that answers it."""
+
+    turn_id: str
+    user_node_id: str | None
+    disposition: Literal["started", "queued", "steered"]
+    position: int | None
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+
+
+class CompactReceipt(Value):
+    """The receipt for a compaction; *outcome* resolves to the compaction when it has ended."""
+
+    compaction_id: str
+    disposition: Literal["started", "queued", "noop"]
+    reason: str | None
+    outcome: asyncio.Future[Compaction]
+
+
+class PromptJob(Struct, eq=False, kw_only=True):
+    """A prompt, or a slash *command* in its place.
+
+    Attributes:
+        entered: resolves to the prompt's node, or to None for a prompt that is not stored, such as a command.
+        author: the client that sent the prompt, None where that is not known.
+        max_model_calls: the limit of model calls for this turn alone, None for the usual one.
+        allow: rules that allow actions in this turn alone. Neither is stored with a prompt that waits.
+        model: the model that answers it, None for the session's own.
+    """
+
+    item_id: str
+    turn_id: str
+    content: Content
+    turn: UserTurn
+    command: SlashCommand | None
+    entered: asyncio.Future[str | None]
+    outcome: asyncio.Future[TurnOutcome]
+    author: Author | None = None
+    max_model_calls: int | None = None
+    allow: tuple[Rule, ...] = ()
+    model: str | None = None
+
+    def as_item(self) -> QueueItem:
+        """Return the prompt as clients see it in the queue."""
+        return QueueItem(self.item_id, self.turn_id, self.content)
+
+
+class ChangeJob(Struct, eq=False):
+    """A change of the conversation between two turns, such as an undo or a rewind.
+
+    The change is made only if the head is *expect_head* by then; None allows any head. *outcome* resolves to
+    the result of *change*, or to its exception.
+    """
+
+    change: Callable[[], Awaitable[Any]]
+    expect_head: str | None
+    outcome: asyncio.Future[Any]
+
+
+class CompactJob(Struct, eq=False):
+    """A compaction that a client requested."""
+
+    compaction_id: str
+    request: CompactionRequest
+    outcome: asyncio.Future[Compaction]
+
+
+Job: TypeAlias = PromptJob | CompactJob | ChangeJob
+"""A job of a session's queue."""
+
+
+class JobQueue(Generic[J]):
+    """Jobs that run one after another. *on_done* is called after every job.
+
+    Contract of *run*: it does not raise. If it does, the jobs behind it run all the same.
+    """
+
+    def __init__(self, run: Callable[[J], Awaitable[None]], on_done: Callable[[], None]) -> None:
+        self._run = run
+        self._on_done = on_done
+        self._waiting: deque[J] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self.current: J | None = None
+
+    @property
+    def waiting(self) -> Sequence[J]:
+        """The jobs that wait, the next one first."""
+        return tuple(self._waiting)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a new job would have to wait."""
+        return self.current is not None or bool(self._waiting)
+
+    def put(self, job: J, *, first: bool = False) -> None:
+        """Add a job at the end, or at the front when *first*."""
+        if first:
+            self._waiting.appendleft(job)
+        else:
+            self._waiting.append(job)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.ensure_future(self._work())
+
+    def put_back(self, jobs: Iterable[J]) -> None:
+        """Add *jobs*, in their order, at the front."""
+        for job in reversed(tuple(jobs)):
+            self.put(job, first=True)
+
+    def remove(self, job: J) -> None:
+        """Remove a waiting job."""
+        self._waiting.remove(job)
+
+    async def wait_idle(self) -> None:
+        """Return once no job runs and none waits."""
+        if self._worker is not None:
+            await self._worker
+
+    async def _work(self) -> None:
+        while self._waiting:
+            self.current = self._waiting.popleft()
+            try:
+                await self._run(self.current)
+            except Exception as error:
+                log_fault("a job of a session", error)
+                bug(f"a job raised {type(error).__name__}")
+            finally:
+                self.current = None
+            try:
+                self._on_done()
+            except Exception as error:
+                # The jobs behind it do not depend on who is notified of this one.
+                log_fault("a listener of a session's queue", error)
+
+
+class StoredPrompt(msgspec.Struct, frozen=True):
+    """A prompt of the queue as it is stored."""
+
+    item_id: str
+    content: tuple[dict[str, Any], ...]
+    author: Author | None = None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """The ``queue`` record, without its type."""
+
+    items: tuple[StoredPrompt, ...]
+
+
+class StoredQueue:
+    """The ``queue`` record of one session, kept as the queue is.
+
+    Args:
+        history: stores the record.
+        pending: returns the prompts that are acknowledged and may not be part of the history yet, in order.
+
+    Attributes:
+        is_frozen: the process ends; the record stays as it is, for the next process.
+        entered: the prompts of the running turn that have entered the history, by their items.
+    """
+
+    def __init__(self, history: HistoryWriter, pending: Callable[[], Iterable[PromptJob]]) -> None:
+        self.is_frozen = False
+        self._history = history
+        self._pending = pending
+        self._stored: tuple[StoredPrompt, ...] = ()
+        self.entered: set[str] = set()
+        self._one_at_a_time = asyncio.Lock()
+        history.records_with = self.records_with
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> Sequence[StoredPrompt]:
+        """Return the prompts of the newest ``queue`` record among *records*."""
+        newest: Mapping[str, Any] = next(
+            (record for record in reversed(records) if record.get("type") == "queue"), {}
+        )
+        found = from_record(_Record, newest)
+        self._stored = () if found is None else found.items
+        return self._stored
+
+    async def store(self) -> None:
+        """Store the queue as it is now; it is on disk when this returns. Calls at one time share a write."""
+        async with self._one_at_a_time:
+            if self._items() != self._stored and not self.is_frozen:
+                await self._history.append_records(self._take_record())
+
+    def records_with(self, turns: Sequence[Turn]) -> Sequence[Mapping[str, Any]]:
+        """Return the record of the queue without the prompts that enter the history as *turns*.
+
+        There is none while the stored queue has none of them.
+        """
+        entering = set[str]()
+        for job, turn in product(self._pending(), turns):
+            if job.turn is turn:
+                entering.add(job.item_id)
+        self.entered |= entering
+        if not self._stored or entering.isdisjoint([item.item_id for item in self._stored]):
+            return ()
+        return (self._take_record(),)
+
+    def _items(self) -> tuple[StoredPrompt, ...]:
+        return tuple(
+            StoredPrompt(job.item_id, job.content, job.author)  # type: ignore[arg-type]  # JSON objects are dicts
+            for job in self._pending()
+            if job.item_id not in self.entered
+        )
+
+    def _take_record(self) -> Mapping[str, Any]:
+        """Return the record of the queue as it is now, which is about to be stored."""
+        self._stored = self._items()
+        return {"type": "queue", **msgspec.to_builtins(_Record(self._stored))}

@@ -1,0 +1,1 @@
+"""The turns of a session: prompts, the agent that answers them, commands and changes."""

@@ -1,0 +1,327 @@
+"""The agent of a session: its setup from turn to turn, and the model calls that it makes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Final, get_args
+
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.apply_patch import APPLY_PATCH
+from sidecar.capabilities.effects import NO_EFFECTS
+from sidecar.conductor.clients import SessionServers
+from sidecar.conductor.content import Content, prompt_text
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import Notice, Retry
+from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.window.compaction.compacting import Compactor
+from sidecar.conductor.window.compaction.planner import CompactionPlanner
+from sidecar.conductor.window.engines.contract import CompactionRequest, View
+from sidecar.conductor.window.knowledge import Knowledge, with_knowledge
+from sidecar.conductor.window.request import ContextGauge, EngineInputs, RequestHead
+from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.window.session_rules import SessionRules
+from sidecar.conductor.workbench.editor.prompt_context import PromptContext
+from sidecar.conversation import History
+from sidecar.llmgateway.catalog import family_of
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import (
+    CallMemory,
+    Channel,
+    Conversation,
+    Emission,
+    GatewayError,
+    StreamOptions,
+    ThinkingLevel,
+    Turn,
+    Usage,
+    UserTurn,
+    emissions_of,
+)
+from sidecar.runtime import AgentConfig, AgentDeps, create_agent
+from sidecar.runtime.contract import NO_COMPACTION, NO_LIMIT, CompactionPolicy, RunSnapshot
+from sidecar.runtime.wire import Outgoing, build_conversation
+from sidecar.window_budget.contract import CachedRequest
+
+THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
+_CALLS_PER_NOTICE: Final = 50
+_MENTIONS_S: Final = 2.0
+"""How long a running turn waits for the content of the mentions in a message to it."""
+
+_HOW_TO_LIMIT: Final = "it goes on until the work is done; max_model_calls in config.toml sets a limit"
+_LEVELS: Final[dict[str, ThinkingLevel]] = {level: level for level in THINKING_LEVELS}
+_LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
+
+
+class SessionAgent:
+    """The agent of one session. It follows the session's history, and keeps its setup during a turn."""
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        deps: SessionDeps,
+        *,
+        history: HistoryWriter,
+        engines: SessionEngines,
+        compactor: Compactor,
+        planner: CompactionPlanner,
+        inputs: EngineInputs,
+        head: RequestHead,
+        servers: SessionServers,
+        tools: SessionTools,
+        knowledge: Knowledge,
+        gauge: ContextGauge,
+        events: SessionEvents,
+        notices: OneTimeNotices,
+        rules: SessionRules,
+        context: PromptContext,
+    ) -> None:
+        self._meta = meta
+        self._models = deps.models
+        self._max_model_calls = deps.max_model_calls
+        self._n_calls = 0
+        self._memory = CallMemory()
+        self._asks_behind = deps.compaction.same_prefix
+        self._history = history
+        self._engines = engines
+        self._compactor = compactor
+        self._planner = planner
+        self._inputs = inputs
+        self._head = head
+        self._servers = servers
+        self._tools = tools
+        self._knowledge = knowledge
+        self._gauge = gauge
+        self._events = events
+        self._notices = notices
+        self._rules = rules
+        self._context = context
+        self._mentioning: list[tuple[UserTurn, Content]] = []
+        self._turn_engine = engines.own_name
+        self._offer_patches()
+        self._config = self._make_config()
+        agent_deps = AgentDeps(
+            invoke_model=self._invoke,
+            journal=history,
+            session_id=meta.info.sid,
+            new_id=deps.new_id,
+            get_card=deps.models.card,
+            get_kinds=history.kinds_of,
+            # A call of a tool that is gone changes nothing: it is refused.
+            may_change=lambda call: tools.effects().get(call.name, NO_EFFECTS).may_change,
+            make_room=self._make_room_between_calls,
+            on_usage=self._on_usage,
+            on_compaction=compactor.begin_backstop,
+        )
+        self._agent = create_agent(self._config, agent_deps)
+        self._agent.subscribe(events.on_run_event)
+        history.follow(self)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way."""
+        return self._agent.is_running
+
+    async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
+        """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
+        await self._head.refresh()
+        self._inputs.entering = prompt
+        try:
+            request = self._engines.automatic()
+            engine = request.engine or ""
+            if self._planner.gate(engine, request).over:
+                on_compact()
+                await self._compactor.compact_if_over_limit(engine, request)
+        finally:
+            self._inputs.entering = None
+
+    async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
+        """Answer the newest prompt of the history; None when *stop* fired before the run began.
+
+        The session's choices of now hold for the turn. An unchanged setup keeps its weights.
+        """
+        self._turn_engine = self._meta.info.engine
+        config = self._make_config(max_model_calls)
+        if config != self._config:
+            if config.model != self._config.model:
+                self._offer_patches()
+                self._memory.clear()
+            self._config = config
+            self._agent.configure(config)
+        if self._servers.named or self._servers.configured or self._servers.missing:
+            await self._servers.ready(stop)
+        if stop.cancelled:
+            return None
+        self._n_calls = 0
+        self._mentioning.clear()
+        return await self._agent.submit(())
+
+    async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
+        """Compact after the provider refused the size, and answer again; None without an answer."""
+        engine, request = self._engines.own_name, self._engines.automatic()
+        is_smaller = await self._compactor.compact_after_overflow(engine, request)
+        if not is_smaller or stop.cancelled:
+            return None
+        self._n_calls = 0
+        self._mentioning.clear()
+        return await self._agent.submit(())
+
+    def steer(self, turn: UserTurn, content: Content) -> None:
+        """Give *turn* to the run that is under way; it enters at the next safe step.
+
+        The files and more that it mentions are read then, before the model is called; *content* is the prompt
+        as its client sent it.
+        """
+        self._agent.steer((turn,))
+        if "@" in prompt_text(turn.blocks):
+            self._mentioning.append((turn, content))
+
+    def take_back_queued(self) -> Sequence[Turn]:
+        """Return the steered turns that have not entered the run, taken back from it."""
+        return [turn for turns in self._agent.take_back_queued() for turn in turns]
+
+    def stop(self) -> None:
+        """Stop the prompt that is answered now, and a compaction that runs."""
+        self._compactor.cancel()
+        self._agent.abort()
+
+    def prepare(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move."""
+        self._agent.prepare(history.turns)
+
+    def forget(self) -> None:
+        """Let go of the conversation."""
+        self._agent.forget()
+
+    def close(self) -> None:
+        """Let the models forget the session's conversation."""
+        self._memory.clear()
+
+    def _offer_patches(self) -> None:
+        """Offer the tool for patches where the model of the session is trained on them."""
+        family = family_of(self._meta.info.model)
+        self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
+
+    def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
+        info, card, engine = self._meta.info, self._meta.card, self._engines.get()
+        return AgentConfig(
+            info.model,
+            self._head.system(),
+            self._tools,
+            # Without a level the choice is left to the model; one that cannot think gets none.
+            thinking=_LEVELS.get(info.thinking) if card is not None and card.reasoning else None,
+            # The agent compacts by itself only where the engine had its chance before and made no room.
+            compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,
+            max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
+        )
+
+    def _make_room_between_calls(self) -> Coroutine[object, object, None] | None:
+        engine, request = self._turn_engine, self._engines.automatic()
+        if self._mentioning:
+            return self._bring_mentions(engine, request)
+        if not self._planner.gate(engine, request).over:
+            return None
+        return self._compactor.compact_between_calls(engine, request)
+
+    async def _bring_mentions(self, engine: str, request: CompactionRequest) -> None:
+        """Append the content that steered prompts mention once they have entered; then compact if over."""
+        in_history = {id(entry.turn) for entry in self._history.current}
+        entered = [each for each in self._mentioning if id(each[0]) in in_history]
+        for prompt in entered:
+            self._mentioning.remove(prompt)
+            try:
+                async with asyncio.timeout(_MENTIONS_S):
+                    entries = await self._context.read_mentions(*prompt)
+            except TimeoutError:
+                text = f"Reading it took more than {_MENTIONS_S:g} seconds, and the turn went on."
+                self._events.emit(
+                    Notice("warning", "A mention in a message to the running turn brought nothing", text)
+                )
+            else:
+                if entries:
+                    await self._history.append(*entries)
+        await self._compactor.compact_between_calls(engine, request)
+
+    def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
+        self._notices.on_request(conversation.turns, self._history.turns)
+        self._n_calls += 1
+        if self._n_calls % _CALLS_PER_NOTICE == 0:
+            self._events.emit(Notice("info", f"{self._n_calls} model calls for this prompt", _HOW_TO_LIMIT))
+
+        def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+            withdrawn = self._events.withdraw_message()
+            self._events.emit(Retry(attempt, max_attempts, delay_ms, error.message, withdrawn))
+
+        def call(prepared: Conversation) -> Channel:
+            notifying = replace(
+                options,
+                on_retry=on_retry,
+                on_repair=self._notices.on_repair,
+                on_warning=self._notices.on_warning,
+                memory=self._memory,
+            )
+            return self._models.invoker(self._config.model)(prepared, notifying)
+
+        is_committed = self._engines.get(self._turn_engine).commits_view
+        if is_committed and not self._knowledge.sources:
+            view = self._planner.view(self._turn_engine, self._engines.automatic())
+            if view.is_whole:
+                return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
+        return call_when_ready(lambda: self._prepare(conversation), call)
+
+    async def _prepare(self, conversation: Conversation) -> Conversation:
+        """Return the request for *conversation*: the view of the turn's engine, and the knowledge found."""
+        if not self._engines.get(self._turn_engine).commits_view:
+            await self._compactor.compact_if_over_limit(self._turn_engine, self._engines.automatic())
+        view, turns = self._view(), conversation.turns
+        if not view.is_whole:
+            self._notices.on_view(view.entries, self._history.current)
+            turns = Outgoing().extend(entry.turn for entry in view.entries).turns()
+        card = self._models.card(self._config.model)
+        window = card.context_window if card is not None else 0
+        found = await self._knowledge.recall(self._history.current, view, window)
+        turns = with_knowledge(turns, found, view)
+        request = replace(conversation, turns=turns, system=self._head.system(view))
+        return self._rules.apply(request, view)
+
+    def cached_request(self) -> CachedRequest | None:
+        """Return the request that continues the newest one, None where the provider has that not in a cache.
+
+        A summary is written by the session's own model then, and behind the whole conversation.
+        """
+        model, view = self._config.model, self._view()
+        card = self._models.card(model)
+        caches = card is not None and card.cost.cache_read_per_mtok is not None
+        is_own = model == self._meta.info.model == self._models.summarizer_id(model)
+        if not (self._asks_behind and caches and is_own and view.is_whole):
+            return None
+        conversation = build_conversation(self._history.turns, self._config)
+        request = self._rules.apply(replace(conversation, system=self._head.system(view)), view)
+        return CachedRequest(request, self._config.thinking)
+
+    def _view(self) -> View:
+        return self._planner.view(self._turn_engine, self._engines.automatic())
+
+    def _on_usage(self, usage: Usage) -> None:
+        self._gauge.count(usage, self._models.card(self._config.model))
+        self._events.emit(self._gauge.usage())
+
+
+def call_when_ready(
+    prepare: Callable[[], Awaitable[Conversation]], call: Callable[[Conversation], Channel]
+) -> Channel:
+    """Return the channel of a *call* that is made once *prepare* has returned the conversation to send.
+
+    An exception of either one ends the channel.
+    """
+
+    async def emissions() -> AsyncGenerator[Emission, None]:
+        async with emissions_of(call(await prepare())) as inner:
+            async for emission in inner:
+                yield emission
+
+    return channel_of(emissions)

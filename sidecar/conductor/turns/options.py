@@ -1,0 +1,143 @@
+"""Config options of a session: model, compaction engine, knowledge sources, thinking, permissions.
+
+A choice takes effect with the next turn; a running turn goes on with the choices that it began with. Only the
+knowledge sources and the permission mode take effect at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.contract import ConfigChoice, ConfigOption
+from sidecar.conductor.errors import ModelNotFound
+from sidecar.conductor.events import ConfigChanged
+from sidecar.conductor.ports import ModelOrigin, Models
+from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.turns.agent import THINKING_LEVELS
+from sidecar.conductor.window.request import ContextGauge
+from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.llmgateway.contract import ModelCard
+from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Policy
+
+S = TypeVar("S", bound=str)
+
+_DEFAULT_LEVEL: Final = "default"
+_NO_SOURCE: Final = "none"
+_SEPARATOR: Final = "+"
+"""Separates the sources in one value, such as ``workspace+sessions``, for an option has a single value."""
+
+
+class Options:
+    """The config options of one session."""
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        models: Models,
+        engines: SessionEngines,
+        sources: Sequence[str],
+        policy: Policy,
+        events: SessionEvents,
+        gauge: ContextGauge,
+    ) -> None:
+        """*sources* are the names of the knowledge sources on offer."""
+        self._meta = meta
+        self._models = models
+        self._engines = engines
+        self._sources = sources
+        self._policy = policy
+        self._events = events
+        self._gauge = gauge
+
+    def find_models(self) -> tuple[tuple[str, ModelOrigin, ModelCard | None, str | None], ...]:
+        """Return the models on offer by name: the origin of each, its card, and why it cannot be called."""
+        found = self._models
+        names = dict.fromkeys((*found.names(), self._meta.info.model))
+        return tuple((each, found.origin(each), found.card(each), found.why_not(each)) for each in names)
+
+    def all(self) -> tuple[ConfigOption, ...]:
+        """Return every option with its current value and its choices."""
+        info = self._meta.info
+        names = dict.fromkeys((*self._models.names(), info.model))
+        cards = ((name, self._models.card(name)) for name in names)
+        models = tuple(ConfigChoice(name, card.display_name if card else name) for name, card in cards)
+        engines = tuple(map(_as_choice, self._engines.names))
+        levels = self._levels()
+        thinking = info.thinking if info.thinking in levels else _DEFAULT_LEVEL
+        modes = tuple(ConfigChoice(mode, PERMISSION_NAMES[mode]) for mode in PERMISSION_MODES)
+        return (
+            ConfigOption("model", "Model", "model", info.model, models),
+            ConfigOption("engine", "Compaction engine", "_engine", info.engine, engines),
+            *self._knowledge(),
+            ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_as_choice, levels))),
+            ConfigOption("permissions", "Permissions", "mode", self._policy.mode, modes),
+        )
+
+    async def prepare(self, config_id: str, value: str) -> None:
+        """Do the slow part of a choice, such as fetching a model card; :meth:`choose` makes the choice."""
+        if config_id == "model":
+            await self._models.ready(value)
+        elif config_id == "engine":
+            await self._gauge.warm_up(self._engines.find_name(value))
+
+    def choose(self, config_id: str, value: str) -> None:
+        """Set one option and emit the new values of all. Raises InvalidInput, ModelNotFound."""
+        match config_id:
+            case "model":
+                if (why := self._models.why_not(value)) is not None:
+                    raise ModelNotFound(value, tuple(self._models.names()), why)
+                self._meta.amend(lambda info: replace(info, model=value))
+                self._models.warm_up(value)
+            case "engine":
+                name = self._engines.find_name(value)
+                self._meta.amend(lambda info: replace(info, engine=name))
+            case "knowledge":
+                offered = [choice.value for option in self._knowledge() for choice in option.options]
+                chosen = _one_of(value, tuple(offered))
+                names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
+                self._meta.amend(lambda info: replace(info, knowledge=names))
+            case "thinking":
+                level = _one_of(value, self._levels())
+                self._meta.amend(lambda info: replace(info, thinking=level))
+            case "permissions":
+                self._policy.mode = _one_of(value, PERMISSION_MODES)
+            case _:
+                known = ", ".join(option.id for option in self.all())
+                raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")
+        self._events.emit(ConfigChanged(self.all()))
+        if config_id in ("model", "engine"):
+            self._events.emit(self._gauge.usage())
+
+    def _knowledge(self) -> tuple[ConfigOption, ...]:
+        """Return the option for the sources to search before an answer; none when no source exists."""
+        names = tuple(self._sources)
+        if not names:
+            return ()
+        sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
+        chosen = tuple(name for name in names if name in self._meta.info.knowledge)
+        options = tuple(_as_choice(_join_sources(each)) for each in sets)
+        return (ConfigOption("knowledge", "Knowledge", "_knowledge", _join_sources(chosen), options),)
+
+    def _levels(self) -> tuple[str, ...]:
+        """Return the thinking levels of the session's model: only the default for one that cannot think."""
+        card = self._meta.card
+        return (_DEFAULT_LEVEL, *(THINKING_LEVELS if card is not None and card.reasoning else ()))
+
+
+def _join_sources(names: Sequence[str]) -> str:
+    return _SEPARATOR.join(names) or _NO_SOURCE
+
+
+def _as_choice(value: str) -> ConfigChoice:
+    return ConfigChoice(value, value)
+
+
+def _one_of(value: str, known: tuple[S, ...]) -> S:
+    for each in known:
+        if each == value:
+            return each
+    raise InvalidInput(f"{value!r} cannot be chosen", hint=f"choices: {', '.join(known)}")

@@ -1,0 +1,395 @@
+"""Prompts of one session: submitted, queued, edited, steered into the running turn, interrupted.
+
+Every method decides and emits its decision before it returns, so that calls take effect in their order; only
+:meth:`Prompts.wait_until_entered` waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, Literal, TypedDict, Unpack
+
+from sidecar._internal.errors import InvalidInput, log_fault
+from sidecar._internal.values import Value
+from sidecar.conductor.content import Content, content_to_prompt, parse_command
+from sidecar.conductor.contract import Author, QueueItem
+from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
+from sidecar.conductor.events import QueueChanged, Settled, UserMessage
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.log import count_chars
+from sidecar.conductor.record.queue import (
+    MAX_WAITING,
+    Job,
+    JobQueue,
+    PromptJob,
+    StoredQueue,
+    SubmitReceipt,
+    TurnOutcome,
+)
+from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.turns.agent import SessionAgent
+from sidecar.conductor.turns.runner import TurnRunner, resolve, unknown_usage
+from sidecar.conductor.window.request import ContextGauge
+from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import UserTurn
+from sidecar.permissions.rules import parse_rule
+
+_KEYS_KEPT = 256
+"""The number of idempotency keys that are remembered."""
+
+_KEY_CHARS: Final = 1_000
+
+_MAX_WAITING_CHARS: Final = 16_000_000
+"""No further prompt is accepted while the waiting ones hold that many characters together."""
+
+_ITEMS_SHOWN: Final = 16
+_CHARS_SHOWN: Final = 1_000
+
+
+class SubmitOptions(TypedDict, total=False):
+    """Options of a prompt.
+
+    Attributes:
+        when_busy: the action while the session is busy; "queue" unless given.
+        expect_head: the node that must be the head; any node unless given.
+        idempotency_key: a second prompt with the same key returns the receipt of the first.
+        author: the client that sends the prompt.
+        max_model_calls: the limit of model calls for this turn alone.
+        allow: the rules that allow actions in this turn alone, as the settings have them.
+    """
+
+    when_busy: Literal["queue", "steer", "reject"]
+    expect_head: str | None
+    idempotency_key: str | None
+    author: Author | None
+    max_model_calls: int | None
+    allow: Sequence[str]
+
+
+class Interruption(Value):
+    """Whether there was a turn to stop, and the removed prompts where the caller wants them back."""
+
+    accepted: bool
+    returned: tuple[Content, ...] | None = None
+
+
+class SteerResult(Value):
+    """The disposition of a prompt for a running turn, and the turn that answers it."""
+
+    outcome: Literal["injected", "queued", "startedNewTurn"]
+    turn_id: str
+
+
+_STEER_OUTCOMES: Final[dict[str, Literal["injected", "queued", "startedNewTurn"]]] = {
+    "steered": "injected",
+    "queued": "queued",
+    "started": "startedNewTurn",
+}
+
+
+class Prompts:
+    """The prompts of one session.
+
+    Attributes:
+        stored: the queue on disk.
+        steered: the prompts that were given to the running turn.
+    """
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        queue: JobQueue[Job],
+        runner: TurnRunner,
+        *,
+        agent: SessionAgent,
+        history: HistoryWriter,
+        events: SessionEvents,
+        gauge: ContextGauge,
+        extensions: SessionExtensions,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._meta = meta
+        self._extensions = extensions
+        self._queue = queue
+        self._runner = runner
+        self._agent = agent
+        self._history = history
+        self._events = events
+        self._gauge = gauge
+        self._new_id = new_id
+        self.steered: list[PromptJob] = []
+        self._held: list[PromptJob] = []
+        self.stored = StoredQueue(history, self.prompts_to_keep)
+        self._emitted_items: tuple[QueueItem, ...] = ()
+        self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
+
+    @property
+    def running(self) -> PromptJob | None:
+        """The prompt that is being answered."""
+        return self._queue.current if isinstance(self._queue.current, PromptJob) else None
+
+    def check_room(self, n_added: int = 1) -> None:
+        """Raise QueueFullError when *n_added* more requests must not wait in the session."""
+        waiting = (*self._queue.waiting, *self.steered)
+        n_chars = 0
+        for job in waiting:
+            n_chars += count_chars(job.content) if isinstance(job, PromptJob) else 0
+        if len(waiting) + n_added > MAX_WAITING or n_chars >= _MAX_WAITING_CHARS:
+            raise QueueFullError(self._meta.info.sid, len(waiting))
+
+    def items(self) -> tuple[QueueItem, ...]:
+        """Return the prompts that wait, the next one first."""
+        return tuple(job.as_item() for job in self._waiting_prompts())
+
+    def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
+        """Accept a prompt or a slash command: it runs now, waits, or is steered into the running turn.
+
+        Raises InvalidInput, HeadMovedError, QueueFullError, or SessionBusyError when *when_busy* is "reject".
+        """
+        key = options.get("idempotency_key")
+        if key is not None and len(key) > _KEY_CHARS:
+            raise InvalidInput(f"an idempotency key has at most {_KEY_CHARS} characters, not {len(key)}")
+        if key is not None and key in self._by_key:
+            return self._by_key[key]
+        job = self._job(content, options.get("author"))
+        job.max_model_calls = options.get("max_model_calls")
+        if job.max_model_calls is not None and job.max_model_calls < 1:
+            raise InvalidInput(f"maxModelCalls must be 1 or more, not {job.max_model_calls}")
+        try:
+            job.allow = tuple(map(parse_rule, options.get("allow", ())))
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+        if (expect_head := options.get("expect_head")) is not None:
+            self._meta.check_head(expect_head)
+        receipt = self._place(job, options.get("when_busy", "queue"))
+        if key is not None:
+            self._by_key[key] = receipt
+            while len(self._by_key) > _KEYS_KEPT:
+                self._by_key.popitem(last=False)
+        return receipt
+
+    async def wait_until_entered(self, receipt: SubmitReceipt) -> SubmitReceipt:
+        """Return *receipt* once the prompt is stored: with its node, or in the queue for one that waits."""
+        if receipt.disposition != "started":
+            await self.stored.store()
+            return receipt
+        node = await asyncio.shield(receipt.entered)
+        if node is None:  # room is made for it first
+            await self.stored.store()
+        return replace(receipt, user_node_id=node)
+
+    def steer(
+        self, content: Content, expect_turn_id: str | None, author: Author | None = None
+    ) -> SteerResult:
+        """Steer a prompt into the turn *expect_turn_id*; if that has ended, begin a new turn with it.
+
+        Args:
+            content: the prompt.
+            expect_turn_id: the turn that the user saw when writing the prompt; None for the running one.
+            author: the client that sends the prompt.
+
+        Raises:
+            NotSteerableError: no turn runs, or another turn than the expected one runs.
+            QueueFullError: too much waits already.
+        """
+        job, running = self._job(content, author), self.running
+        if expect_turn_id is None:
+            if running is None or not self._runner.may_steer:
+                raise NotSteerableError("no turn is running", hint="sidecar/turn/start takes a prompt")
+            expect_turn_id = running.turn_id
+        known = (running, *self._waiting_prompts())
+        is_over = not any(other is not None and other.turn_id == expect_turn_id for other in known)
+        if is_over and self._queue.is_busy:
+            hint = "sidecar/turn/start queues a prompt"
+            raise NotSteerableError(f"turn {expect_turn_id!r} has ended and the session is busy", hint=hint)
+        is_running = running is not None and running.turn_id == expect_turn_id
+        receipt = self._place(job, "steer" if is_running else "queue")
+        return SteerResult(_STEER_OUTCOMES[receipt.disposition], receipt.turn_id)
+
+    def interrupt(self, turn_id: str | None, queue: Literal["keep", "drop", "return"]) -> Interruption:
+        """Stop the turn *turn_id*, or the current one for None.
+
+        A prompt that was steered into the running turn and has not entered it yet goes back to the queue
+        first.
+
+        Args:
+            turn_id: the turn to stop, running or waiting.
+            queue: whether the waiting prompts stay, are dropped, or are removed and returned.
+        """
+        running = self.running
+        if turn_id is None and self._queue.current is None and self._queue.waiting:
+            # A prompt that was submitted a moment ago and has not begun is the current turn too.
+            turn_id = next((job.turn_id for job in self._waiting_prompts()), None)
+        runs = running is not None and turn_id in (None, running.turn_id)
+        if runs:
+            taken_back = self._agent.take_back_queued()
+            steered, self.steered = self.steered, []
+            self._queue.put_back([job for job in steered if any(job.turn is back for back in taken_back)])
+            self._runner.stop()
+        waiting = self._waiting_prompts()
+        named = [job for job in waiting if job.turn_id == turn_id]
+        if not runs and not named:
+            return Interruption(False)
+        out = named if queue == "keep" else list(waiting)
+        for job in out:
+            self._take_out(job)
+        if waiting:
+            self._emit_queue()
+        return Interruption(True, tuple(job.content for job in out) if queue == "return" else None)
+
+    def edit(self, item_id: str, content: Content) -> None:
+        """Replace the content of a waiting prompt. Raises ItemNotFound, QueueFullError."""
+        self.check_room(0)
+        job, new = self._item(item_id), self._job(content)
+        job.content, job.turn, job.command = new.content, new.turn, new.command
+        self._emit_queue()
+
+    def remove(self, item_id: str) -> None:
+        """Remove a waiting prompt; its turn ends as cancelled. Raises ItemNotFound."""
+        self._take_out(self._item(item_id))
+        self._emit_queue()
+
+    def restore(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Hold the prompts of the stored queue among *records*.
+
+        They are turns of their own: the turns that an earlier process had announced ended with it.
+        """
+        for prompt in self.stored.load(records):
+            with suppress(InvalidInput):
+                job = self._job(prompt.content, prompt.author)
+                job.item_id = prompt.item_id
+                self._held.append(job)
+
+    def settle_unrun(self, job: PromptJob) -> None:
+        """End a prompt that never ran, as cancelled."""
+        resolve(job.entered, None)
+        head = self._history.head
+        try:
+            usage = self._gauge.usage()
+        except Exception as error:
+            log_fault("the context meter", error)
+            usage = unknown_usage(head)
+        outcome = TurnOutcome(turn_id=job.turn_id, stop_reason="cancelled", head=head, usage=usage, text="")
+        self._events.emit_for(job.turn_id, Settled(job.turn_id, "cancelled", head, usage, 0))
+        if not job.outcome.done():
+            job.outcome.set_result(outcome)
+
+    def on_begin(self) -> None:
+        """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
+        self.stored.entered.clear()
+        if (self._emitted_items or self._held or self._queue.waiting) and self._emitted_items != self.items():
+            self._emit_queue()
+
+    def on_steered(self, entry: Entry) -> None:
+        """Emit a prompt that the agent has let into the running turn."""
+        for job in self.steered:
+            if job.turn is entry.turn:
+                self._events.emit(UserMessage(entry.node_id, job.content, job.author))
+
+    def on_end(self) -> None:
+        """Forget the prompts that were steered into the turn, now that it has ended."""
+        self.steered.clear()
+
+    def _place(self, job: PromptJob, when_busy: str) -> SubmitReceipt:
+        sid, busy = self._meta.info.sid, self._queue.is_busy
+        if busy and when_busy == "reject":
+            raise SessionBusyError(
+                f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
+            )
+        self.check_room()
+        held, self._held = self._held, []
+        for restored in held:
+            self._queue.put(restored)
+        busy = self._queue.is_busy
+        running = self.running
+        disposition: Literal["started", "queued", "steered"]
+        may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
+        if running is not None and may_enter:
+            # It enters at the next safe step of the agent.
+            if job.author is not None:
+                self._history.note_author(job.turn, job.author.client_id)
+            self._agent.steer(job.turn, job.content)
+            self.steered.append(job)
+            job, disposition = running, "steered"
+        else:
+            self._queue.put(job)
+            disposition = "queued" if busy else "started"
+        position = None
+        if disposition == "queued":
+            self._emit_queue()
+            position = len(self._waiting_prompts())
+        return SubmitReceipt(
+            turn_id=job.turn_id,
+            user_node_id=None,
+            disposition=disposition,
+            position=position,
+            entered=job.entered,
+            outcome=job.outcome,
+        )
+
+    def _take_out(self, job: PromptJob) -> None:
+        """Remove a waiting prompt from the queue, and end it as cancelled."""
+        if job in self._held:
+            self._held.remove(job)
+        else:
+            self._queue.remove(job)
+        self.settle_unrun(job)
+
+    def prompts_to_keep(self) -> tuple[PromptJob, ...]:
+        """Return the prompts that are acknowledged and may not be part of the history yet, in their order."""
+        running = self.running
+        waiting = self._waiting_prompts() if self._held or self._queue.waiting else ()
+        if running is None or running.command is not None or self._runner.is_ending:
+            return (*self.steered, *waiting)
+        return (running, *self.steered, *waiting)
+
+    def _job(self, content: Content, author: Author | None = None) -> PromptJob:
+        """Return *content* as a job. Raises InvalidInput."""
+        turn = UserTurn(content_to_prompt(content))
+        loop, new_id = asyncio.get_running_loop(), self._new_id
+        command = parse_command(content, self._extensions.names)
+        entered, outcome = loop.create_future(), loop.create_future()
+        return PromptJob(
+            item_id=new_id(),
+            turn_id=new_id(),
+            content=content,
+            turn=turn,
+            command=command,
+            entered=entered,
+            outcome=outcome,
+            author=author,
+        )
+
+    def _waiting_prompts(self) -> tuple[PromptJob, ...]:
+        return (*self._held, *(job for job in self._queue.waiting if isinstance(job, PromptJob)))
+
+    def _item(self, item_id: str) -> PromptJob:
+        for job in self._waiting_prompts():
+            if job.item_id == item_id:
+                return job
+        raise ItemNotFound(self._meta.info.sid, item_id)
+
+    def _emit_queue(self) -> None:
+        self._emitted_items = self.items()
+        # Not whole: each event stays in the log, and a queue of n prompts emits n events.
+        shown = tuple(replace(item, input=shorten(item.input)) for item in self._emitted_items[:_ITEMS_SHOWN])
+        self._events.emit(QueueChanged(shown, len(self._emitted_items)))
+
+
+def shorten(value: Any) -> Any:
+    """Return a JSON value with each text in it cut to 1,000 characters.
+
+    >>> shorten(({"type": "text", "text": "x" * 2_000},))[0]["text"].endswith("x…")
+    True
+    """
+    if isinstance(value, str):
+        return value if len(value) <= _CHARS_SHOWN else f"{value[:_CHARS_SHOWN]}…"
+    if isinstance(value, Mapping):
+        return {name: shorten(each) for name, each in value.items()}
+    return tuple(map(shorten, value)) if isinstance(value, list | tuple) else value

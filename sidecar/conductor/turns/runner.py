@@ -1,0 +1,328 @@
+"""The course of one turn, from its first event to its last.
+
+The turn compacts if the prompt would not fit, stores the prompt, lets the agent answer, stores the session
+and publishes the end. The ``settled`` or ``faulted`` event is the last of its turn, and everything it
+reports is on disk by then. The turn of a slash command only runs the command and publishes its answer;
+nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import SidecarError, log_fault
+from sidecar._internal.values import Value
+from sidecar.capabilities.background import BackgroundCommands
+from sidecar.conductor.content import SlashCommand, prompt_text, prompt_title, turn_content, turn_text
+from sidecar.conductor.contract import ContextUsage, StopReasonName
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.errors import ModelNotFound
+from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
+from sidecar.conductor.record.branching import branch_entry
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.queue import PromptJob, TurnFault, TurnOutcome
+from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.turns.agent import SessionAgent
+from sidecar.conductor.turns.options import Options
+from sidecar.conductor.window.request import ContextGauge
+from sidecar.conductor.workbench.editor.prompt_context import PromptContext
+from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
+from sidecar.permissions.policy import Policy
+from sidecar.runtime.contract import RunSnapshot
+
+_MIN_WINDOW = 4_096
+"""A refusal of fewer tokens is about something else that was too large, such as an image."""
+
+_FAULT_KINDS = {
+    "model_failed": "modelFailed",
+    "tool_failed": "toolFailed",
+    "compaction_failed": "compactionFailed",
+    "turn_budget": "turnBudget",
+    "invalid_state": "invalidState",
+}
+_MOST_STOPS_REFUSED: Final = 3
+"""How often hooks may let the agent go on in one turn."""
+
+_STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
+
+
+class _Answer(Value):
+    """The result of a turn, before it is stored and published."""
+
+    stop: StopReasonName
+    text: str = ""
+    fault: TurnFault | None = None
+
+
+class TurnRunner:
+    """Runs the turns of one session, one at a time.
+
+    Attributes:
+        is_ending: whether the newest turn is over but for its last events.
+    """
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        deps: SessionDeps,
+        *,
+        history: HistoryWriter,
+        events: SessionEvents,
+        notices: OneTimeNotices,
+        gauge: ContextGauge,
+        agent: SessionAgent,
+        policy: Policy,
+        run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
+        extensions: SessionExtensions,
+        options: Options,
+        background: BackgroundCommands,
+        context: PromptContext,
+    ) -> None:
+        """*run_command* runs a command until its token fires."""
+        self._meta = meta
+        self._models = deps.models
+        self._clock_ms = deps.clock_ms
+        self._history = history
+        self._events = events
+        self._notices = notices
+        self._gauge = gauge
+        self._agent = agent
+        self._policy = policy
+        self._run_command = run_command
+        self._extensions = extensions
+        self._options = options
+        self._background = background
+        self._context = context
+        self._stop = CancelToken()
+        self.is_ending = False
+
+    @property
+    def may_steer(self) -> bool:
+        """Whether the agent is at work on a turn that nobody has stopped."""
+        return self._agent.is_running and not self._was_stopped()
+
+    def _was_stopped(self) -> bool:
+        return self._stop.cancelled
+
+    def stop(self) -> None:
+        """Stop the running turn at once; it ends as cancelled."""
+        self._stop.cancel("the turn was stopped")
+        self._agent.stop()
+
+    async def run(self, job: PromptJob) -> None:
+        """Run *job* from its first event to its last."""
+        started_ms = self._clock_ms()
+        self._stop = CancelToken()
+        self.is_ending = False
+        self._events.begin_turn(job.turn_id)
+        self._policy.turn_rules = job.allow
+        try:
+            if self._notices.pending:
+                self._notices.emit_pending()
+            self._events.set_phase("invoking")
+            refusal: str | None = None
+            if job.command is not None and job.command.name in self._extensions.names:
+                refusal = await self._extensions.expand(job)
+            if refusal is None and job.command is None and self._extensions.found.hooks:
+                refusal = await self._extensions.check_prompt(job, self._stop)
+            if refusal is not None or job.command is not None:
+                resolve(job.entered, None)
+                self._events.emit(UserMessage(None, job.content, job.author))
+                text = refusal or ""
+                if refusal is None and job.command is not None:
+                    text = await self._run_command(job.command, self._stop)
+                self._events.emit_text(text)
+                answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+            elif job.model is not None:
+                answer = answer_of(await self.answer_with_model(job, job.model))
+            else:
+                answer = answer_of(await self._answer_prompt(job))
+            if refusal is None and job.command is None and self._extensions.found.hooks:
+                answer = await self.go_on_for_hooks(job, answer)
+            if answer.fault is None and answer.stop == "end_turn" and not answer.text:
+                text = "Ask it to go on, or what it has found."
+                self._events.emit(Notice("info", "The model ended its turn without a word", text))
+        except Exception as error:
+            answer = _error_answer("a turn", error)
+        await self._end(job, answer, started_ms)
+
+    async def answer_with_model(self, job: PromptJob, model: str) -> RunSnapshot | None:
+        """Return the end of the agent's run with *model*; the session's own is chosen again behind it."""
+        own = self._meta.info.model
+        await self._options.prepare("model", model)
+        try:
+            self._options.choose("model", model)
+        except ModelNotFound as error:
+            self._events.emit(Notice("warning", f"{model} is not used for this command", error.message))
+        self._meta.own_models = {model: own}  # stored meanwhile, for a daemon that dies
+        try:
+            return await self._answer_prompt(job)
+        finally:
+            self._meta.own_models = {}
+            if self._meta.info.model == model:  # else the user has chosen another one meanwhile
+                self._options.choose("model", own)
+
+    async def go_on_for_hooks(self, job: PromptJob, answer: _Answer) -> _Answer:
+        """Let the agent go on while a hook does not let it stop, for a bounded number of times."""
+        for _ in range(_MOST_STOPS_REFUSED):
+            if answer.fault is not None or answer.stop != "end_turn":
+                break
+            asked = await self._extensions.may_stop(answer.text, self._stop)
+            if asked is None or self._was_stopped():
+                break
+            node = await self._history.append(Entry(asked, "user"))
+            self._events.emit(UserMessage(node, turn_content(asked)))
+            answer = answer_of(await self._agent.answer(self._stop, job.max_model_calls))
+        return answer
+
+    async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
+        """Return the end of the agent's run, None when it was stopped before it began."""
+        context, in_front = self._context, tuple[Entry, ...]()
+        if "@" in prompt_text(job.turn.blocks):
+            in_front = await context.read_mentions(job.turn, job.content)
+        entering = [block for entry in in_front for block in entry.turn.blocks] if in_front else []
+        prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
+        await self._agent.make_room(prompt, lambda: resolve(job.entered, None))
+        if self._notices.pending:
+            self._notices.emit_pending()
+        if self._stop.cancelled:
+            return None
+        if context.editors or context.offers_tool:  # after a compaction, which drops the earlier notes
+            in_front = (*in_front, *await context.describe_editor())
+        node = await self._store_prompt(job, in_front)
+        resolve(job.entered, node)
+        self._events.emit(UserMessage(node, job.content, job.author))
+        snapshot = await self._agent.answer(self._stop, job.max_model_calls)
+        error = snapshot.error if snapshot is not None else None
+        refusal = error.cause if error is not None else None
+        if snapshot is None or not isinstance(refusal, GatewayError) or not refusal.is_overflow:
+            return snapshot
+        refused_tokens = self._gauge.usage().used
+        # Where the provider does not tell its window, what it refused is more than that.
+        window = refusal.window_tokens or (refused_tokens if refused_tokens >= _MIN_WINDOW else None)
+        if window is not None:
+            self._models.learn_window(snapshot.model, window)
+        if self._was_stopped():
+            return snapshot
+        again = await self._agent.answer_after_overflow(self._stop)
+        return again if again is not None or self._was_stopped() else snapshot
+
+    async def _store_prompt(self, job: PromptJob, in_front: tuple[Entry, ...]) -> str | None:
+        """Store the prompt before it is answered, the first one together with the session's record.
+
+        The digest of a branch that was left stands in front of it, and then the entries *in_front*.
+        """
+        news = self._background.take_news() if self._background.news else ""
+        # Not in the events: a client shows the prompt as it was typed.
+        turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
+        prompt, left = (
+            Entry(turn, "user", author=None if job.author is None else job.author.client_id),
+            "\n\n".join(filter(None, (self._meta.info.fork_digest, self._meta.info.left_branch))),
+        )
+        if len(self._history.current) and not left:
+            return await self._history.append(*in_front, prompt)
+        title = self._meta.info.title or prompt_title(job.turn.blocks)
+        self._meta.amend(partial(replace, title=title, left_branch="", left_head=None, fork_digest=""))
+        async with self._history.transaction():
+            await self._meta.store()
+            return await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)
+
+    async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
+        """Store the turn and publish its last event; a step that raises makes it a fault."""
+        self.is_ending = True
+        self._history.forget_notes()
+        head = self._history.head
+        resolve(job.entered, head)
+        usage = unknown_usage(head)
+        try:
+            usage = self._gauge.usage()
+            await self._store(job, usage)
+            self._events.emit(usage)
+        except Exception as error:
+            answer = _error_answer("the end of a turn", error)
+        if self._was_stopped():  # at the last moment too: whoever stopped it was promised this end
+            answer = replace(answer, stop="cancelled")
+        fault, duration_ms = answer.fault, max(0, self._clock_ms() - started_ms)
+        try:
+            if fault is None:
+                self._events.set_phase("settled")
+                self._events.emit(Settled(job.turn_id, answer.stop, head, usage, duration_ms))
+            else:
+                self._events.set_phase("faulted")
+                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
+        except Exception as error:
+            # Events that were collected before it may be the cause; they are gone now. A turn without a last
+            # event never ends for its client.
+            answer = _error_answer("the last event of a turn", error)
+            fault = answer.fault
+            if fault is not None:
+                self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
+        finally:
+            self._events.end_turn()
+            # Done already when the client that waited for it was cancelled.
+            if not job.outcome.done():
+                job.outcome.set_result(
+                    TurnOutcome(
+                        turn_id=job.turn_id,
+                        stop_reason=answer.stop,
+                        head=head,
+                        usage=usage,
+                        text=answer.text,
+                        fault=fault,
+                    )
+                )
+
+    async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
+        now = self._clock_ms()
+        title = self._meta.info.title or ("" if job.command is not None else prompt_title(job.turn.blocks))
+        self._meta.amend(lambda info: replace(info, title=title))
+        self._meta.resize(usage, now)
+        self._events.emit(InfoChanged(title, now))
+        await self._meta.store()
+
+
+def resolve(future: asyncio.Future[str | None], value: str | None) -> None:
+    """Resolve *future* unless that has been done."""
+    if not future.done():
+        future.set_result(value)
+
+
+def unknown_usage(head: str | None) -> ContextUsage:
+    """Return the usage of a session that cannot be weighed."""
+    return ContextUsage(0, 0, 0, 0.0, "estimate", head, {})
+
+
+def _error_answer(where: str, error: Exception) -> _Answer:
+    if isinstance(error, SidecarError):
+        return _Answer("cancelled", fault=TurnFault(error.kind, error.message))
+    log_fault(where, error)
+    text = f"internal error ({type(error).__name__}); see the daemon's log"
+    return _Answer("cancelled", fault=TurnFault("invalidState", text))
+
+
+def answer_of(snapshot: RunSnapshot | None) -> _Answer:
+    """Return the end of a run as the result of its turn; a run that was stopped on request did not fail."""
+    error = snapshot.error if snapshot is not None else None
+    if snapshot is None:
+        return _Answer("cancelled")
+    # The prose of the newest answer; none where the newest prompt has no answer.
+    newest = next((turn for turn in reversed(snapshot.messages) if turn.role != "tool"), None)
+    text = turn_text(newest) if isinstance(newest, AssistantTurn) else ""
+    if error is None:
+        return _Answer(_STOP_REASONS.get(snapshot.stop, "end_turn"), text)
+    if error.kind == "aborted":
+        return _Answer("cancelled", text)
+    is_auth = isinstance(error.cause, GatewayError) and error.cause.kind == "auth"
+    kind = "authRequired" if is_auth else _FAULT_KINDS.get(error.kind, "invalidState")
+    stop = (
+        "max_turn_requests" if error.kind == "turn_budget" else _STOP_REASONS.get(snapshot.stop, "end_turn")
+    )
+    return _Answer(stop, text, TurnFault(kind, error.message))

@@ -1,0 +1,359 @@
+"""Runs the compactions of a session: compact, commit or refuse, undo.
+
+An engine returns a view of the conversation and changes nothing. The compactor commits the view as a
+branch, or keeps the result as a record, in one transaction with that record: after a crash both are there
+or neither, and a failed compaction leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
+from sidecar._internal.cancel import CancelledByToken, CancelToken
+from sidecar._internal.errors import log_fault
+from sidecar.conductor.contract import Compaction, NoOp
+from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.errors import NotUndoableError
+from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.record.compactions import (
+    CompactionLog,
+    Trigger,
+    ViewFiles,
+    begin,
+    changed_only_the_view,
+    complete,
+    complete_backstop,
+    undo,
+)
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.records import to_record
+from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.window.compaction.checked_model import CheckedModel
+from sidecar.conductor.window.compaction.host_restoring import add_files, list_view_files
+from sidecar.conductor.window.compaction.planner import (
+    SUMMARY_DEADLINE_S,
+    CompactionPlanner,
+    compact_without_model,
+    weigh_result,
+)
+from sidecar.conductor.window.compaction.preparing import (
+    PreparedCompaction,
+    SummaryPreparer,
+    bring_up_to_date,
+)
+from sidecar.conductor.window.engines.contract import (
+    WOULD_NOT_SHRINK,
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    EngineInput,
+    PreparedSummary,
+    SummaryFailedError,
+)
+from sidecar.runtime.memory import LiveCompaction
+
+_OVERFLOW_SHARE = 0.5
+"""How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
+
+
+class Compactor:
+    """The compactions of one session, which *log* holds; *planner* judges the conversation for them."""
+
+    def __init__(
+        self,
+        sid: str,
+        history: HistoryWriter,
+        events: SessionEvents,
+        log: CompactionLog,
+        planner: CompactionPlanner,
+        preparer: SummaryPreparer,
+        deps: CompactorDeps,
+    ) -> None:
+        self._sid = sid
+        self._history = history
+        self._events = events
+        self._log = log
+        self._planner = planner
+        self._preparer = preparer
+        self._deps = deps
+        self._cancel = CancelToken()
+        self._is_storing = False
+        self._breaker = Breaker()
+        self._vain_turn_id: str | None = None
+        self._backstop: Compaction | None = None
+        self._counting = set[asyncio.Task[None]]()
+
+    async def aclose(self) -> None:
+        """End the counts that are still being made."""
+        for task in self._counting:
+            task.cancel()
+        await asyncio.gather(*self._counting, return_exceptions=True)
+
+    def cancel(self, compaction_id: str | None = None) -> bool:
+        """Stop the running compaction; False when it is another one, none runs, or it is being stored."""
+        running = self._log.running
+        if running is None or self._is_storing or compaction_id not in (None, running.compaction_id):
+            return False
+        self._preparer.cancel()
+        self._cancel.cancel("cancelled by the user")
+        return True
+
+    async def compact_if_over_limit(self, engine: str, request: CompactionRequest) -> bool:
+        """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
+        if not self._planner.gate(engine, request).over:
+            return False
+        if not self._breaker.may_call():
+            self._breaker = self._breaker.after(called=False, failed=False)
+            return False
+        done = await self.run(self._deps.session.new_id(), engine, request, "auto")
+        return done.status == "completed"
+
+    async def compact_between_calls(self, engine: str, request: CompactionRequest) -> None:
+        """Compact as :meth:`compact_if_over_limit` between the model calls of a turn.
+
+        One compaction in vain is enough for one turn.
+        """
+        turn_id, host = self._events.turn_id, self._deps.engines.get(engine)
+        may = host.compacts and host.commits_view and turn_id != self._vain_turn_id
+        if not may or not self._planner.gate(engine, request).over:
+            return
+        is_vain = await self._planner.nothing_to_do(engine, request) is not None
+        is_done = not is_vain and await self.compact_if_over_limit(engine, request)
+        self._vain_turn_id = None if is_done else turn_id
+
+    async def compact_after_overflow(self, engine: str, request: CompactionRequest) -> bool:
+        """Compact after the provider refused the size of the conversation, even below the gate's limit.
+
+        The engine's limit is put below its present count, so that its gate is over.
+
+        Returns:
+            Whether the conversation changed. Never raises for a failure.
+        """
+        gate = self._planner.gate(engine, request)
+        policy = dict(request.policy)
+        if gate.window and gate.tokens:
+            policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
+        forced = replace(request, force=True, policy=policy)
+        done = await self.run(self._deps.session.new_id(), engine, forced, "overflow")
+        return done.status == "completed"
+
+    def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
+        """Publish a compaction that never ran: as a no-op with its reason, or as cancelled."""
+        begun = self._begin(compaction_id, engine, "manual", self._planner.engine_input(engine))
+        done = replace(begun, status="cancelled", reason="cancelled before it began")
+        if noop is not None:
+            done = replace(begun, status="noop", reason=noop.reason)
+        self._events.emit(done)
+        return done
+
+    async def run(
+        self, compaction_id: str, engine: str, request: CompactionRequest, trigger: Trigger
+    ) -> Compaction:
+        """Compact; publish and store the outcome."""
+        await self._planner.warm_up(engine)
+        started_ms = self._deps.session.clock_ms()
+        given = self._planner.compaction_input(engine)
+        begun = self._log.running = self._begin(compaction_id, engine, trigger, given)
+        self._cancel = CancelToken()
+        phase_before = self._events.phase
+        self._events.emit(begun)
+        self._events.set_phase("compacting")
+        try:
+            outcome: CompactionResult | Compaction
+            why = None if trigger == "overflow" else await self._deps.refuse(engine, trigger)
+            if why is not None:
+                outcome = replace(begun, status="cancelled", reason=f"a hook refused it: {why}")
+            else:
+                outcome = await self._compact(begun, given, request)
+            if isinstance(outcome, CompactionResult):
+                host = self._deps.engines.get(engine)
+                outcome = await add_files(host, given, request, outcome, self._deps.files.look)
+                outcome = await self._deps.losses.with_counts(given, outcome)
+                self._cancel.raise_if_cancelled()
+                self._is_storing = True
+                outcome = await self._commit(begun, given, outcome, started_ms)
+        except CancelledByToken:
+            outcome = replace(begun, status="cancelled", reason="cancelled by the user")
+        except asyncio.CancelledError:
+            # The turn in the middle of which it ran was stopped.
+            self._log.running = None
+            self._events.emit(replace(begun, status="cancelled", reason="cancelled by the user"))
+            raise
+        finally:
+            self._log.running = None
+            self._is_storing = False
+            self._events.set_phase(phase_before)
+        if outcome.duration_ms is None:
+            outcome = replace(outcome, duration_ms=max(0, self._deps.session.clock_ms() - started_ms))
+        self._emit_outcome(outcome)
+        self._count_strike(outcome)
+        return outcome
+
+    def find_undoable(self, compaction_id: str | None) -> Compaction:
+        """Return a compaction that can be undone, the newest for None.
+
+        Raises:
+            CompactionNotFound: there is no such compaction.
+            NotUndoableError: it changed nothing, or was undone.
+        """
+        target = self._log.find(compaction_id)
+        if not target.undoable or target.before_head is None:
+            raise NotUndoableError(self._sid, target.compaction_id, target.status)
+        return target
+
+    async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
+        """Go back to the conversation before a compaction, with all turns since.
+
+        Raises:
+            CompactionNotFound: there is no such compaction.
+            NotUndoableError: it changed nothing, was undone, or is not the newest of its branch.
+            WouldExceedWindowError: the conversation would not fit the window, and *force* was not given.
+        """
+        target = self.find_undoable(compaction_id)
+        if changed_only_the_view(target):
+            return await self._undo_in_view(target, force=force)
+        ids = self._history.current.node_ids
+        if target.after_head not in ids:
+            raise NotUndoableError(self._sid, target.compaction_id)
+        later = self._history.current[ids.index(target.after_head) + 1 :]
+        before = await self._history.prepare_move(target.before_head)
+        restored = before.extended(later)
+        gate = self._planner.check_fits(target, restored, force=force)
+        async with self._history.transaction():
+            await self._history.move_to(before)
+            await self._history.append(*later)
+            undone = undo(target, gate, len(restored), self._history.head)
+            await self.keep(undone)
+        self._events.emit(undone)
+        return undone
+
+    async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
+        """Show the entries again that a record took out of the view; it must be the newest that stands."""
+        standing = list(self._log.find_standing(target.engine, self._history.current))
+        if standing[:1] != [target]:
+            raise NotUndoableError(self._sid, target.compaction_id)
+        history = self._history.current
+        earlier = standing[1] if standing[1:] else None
+        gate = self._planner.check_fits(target, history, force=force, standing=earlier)
+        undone = undo(target, gate, len(history), history.head)
+        await self.keep(undone)
+        self._events.emit(undone)
+        return undone
+
+    def begin_backstop(self, done: LiveCompaction) -> None:
+        """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
+        given = self._deps.engine_input()
+        begun = self._begin(self._deps.session.new_id(), "runtime", "overflow", given)
+        self._backstop = complete_backstop(begun, done, given.history.node_at(done.cut))
+
+    async def end_backstop(self) -> None:
+        """Publish and store the noted compaction, now that its branch is stored."""
+        if self._backstop is not None:
+            n_entries = len(self._history.current)
+            done = replace(self._backstop, after_head=self._history.head, post_count=n_entries)
+            self._backstop = None
+            await self.keep(done)
+            self._emit_outcome(done)
+
+    def _emit_outcome(self, done: Compaction) -> None:
+        """Publish *done*, and once more with the counts of its facts where it could not wait for them."""
+        self._events.emit(done)
+        if done.status == "completed" and done.loss is None:
+            task = asyncio.create_task(self._add_counts(done.compaction_id))
+            self._counting.add(task)
+            task.add_done_callback(self._counting.discard)
+
+    async def _add_counts(self, compaction_id: str) -> None:
+        loss = await self._deps.losses.count(self._log.find(compaction_id))
+        done = self._log.find(compaction_id)
+        if loss is not None and done.status == "completed":
+            counted = replace(done, loss=loss)
+            await self.keep(counted)
+            self._events.emit(counted)
+
+    def _begin(self, compaction_id: str, engine: str, trigger: Trigger, given: EngineInput) -> Compaction:
+        gate = self._deps.engines.get(engine).gate(given, CompactionRequest(force=False))
+        return begin(compaction_id, engine, trigger, given=given, pre_tokens=gate.tokens)
+
+    async def _compact(
+        self, begun: Compaction, given: EngineInput, request: CompactionRequest
+    ) -> CompactionResult | Compaction:
+        """Return the engine's result, or *begun* as it ended without one. Changes nothing."""
+        deps = self._deps
+        invoke, card = deps.summarizer()
+        # A summary that was prepared knows nothing of the user's wishes for this one.
+        if request.instructions:
+            self._preparer.cancel()
+        prepared = await self._preparer.take(begun.engine)
+        given = replace(given, summarizer_card=card, cached=deps.cached())
+        engine = deps.engines.get(begun.engine)
+        if isinstance(prepared, PreparedSummary):
+            given = replace(given, prepared=prepared)
+        checked = None if invoke is None else CheckedModel.of(invoke, engine, given, deps.count)
+        if checked is not None and isinstance(prepared, PreparedSummary):
+            checked.dropped += prepared.mended
+        engine_deps = EngineDeps(checked, deps.files.look, self._cancel, SUMMARY_DEADLINE_S)
+        try:
+            if isinstance(prepared, PreparedCompaction) and not request.force:
+                ready = bring_up_to_date(engine, given, request, prepared)
+                if ready is not None:
+                    return ready
+            async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
+                outcome = await engine.compact(given, request, engine_deps)
+            if isinstance(outcome, CompactionResult):
+                outcome = await weigh_result(engine, given, outcome)
+            if outcome == WOULD_NOT_SHRINK and engine.commits_view and checked is not None:
+                outcome = await compact_without_model(engine, given, request, engine_deps)
+        except CancelledByToken:
+            return replace(begun, status="cancelled", reason="cancelled by the user")
+        except TimeoutError:
+            return replace(begun, status="failed", error="the summary took too long")
+        except SummaryFailedError as error:
+            return replace(begun, status="failed", error=str(error))
+        except Exception as error:
+            log_fault("a compaction", error)
+            return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
+        if isinstance(outcome, NoOp):
+            return replace(begun, status="noop", reason=outcome.reason)
+        return checked.report(outcome) if checked is not None else outcome
+
+    async def _commit(
+        self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int
+    ) -> Compaction:
+        """Make the view of *result* the conversation, or only its record; store both or neither."""
+        branch = None
+        if self._deps.engines.get(begun.engine).commits_view:
+            branch = await self._history.prepare_branch(result.view.entries)
+        async with self._history.transaction():
+            self._preparer.cancel()
+            if branch is not None:
+                await self._history.replace(branch)
+            duration_ms = max(0, self._deps.session.clock_ms() - started_ms)
+            done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
+            if not self._deps.engines.get(begun.engine).commits_view and result.restored:
+                shown = ViewFiles(begun.compaction_id, list_view_files(result.view))
+                self._log.add_files(shown)
+                await self._history.append_records(to_record("viewFiles", shown))
+            if result.restored or result.missing:
+                self._events.emit(Rehydrated(result.restored, result.missing))
+            await self.keep(done)
+        if done.summary_source == "model":
+            self._deps.on_summary(result.summary, given.history)
+        return done
+
+    async def keep(self, done: Compaction) -> None:
+        """Store the record *done*."""
+        self._log.add(done)
+        await self._history.append_records(to_record("compaction", done))
+
+    def _count_strike(self, done: Compaction) -> None:
+        """Count automatic compactions in vain: three in a row pause them but for every fifth occasion."""
+        is_vain = done.status in ("failed", "noop") and done.trigger == "auto"
+        if done.status == "completed" or is_vain:
+            self._breaker = self._breaker.after(called=True, failed=is_vain)
+        if is_vain and self._breaker.failures == FAILURES_TO_OPEN:
+            text = f"{FAILURES_TO_OPEN} in a row were in vain; the last: {done.error or done.reason}."
+            hint = "Every fifth occasion tries again, and /compact does at once."
+            self._events.emit(Notice("warning", "Automatic compaction is paused", f"{text} {hint}"))

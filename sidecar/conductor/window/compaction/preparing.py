@@ -1,0 +1,205 @@
+"""Prepares the summary of a compaction before it is needed, while the user reads or types.
+
+A compaction that waits for a model makes a turn wait. So once a turn has settled and the gate is three
+quarters full, the head that a compaction would fold now is summarised in a task of its own. The compaction
+itself goes on from that summary: a model reads only the part that is new since then. An engine that cannot go
+on from a summary compacts ahead as a whole, and the part that is new stays as it is behind the result. The
+clients are notified once, so that a user may still steer the compaction.
+
+A prepared summary holds for one path: it names the first node that it does not cover, and any move of the
+conversation other than growth discards it. At most one task works at a time, and :meth:`aclose` waits for
+its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from sidecar._internal.cancel import CancelledByToken, CancelToken
+from sidecar._internal.errors import log_fault
+from sidecar._internal.values import Value
+from sidecar.conductor.contract import NoOp
+from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.events import CompactionNear
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.window.compaction.checked_model import CheckedModel
+from sidecar.conductor.window.compaction.planner import SUMMARY_DEADLINE_S, CompactionPlanner
+from sidecar.conductor.window.engines.contract import (
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    EngineInput,
+    PreparedSummary,
+    PreparingEngine,
+    SessionEngine,
+    StandingSummary,
+    SummaryFailedError,
+)
+from sidecar.conversation import History
+
+NEAR_SHARE: Final = 0.75
+"""How full the gate is when the summary is prepared, as a share of its limit."""
+
+
+class PreparedCompaction(Value, kw_only=True):
+    """A whole compaction up to the node *head*, for an engine that cannot go on from a summary.
+
+    The entries since then stay as they are behind its view.
+    """
+
+    engine: str
+    result: CompactionResult
+    head: str | None
+
+
+class SummaryPreparer:
+    """Prepares the summaries of one session's own engine."""
+
+    def __init__(
+        self,
+        history: HistoryWriter,
+        events: SessionEvents,
+        planner: CompactionPlanner,
+        deps: CompactorDeps,
+    ) -> None:
+        self._history = history
+        self._events = events
+        self._planner = planner
+        self._deps = deps
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cancel = CancelToken()
+        self._base: History | None = None
+        self._made: PreparedSummary | PreparedCompaction | None = None
+        self._was_near = False
+
+    def on_settled(self) -> None:
+        """Notify the clients once when the gate becomes three quarters full, and begin to prepare."""
+        request = self._deps.engines.automatic()
+        engine = request.engine or ""
+        gate = self._planner.gate(engine, request)
+        is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
+        prepares = self._deps.session.compaction.prepare
+        if is_near and not self._was_near and self._deps.engines.get(engine).compacts:
+            self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, prepares))
+        if self._base is not None and self._history.current.since(self._base) is None:
+            self.cancel()
+        self._was_near = is_near
+        if is_near and prepares and self._base is None:
+            self._base, self._cancel = self._history.current, CancelToken()
+            task = asyncio.create_task(self.prepare(engine, request, self._base, self._cancel))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def cancel(self) -> None:
+        """Stop preparing, and discard the summary. A limit that is near after that is announced anew."""
+        self._base = self._made = None
+        self._was_near = False
+        self._cancel.cancel("no longer needed")
+        for task in self._tasks:
+            task.cancel()
+
+    async def take(self, engine: str) -> PreparedSummary | PreparedCompaction | None:
+        """Return the summary or compaction prepared for *engine*, once it is ready; None for none."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        return self._made if self._made is not None and self._made.engine == engine else None
+
+    async def aclose(self) -> None:
+        """Stop preparing, and return when that has ended."""
+        self.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def prepare(
+        self, name: str, request: CompactionRequest, base: History, cancel: CancelToken
+    ) -> None:
+        """Prepare the summary of *base*. Never raises for a failure: the compaction does without then.
+
+        Args:
+            name: the engine.
+            request: the request of the gate.
+            base: the conversation; a summary of it is kept unless it was discarded meanwhile.
+            cancel: ends the work.
+        """
+        engine = self._deps.engines.get(name)
+        if not engine.compacts:
+            return
+        invoke, card = self._deps.summarizer()
+        given = replace(
+            self._planner.compaction_input(name), summarizer_card=card, cached=self._deps.cached()
+        )
+        checked = None
+        if invoke is not None:
+            checked = CheckedModel.of(invoke, engine, replace(given, history=base), self._deps.count)
+        try:
+            async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
+                deps = EngineDeps(checked, self._deps.files.look, cancel, SUMMARY_DEADLINE_S)
+                made = await prepare_with(engine, given, request, deps)
+        except (CancelledByToken, TimeoutError, SummaryFailedError):
+            return
+        except Exception as error:
+            log_fault("the preparation of a compaction", error)
+            return
+        if checked is not None and isinstance(made, PreparedSummary):
+            made = replace(made, mended=tuple(checked.dropped))
+        elif checked is not None and isinstance(made, PreparedCompaction):
+            made = replace(made, result=checked.report(made.result))
+        if base is self._base:
+            self._made = made
+
+
+async def prepare_with(
+    engine: SessionEngine, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+) -> PreparedSummary | PreparedCompaction | None:
+    """Return the summary or compaction that *engine* prepares for *given*; None for none.
+
+    Args:
+        engine: an engine that compacts.
+        given: the conversation.
+        request: the request of the gate.
+        deps: the means of the engine.
+
+    Raises:
+        CancelledByToken: the token of *deps* fired.
+        SummaryFailedError: no usable summary came.
+    """
+    if isinstance(engine, PreparingEngine):
+        return await engine.prepare(given, request, deps)
+    result = await engine.compact(given, replace(request, force=True), deps)
+    if isinstance(result, NoOp) or result.summary_source != "model":
+        return None
+    return PreparedCompaction(engine=engine.name, result=result, head=given.history.head)
+
+
+def bring_up_to_date(
+    engine: SessionEngine, given: EngineInput, request: CompactionRequest, made: PreparedCompaction
+) -> CompactionResult | None:
+    """Return the result of *made* for the conversation as it is now, without a model call.
+
+    Args:
+        engine: the engine that made it.
+        given: the conversation, grown out of the one that it was made for.
+        request: the request of the compaction.
+        made: the compaction.
+
+    Returns:
+        The result; None where the conversation would be over its limit all the same.
+    """
+    result = made.result
+    if engine.commits_view:
+        ids = given.history.node_ids
+        if made.head not in ids:
+            return None
+        entries = (*result.view.entries, *given.history[ids.index(made.head) + 1 :])
+        view = replace(result.view, entries=entries)
+        later = replace(given, history=given.history.with_entries(entries), context_tokens=0)
+    else:
+        later = replace(given, standing=StandingSummary(result.cut, result.summary, result.info or {}))
+        view = engine.view(later, request)
+    before, after = engine.gate(given, request), engine.gate(later, request)
+    if after.over or after.tokens >= before.tokens:
+        return None
+    return replace(result, view=view, pre_tokens=before.tokens, post_tokens=after.tokens)

@@ -1,0 +1,395 @@
+"""The vocabulary of a compaction: request, input, plan, view and result, once each, and the engine's port.
+
+A compaction goes one way, whichever engine does it. The engine is given a request and the conversation as
+it is now. Without a model it computes its gate and its plan. With a model it returns a result. The *view* of
+the result lists the entries that the model gets from then on: entries of the history, and new ones that
+stand for others. The compactor then either commits the view, as a new branch of the stored conversation, or
+keeps the result as a record, from which the engine makes its view anew before each request.
+
+One engine instance serves one session and may keep indexes over its history. Counts are in entries, tokens in
+the engine's own meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import field
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value, hide_in_repr
+from sidecar.capabilities.effects import ToolEffects
+from sidecar.conductor.contract import (
+    Gate,
+    Microcompact,
+    NoOp,
+    RehydrateCandidate,
+    RestoredFile,
+    SummarySource,
+)
+from sidecar.conductor.loss_values import Loss
+from sidecar.conductor.window.engines.room import Participants
+from sidecar.conversation import Entry, FileRead, History
+from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.window_budget.contract import CachedRequest
+
+WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
+SUMMARY_TOO_LONG = "the model's summary was too long to be worth it"
+
+
+class EngineMarks(Value, kw_only=True):
+    """The beginnings of the texts that an engine writes into a conversation under the user's role.
+
+    They give the kind of a turn only where none was stored: in session files of earlier versions.
+
+    Attributes:
+        summaries: of its summaries.
+        files: of the files that it restores.
+        headings: the headings that it asks a model's summary to have, in order; none for any form.
+    """
+
+    summaries: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
+
+
+class CompactionRequest(Value, kw_only=True):
+    """How a compaction is to be done.
+
+    Attributes:
+        engine: the engine's name; None for the session's own.
+        force: whether it is done below the engine's limit as well.
+        instructions: the user's wishes for the summary.
+        policy: thresholds by their wire names; they override the session's.
+        plan_id: an earlier preview that is to be carried out as it was shown.
+        expect_head: the node that the conversation must stand at, None for any.
+        reject_when_busy: whether to refuse instead of waiting while a turn runs.
+        limit_by: the ground for a lower limit than the window needs, None for none.
+    """
+
+    engine: str | None = None
+    force: bool = True
+    instructions: str | None = None
+    policy: Mapping[str, float] = field(default_factory=dict)
+    plan_id: str | None = None
+    expect_head: str | None = None
+    reject_when_busy: bool = False
+    limit_by: Literal["price"] | None = None
+
+
+class StandingSummary(Value):
+    """A compaction kept as a record: in the view, *summary* stands for the entries before *cut*."""
+
+    cut: int
+    summary: str
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+class PreparedSummary(Value, kw_only=True):
+    """A model's summary of the beginning of a conversation, written before its compaction.
+
+    Attributes:
+        engine: the engine that made it.
+        text: the summary.
+        node_id: the first entry that it does not cover.
+        mended: the lines that its check dropped, each with the reason.
+    """
+
+    engine: str
+    text: str
+    node_id: str
+    mended: tuple[str, ...] = ()
+
+
+class EngineInput(Value, kw_only=True):
+    """The conversation that an engine is to judge.
+
+    Attributes:
+        history: the conversation.
+        card: the card of the session's model, None for an unknown one.
+        overhead_tokens: the tokens of a request beside the history: the system prompt, the tool schemas and
+            the prompt that is about to enter.
+        context_tokens: the size of the next request as the session's meter knows it best, 0 for unknown.
+        standing: the engine's newest record that its view rests on.
+        summarizer_card: the card of the model that writes summaries, None for unknown.
+        participants: returns the clients of the session, for engines that name speakers.
+        same_file: makes one name of all spellings of a file's path.
+        tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
+        closing: the line with which a summary ends, for the model that reads it; empty for none.
+        rules: the rules of the user that hold, oldest first; None where nobody keeps them.
+        prepared: a summary that was prepared for this conversation, None for none.
+        cached: the conversation as the provider of the summarising model has it in its cache, None for none.
+        added_tokens: the tokens that a summary adds to each later request beside the entries.
+    """
+
+    history: History
+    card: ModelCard | None
+    overhead_tokens: int
+    context_tokens: int
+    standing: StandingSummary | None = None
+    summarizer_card: ModelCard | None = None
+    participants: Callable[[], Participants] = Participants
+    same_file: Callable[[str], str] = str
+    tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
+    closing: str = ""
+    prepared: PreparedSummary | None = None
+    cached: CachedRequest | None = None
+    rules: tuple[str, ...] | None = None
+    added_tokens: int = 0
+
+    __repr__ = hide_in_repr("cached")
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens, 0 for unknown."""
+        return self.card.context_window if self.card is not None else 0
+
+
+class View(Value):
+    """The entries that the model is sent.
+
+    Attributes:
+        entries: the entries, oldest first.
+        first: the index in the history from which on it is shown.
+        pinned: the indices before *first* that are shown as well, such as the newest prompt's.
+        is_whole: whether the view is the history itself.
+    """
+
+    entries: Sequence[Entry]
+    first: int = 0
+    pinned: tuple[int, ...] = ()
+    is_whole: bool = False
+
+
+class CompactionPlan(Value, kw_only=True):
+    """The effects of a compaction that are known without a model.
+
+    A compaction of the same input does all of it, entry by entry and file by file. Only the length of the
+    summary is not known yet, so the size afterwards is a range.
+
+    Attributes:
+        cut: the index of the first entry kept.
+        dropped: the indices of the entries that the summary will stand for, oldest first.
+        pinned: the indices before *cut* that stay all the same.
+        pre_tokens: the size of a request before it, in the engine's own tokens.
+        dropped_tokens: the tokens that go, with an earlier summary and the parts cut from entries.
+        kept_tokens: the tokens of the entries that stay, as they are kept. Together with *dropped_tokens* and
+            the overhead this is *pre_tokens*.
+        projected_tokens: the size of a request after it with a summary of the usual length.
+        low_tokens: the least that a request may take after it.
+        high_tokens: the most that a request may take after it.
+        microcompact: old tool results that are blanked, or cut, in the kept part.
+        rehydrate: the files that come back, in the order in which they will stand, each by the path that the
+            model knows. Where no fresh contents were given, the files that could come back, newest first.
+        prompt: returns the first prompt for the summarising model, None for none. Pure, and long: it may be
+            called in a thread, or not at all.
+    """
+
+    cut: int
+    dropped: tuple[int, ...]
+    pinned: tuple[int, ...] = ()
+    pre_tokens: int
+    dropped_tokens: int
+    kept_tokens: int
+    projected_tokens: int
+    low_tokens: int
+    high_tokens: int
+    microcompact: Microcompact = field(default_factory=lambda: Microcompact(0, 0))
+    rehydrate: tuple[RehydrateCandidate, ...] = ()
+    prompt: Callable[[], str | None] = lambda: None
+
+
+class FreshFile(Value):
+    """A file as it is now: its *text* and the *read* that shows all of it, or the *problem* of reading it."""
+
+    uri: str
+    text: str | None = None
+    read: FileRead | None = None
+    problem: str | None = None
+
+
+FreshFiles: TypeAlias = Callable[[Sequence[str]], Awaitable[Mapping[str, FreshFile]]]
+"""Reads files, named as the model named them, as they are now: unsaved buffer first."""
+
+
+class EngineDeps(Value):
+    """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
+
+    invoke: ModelInvoker | None
+    fresh: FreshFiles
+    cancel: CancelToken
+    deadline_s: float
+
+
+class SummaryFailedError(Exception):
+    """An engine that needs a summary got no usable one. Its text gives the user the reason."""
+
+
+class CompactionResult(Value, kw_only=True):
+    """The result of a compaction.
+
+    Attributes:
+        view: the entries that the model gets from now on.
+        cut: the index of the first entry kept.
+        dropped_count: the number of entries that the summary stands for.
+        pre_tokens: the size of a request before it.
+        post_tokens: the size of a request after it; always less.
+        summary: the text of the summary, empty for none.
+        summary_source: the author of the summary; None without a summary, where only items too large for the
+            window were cut in place.
+        fallback_reason: why a model did not write it.
+        microcompacted: the number of old tool results that were blanked.
+        restored: the files that came back.
+        missing: the files that could not come back, each with the reason.
+        info: further figures of the engine, in the wire's spelling.
+        loss: the facts folded away, by their state; None while they are not counted.
+    """
+
+    view: View
+    cut: int
+    dropped_count: int
+    pre_tokens: int
+    post_tokens: int
+    summary: str
+    summary_source: SummarySource | None
+    fallback_reason: str | None = None
+    microcompacted: int = 0
+    restored: tuple[RestoredFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    info: Mapping[str, Any] | None = None
+    loss: Loss | None = None
+
+
+class SessionEngine(Protocol):
+    """One engine at work in one session.
+
+    Attributes:
+        name: the name on the wire, such as ``windowBudget``.
+        marks: the beginnings of the texts that it writes into a conversation.
+    """
+
+    name: ClassVar[str]
+    marks: ClassVar[EngineMarks]
+
+    @property
+    def compacts(self) -> bool:
+        """Whether it ever compacts."""
+        ...
+
+    @property
+    def commits_view(self) -> bool:
+        """Whether a result becomes the stored conversation; else only the view changes."""
+        ...
+
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
+        """Return whether the next request is over the limit. Only entries since the last call cost."""
+        ...
+
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
+        """Plan a compaction without a model call; a refusal is the refusal of the compaction as well.
+
+        Args:
+            given: the conversation.
+            request: how it would be compacted.
+            fresh: the files of an earlier plan's *rehydrate* as they are now, by path. None where only the
+                cut matters.
+        """
+        ...
+
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
+        """Compact. Changes nothing itself.
+
+        Returns:
+            A result with fewer tokens, or the reason why there is none.
+
+        Raises:
+            CancelledByToken: ``deps.cancel`` fired.
+            SummaryFailedError: no usable summary came, and the engine does not do without.
+        """
+        ...
+
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
+        """Return the view for the next request, without a model call."""
+        ...
+
+
+@runtime_checkable
+class PreparingEngine(Protocol):
+    """An engine that can have the summary of a compaction written before the compaction."""
+
+    async def prepare(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> PreparedSummary | None:
+        """Return a summary of the entries that a compaction would fold now, None where none can be had."""
+        ...
+
+
+class CommittingEngine:
+    """The shared part of engines with committed results: the model gets the whole history."""
+
+    commits_view = True
+
+    def view(self, given: EngineInput, request: CompactionRequest) -> View:
+        """Return the whole conversation."""
+        return View(given.history, is_whole=True)
+
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, in a thread, before the conversation moves there; here nothing is taken in."""
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries* as the gate counts them, in any thread; here nothing is counted."""
+        return 0
+
+
+def committed_view(
+    history: History,
+    cut: int,
+    summary: Turn | None,
+    kept: Sequence[Turn],
+    *,
+    pinned: tuple[int, ...] = (),
+    restored: Sequence[Entry] = (),
+) -> View:
+    """Return the view of a compaction that cuts the history at one place.
+
+    Args:
+        history: the conversation before it.
+        cut: the index of the first entry kept; 0 where nothing is folded.
+        summary: the turn that stands for the entries before *cut*, None for none.
+        kept: the turns that are kept, one for each entry: the pinned ones, then those from *cut* on.
+        pinned: the indices of the prompts before *cut* that are kept behind the summary.
+        restored: the files that came back, between the summary and the rest.
+    """
+    entries: list[Entry] = []
+    if summary is not None:
+        folded = [*history.first(cut).node_ids]
+        for index in sorted(pinned, reverse=True):
+            del folded[index]
+        entries.append(Entry(summary, "summary", origin=tuple(folded)))
+    entries += restored
+    kept_entries = (*(history[index] for index in pinned), *history[cut:])
+    entries += map(entry_with_turn, kept_entries, kept)
+    return View(entries, cut, pinned)
+
+
+def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
+    """Return *entry* with *turn* as its turn, without the reads of results that *turn* changed."""
+    if turn is entry.turn or turn == entry.turn:
+        return entry
+    shown = {block.call_id: block for block in turn.blocks if isinstance(block, ToolResultBlock)}
+    changed = {
+        block.call_id
+        for block in entry.turn.blocks
+        if isinstance(block, ToolResultBlock) and shown.get(block.call_id) != block
+    }
+    return replace(entry, turn=turn, reads=tuple(read for read in entry.reads if read.call_id not in changed))

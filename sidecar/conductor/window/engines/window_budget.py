@@ -1,0 +1,306 @@
+"""``windowBudget``: the window budget's engine at work in one session.
+
+Files come back as they are at the moment the digest is done, not as they were when it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar, Final
+
+from sidecar.capabilities.effects import ToolEffects
+from sidecar.conductor.bridge import (
+    call_effects,
+    entries_to_messages,
+    find_cut,
+    find_turn,
+    messages_to_turns,
+    turn_starts,
+)
+from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
+from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
+from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.restoring import (
+    MOST_GONE,
+    MOST_LOOKED_AT,
+    restore_uses,
+    restored_behind,
+    restored_file,
+)
+from sidecar.conductor.window.engines.contract import (
+    CommittingEngine,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    EngineInput,
+    EngineMarks,
+    FreshFile,
+    PreparedSummary,
+    committed_view,
+)
+from sidecar.conductor.window.engines.session_transcript import SessionTranscript, read_all
+from sidecar.conversation import Entry, History
+from sidecar.window_budget import (
+    AUTO_CONDENSE_POLICY,
+    BRANCH_HEADER,
+    DIGEST_HEADER,
+    RESTORED_FILE_PREFIX,
+    BudgetPlan,
+    BudgetPolicy,
+    BudgetRequest,
+    BudgetResult,
+    RehydrateOpts,
+    RestoredFiles,
+    ToolResultMessage,
+    Transcript,
+    budget_limit,
+    estimate_tokens,
+    plan_compaction,
+    project_tokens,
+    text_of,
+)
+from sidecar.window_budget.contract import PreparedDigest
+from sidecar.window_budget.tool_use import TOOL_EFFECTS
+
+_PRICED_TAIL_SHARE: Final = 0.05
+_LEAST_PRICED_TAIL: Final = 3_000
+"""The tail where prices make a compaction due early: a share of the window, and its least tokens."""
+
+_REASONS: Final[dict[str, str]] = {
+    "underBudget": "the conversation is under the limit",
+    "noWindow": "the model's context window is unknown",
+    "overheadTooLarge": "the system prompt and the tools alone fill the window",
+    "nothingToDrop": "there is nothing to condense",
+    "wouldNotShrink": "the result would not be smaller",
+    "cancelled": "cancelled",
+}
+_FALLBACKS: Final[dict[str, str]] = {
+    "noModel": "no model is at hand to condense with",
+    "deadline": "the model took too long",
+}
+
+
+class WindowBudgetEngine(CommittingEngine):
+    """``window_budget`` at work in one session."""
+
+    name: ClassVar[str] = "windowBudget"
+    marks: ClassVar[EngineMarks] = EngineMarks(
+        summaries=(DIGEST_HEADER, BRANCH_HEADER),
+        files=(RESTORED_FILE_PREFIX,),
+        headings=("Objective", "Guardrails", "Status", "Rationale", "Plan", "Carryover"),
+    )
+    compacts = True
+
+    def __init__(self) -> None:
+        self._effects: Mapping[str, ToolEffects] = {}
+        self._transcript = SessionTranscript(TOOL_EFFECTS)
+        self._ahead: SessionTranscript | None = None
+        self._recent = RecentCalls()
+
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move, in a thread."""
+        if len(self._transcript.history):
+            self._ahead = self._transcript.move_ahead(history)
+
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
+        """Return whether the estimate, or the live occupancy, is over the limit."""
+        # As read_meter() does, which needs a whole request; this is asked before every model call.
+        tokens = max(self._messages(given).meter.total + given.overhead_tokens, given.context_tokens)
+        if given.card is None:
+            return Gate(tokens, 0, 0, over=False)
+        limit = budget_limit(given.card, _budget_policy(given, request))
+        return Gate(tokens, int(limit), given.card.context_window, tokens > limit)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        return estimate_tokens(entries_to_messages(entries))
+
+    def plan(
+        self,
+        given: EngineInput,
+        request: CompactionRequest,
+        fresh: Mapping[str, FreshFile] | None = None,
+    ) -> CompactionPlan | NoOp:
+        """Return the plan of a compaction, without a model call."""
+        budget_request = _budget_request(given, request)
+        plan = plan_compaction(self._messages(given), budget_request)
+        if plan.noop is not None:
+            return NoOp(_REASONS[plan.noop])
+        cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
+        uses, overhead = self._rank_files(given, plan), given.overhead_tokens
+        files_tokens = plan.files_tokens if uses else 0
+        files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
+        if fresh is not None:
+            restored = restore_uses(uses, fresh, plan.files_tokens, max_files=plan.most_files).ranges
+            files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in restored)
+            files_tokens = sum(file.tokens for file in files)
+        low, high = project_tokens(plan, files_tokens)
+        dropped = [*range(cut)]
+        for index in sorted(pinned, reverse=True):
+            del dropped[index]
+        return CompactionPlan(
+            cut=cut,
+            dropped=tuple(dropped),
+            pinned=pinned,
+            pre_tokens=plan.tokens_before + overhead,
+            dropped_tokens=plan.dropped_tokens,
+            kept_tokens=plan.tail.tokens,
+            projected_tokens=min(high, plan.tail.tokens + files_tokens + plan.digest_tokens) + overhead,
+            low_tokens=low + overhead,
+            high_tokens=high + overhead,
+            microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
+            rehydrate=files,
+            prompt=partial(preview_prompt, plan, budget_request),
+        )
+
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
+        """Digest the head, restore the files it had read, keep the tail."""
+        files: dict[str, FreshFile] = {}
+
+        async def find(plan: BudgetPlan) -> RestoredFiles:
+            uses = await asyncio.to_thread(self._rank_files, given, plan)
+            files.update(await deps.fresh([use.path for use in uses]))
+            if not files:
+                return RestoredFiles()
+            found = await asyncio.to_thread(
+                restore_uses, uses, files, plan.files_tokens, max_files=plan.most_files
+            )
+            return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
+
+        budget_request = _budget_request(given, request)
+        made, messages = given.prepared, self._messages(given)
+        await read_all(messages, with_text=deps.invoke is not None and given.cached is None)
+        if made is not None and made.node_id in (ids := given.history.node_ids):
+            covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
+            budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
+        done = await compact_messages(
+            messages,
+            budget_request,
+            invoke=deps.invoke,
+            find_files=find,
+            deadline_s=deps.deadline_s,
+            cancel=deps.cancel,
+        )
+        deps.cancel.raise_if_cancelled()
+        if done.noop is not None:
+            return NoOp(_REASONS[done.noop])
+        cut, pinned = find_cut(given.history, len(messages), done.cut, done.prompt_index)
+        return _as_result(given, done, files, cut, pinned)
+
+    async def prepare(
+        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    ) -> PreparedSummary | None:
+        """Return a model's digest of the head that would be folded now."""
+        if deps.invoke is None:
+            return None
+        messages = self._messages(given)
+        await read_all(messages, with_text=given.cached is None)
+        made = await prepare_digest(
+            messages,
+            _budget_request(given, request),
+            invoke=deps.invoke,
+            deadline_s=deps.deadline_s,
+            cancel=deps.cancel,
+        )
+        if made is None:
+            return None
+        node = given.history.node_at(find_turn(given.history.turns, made.n_messages, len(messages)))
+        if node is None:
+            return None
+        return PreparedSummary(engine=self.name, text=made.text, node_id=node)
+
+    def _messages(self, given: EngineInput) -> Transcript:
+        """Return the history as messages; all of it is read anew where a tool that it calls has changed."""
+        if given.tool_effects != self._effects:
+            before, self._effects = self._effects, given.tool_effects
+            names, tools = {*before, *self._effects}, call_effects(self._effects)
+            changed = {name for name in names if before.get(name) != self._effects.get(name)}
+            self._transcript = self._transcript.with_tools(tools, changed)
+            self._ahead = None if self._ahead is None else self._ahead.with_tools(tools, changed)
+        ahead = self._ahead
+        if ahead is not None and given.history.since(self._transcript.history) is None:
+            # It is kept as it is, for a history is looked at before the conversation moves there.
+            self._transcript = ahead.copy() if ahead.leads_to(given.history) else self._transcript
+        return self._transcript.of(given.history)
+
+    def _rank_files(self, given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
+        """Return the files that may come back with *plan*, the most used first."""
+        if plan.cut == 0:
+            return ()
+        shown = {
+            message.tool_call_id: text_of(message.content)
+            for message in plan.tail.messages
+            if isinstance(message, ToolResultMessage)
+        }
+        first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
+        calls = self._recent = self._recent.follow(given.history, given.tool_effects)
+        uses = rank_by_use(calls, shown, first_kept, given.same_file)
+        return uses[:MOST_LOOKED_AT]
+
+
+def _budget_policy(given: EngineInput, request: CompactionRequest) -> BudgetPolicy:
+    auto, given_policy, keep_recent = AUTO_CONDENSE_POLICY, request.policy, AUTO_CONDENSE_POLICY.keep_recent
+    if request.limit_by == "price":
+        # Each token that is kept is paid for in every later request, and most of the facts are in the digest.
+        keep_recent = min(keep_recent, max(_LEAST_PRICED_TAIL, int(given.window * _PRICED_TAIL_SHARE)))
+    elif not given_policy:
+        return auto
+    return BudgetPolicy(
+        given_policy.get("triggerRatio", auto.trigger_ratio),
+        int(given_policy.get("keepRecent", keep_recent)),
+        int(given_policy.get("reserveTokens", auto.reserve_tokens or 0)),
+    )
+
+
+def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetRequest:
+    return BudgetRequest(
+        force=request.force,
+        context_tokens=given.context_tokens,
+        overhead_tokens=given.overhead_tokens,
+        policy=_budget_policy(given, request),
+        rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
+        card=given.card,
+        summarizer_card=given.summarizer_card,
+        resolve_path=given.same_file,
+        instructions=request.instructions,
+        closing=given.closing,
+        cached=given.cached,
+        rules=given.rules,
+        added_tokens=given.added_tokens,
+    )
+
+
+def _as_result(
+    given: EngineInput, done: BudgetResult, files: dict[str, FreshFile], cut: int, pinned: tuple[int, ...]
+) -> CompactionResult:
+    """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
+    turns, reason = messages_to_turns(done.messages), done.fallback_reason
+    folds = done.summary is not None
+    return CompactionResult(
+        view=committed_view(
+            given.history,
+            cut,
+            turns[0] if folds else None,
+            turns[folds + len(done.restored) :],
+            pinned=pinned,
+            restored=restored_behind(given.history, cut, RestoredFiles(done.restored), files),
+        ),
+        cut=cut,
+        dropped_count=cut - len(pinned),
+        pre_tokens=done.tokens_before + given.overhead_tokens,
+        post_tokens=done.tokens_after + given.overhead_tokens,
+        summary=done.summary or "",
+        summary_source=done.summary_source,
+        fallback_reason=_FALLBACKS.get(reason, f"the model gave no usable digest ({reason})")
+        if reason
+        else None,
+        microcompacted=done.microcompacted,
+        restored=tuple(restored_file(each, files[each.file.path]) for each in done.restored),
+        missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
+    )

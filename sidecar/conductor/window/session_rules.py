@@ -1,0 +1,350 @@
+"""The rules of a session: found in prompts, set by hand, quoted by a summary; and their way to the model.
+
+A rule from a prompt belongs to that prompt: the rules are an index over the prompts of the path, so after
+an undo, a rewind, a drop, a fork or a load they are right by construction. A rule set by hand, and the
+withdrawal of any rule, is a change that is kept in the session's own record: it outlives every move of the
+conversation, and a fork begins with it. Statements and changes are folded in the order of their times, so
+that a later one takes an earlier one back.
+
+The model is sent every rule that holds, word for word, in one of these places:
+
+* the prompt that set it, or a summary that has it word for word, while it is in view;
+* a note below the first prompt after a change by hand, so that the prompt cache keeps everything before it;
+* a block at the head of the summary, or below the system prompt where a view has none: the rules that
+  nothing else in view shows. It is made once for each view, so that only a compaction changes the beginning
+  of a request.
+
+Cost: a prompt is searched once, when it is recorded; at load all are, in a thread. A move of the head is
+prepared in a thread, and the prompts behind a summary are remembered with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from itertools import chain
+from typing import Any, Final, TypeAlias, TypeVar
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.content import prompt_text
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.records import from_record
+from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
+from sidecar.conductor.window.engines.contract import View
+from sidecar.conductor.window.meter import text_tokens
+from sidecar.conductor.window.rule_changes import (
+    RuleChange,
+    RuleNote,
+    Said,
+    check_rule,
+    find_quotes,
+    find_rule,
+    fold_rules,
+    list_rules,
+    rule_id,
+    statement_of_change,
+    statements_of_prompt,
+)
+from sidecar.conversation import TABLE_KEPT_EVERY, Entry, History, Index
+from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.window_budget.wording import may_set_rules
+
+MAX_CHANGES: Final = 1_000
+"""How many changes by hand a session keeps."""
+
+MAX_NOTES: Final = 200
+_BLOCK: Final = "The user's rules, word for word. They hold until the user says otherwise:"
+_ADDED: Final = "The user has set these rules; they hold until the user says otherwise:"
+_ENDED: Final = "These rules no longer hold:"
+
+T = TypeVar("T")
+_Mark: TypeAlias = tuple[str, int] | None
+
+
+class SessionRules:
+    """The rules of one session.
+
+    Attributes:
+        all: every rule, oldest first, also the rules that were taken back.
+        standing: the rules that hold, oldest first.
+        texts: their texts.
+    """
+
+    def __init__(
+        self,
+        meta: SessionMeta,
+        history: HistoryWriter,
+        view: Callable[[], View],
+        emit: Callable[[RulesChanged], object],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """Make the rules of a session; they are empty before :meth:`load`.
+
+        Args:
+            meta: keeps the changes by hand.
+            history: the conversation.
+            view: returns the entries that the next request shows.
+            emit: publishes an event of the session.
+            clock_ms: the time in epoch milliseconds.
+        """
+        self._meta = meta
+        self._history = history
+        self._view = view
+        self._emit = emit
+        self._clock_ms = clock_ms
+        self._seen: History | None = None
+        self._said: dict[str, tuple[Said, ...]] = {}
+        self._behind: dict[str, tuple[str, ...]] = {}
+        self._path: Mapping[str, None] = {}
+
+        def add(path: dict[str, None], entry: Entry, _: bool) -> dict[str, None]:
+            path.update(dict.fromkeys(self._search(entry)))
+            return path
+
+        self._prompts = Index(dict[str, None], add, copy=dict, keep_every=TABLE_KEPT_EVERY)
+        history.follow(self)
+        self._changes: tuple[RuleChange, ...] = ()
+        self._notes: dict[str, RuleNote] = {}
+        self._mark: _Mark = None
+        self._block = ""
+        self.all: tuple[SessionRule, ...] = ()
+        self.standing: tuple[SessionRule, ...] = ()
+        self.texts: tuple[str, ...] = ()
+
+    def prepare(self, history: History) -> None:
+        """Find the prompts of *history*, to which the conversation is about to move."""
+        self._prompts.prepare(history)
+
+    def forget(self) -> None:
+        """Let go of the conversation; the rules stay as they are."""
+        self._prompts.forget()
+        self._seen = None
+
+    async def load(self) -> None:
+        """Find the rules in every stored prompt, in a thread, and read the changes by hand."""
+        self._changes = tuple(_read(RuleChange, self._meta.info.rules))
+        self._notes = {note.node_id: note for note in _read(RuleNote, self._meta.info.rule_notes)}
+
+        def search() -> None:
+            deque(map(self._search, tuple(self._history.graph.entries.values())), 0)
+            self._prompts.of(self._history.current)
+
+        await asyncio.to_thread(search)
+        self._seen = History()
+        self.follow()
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the block and of the notes."""
+        if not self._block and not self._notes:
+            return 0
+        notes = (_note_text(note) for node, note in self._notes.items() if node in self._path)
+        return text_tokens(self._block) + sum(map(text_tokens, notes))
+
+    def follow(self) -> None:
+        """Take over the conversation as it is now; a new prompt gets a note of the changes by hand."""
+        if self._seen is None:
+            return
+        history = self._history.current
+        added = history.since(self._seen)
+        has_moved, self._seen = added is None, history
+        self._path = self._prompts.of(history)
+        is_news = has_moved
+        for entry in added or ():
+            for node in self._search(entry):
+                is_news = is_news or bool(self._said[node])
+        if is_news:
+            self._settle()
+        for entry in (added if self._changes else None) or ():
+            if entry.kind == "user" and not entry.origin:
+                self.announce(entry.node_id)
+
+    def add(self, text: str) -> SessionRule:
+        """Set a rule by hand, and return it, or the rule that says the same already.
+
+        Raises InvalidInput for an empty or too long text, and when there are too many changes.
+        """
+        rule, at = check_rule(text), self._now()
+        change = RuleChange(
+            id=rule_id(rule, str(at), str(len(self._changes))), action="add", text=rule, source="user", at=at
+        )
+        self._keep(change)
+        same = (each for each in self.standing if each.text.casefold() == rule.casefold())
+        return next((each for each in self.all if each.id == change.id), None) or next(same)
+
+    def remove(self, wanted: str) -> SessionRule:
+        """Withdraw the rule with an id, or the only one with some words. Raises InvalidInput."""
+        rule = find_rule(self.standing, wanted.strip())
+        self._keep(
+            RuleChange(
+                id=rule.id,
+                action="remove",
+                text=rule.text,
+                source="user",
+                at=self._now(),
+                node_id=rule.node_id,
+            )
+        )
+        return next(each for each in self.all if each.id == rule.id)
+
+    def propose(self, summary: str, history: History) -> None:
+        """Take over the rules that a model's *summary* of *history* quotes from its prompts."""
+        prompts = {
+            self._first_node(entry): prompt_text(entry.turn.blocks)
+            for entry in history
+            if entry.kind == "user"
+        }
+        for node, quote in find_quotes(summary, prompts):
+            if not any(quote in rule.text or rule.text in quote for rule in self.all):
+                self._keep(
+                    RuleChange(
+                        id=rule_id(node, quote),
+                        action="add",
+                        text=quote,
+                        source="summary",
+                        at=self._history.graph.entries[node].created_at,
+                        node_id=node,
+                    )
+                )
+
+    def apply(self, conversation: Conversation, view: View) -> Conversation:
+        """Return *conversation*, a request that shows *view*, with the block and the notes."""
+        self._make_block(view)
+        if not self._block and not self._notes:
+            return conversation
+        below: dict[int, str] = {}
+        summary = _summary_of(view)
+        for entry in view.entries:
+            note = self._notes.get(self._first_node(entry)) if entry.kind == "user" else None
+            if note is not None:
+                below[id(entry.turn)] = _note_text(note)
+        turns, is_placed = list(conversation.turns), not self._block
+        for index, turn in enumerate(turns):
+            if not is_placed and summary is not None and turn is summary.turn:
+                turns[index] = replace(turn, blocks=(TextBlock(self._block), *turn.blocks))
+                is_placed = True
+            elif id(turn) in below:
+                turns[index] = replace(turn, blocks=(*turn.blocks, TextBlock(below[id(turn)])))
+        system = conversation.system
+        if not is_placed:
+            system = "\n\n".join(filter(None, (system, self._block)))
+        return replace(conversation, turns=tuple(turns), system=system)
+
+    def _search(self, entry: Entry) -> tuple[str, ...]:
+        """Return the prompt that *entry* shows, or the prompts that it stands for; each is searched once."""
+        if entry.kind == "summary":
+            if entry.node_id not in self._behind:
+                stored = self._history.graph.entries
+                folded = (self._search(stored[each]) for each in entry.origin if each in stored)
+                self._behind[entry.node_id] = tuple(dict.fromkeys(chain.from_iterable(folded)))
+            return self._behind[entry.node_id]
+        if entry.kind != "user":
+            return ()
+        node = self._first_node(entry) if entry.origin else entry.node_id
+        if node not in self._said:
+            first = self._history.graph.entries.get(node, entry) if entry.origin else entry
+            text = prompt_text(first.turn.blocks)
+            self._said[node] = ()
+            if may_set_rules(text):
+                at = self._history.graph.entries[node].created_at
+                self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
+        return (node,)
+
+    def _first_node(self, entry: Entry) -> str:
+        """Return the node at which the prompt *entry* was first stored."""
+        first = entry.origin[0] if entry.origin else ""
+        return first if first in self._history.graph.entries else entry.node_id
+
+    def _settle(self) -> None:
+        """Fold all statements and changes, and publish the rules that hold if they changed."""
+        before = self.standing
+        changes = (each for each in self._changes if each.node_id is None or each.node_id in self._path)
+        said = (each for node in self._path for each in self._said[node])
+        self.all = fold_rules((*said, *map(statement_of_change, changes)))
+        self.standing = tuple(rule for rule in self.all if rule.holds)
+        self.texts = tuple(rule.text for rule in self.standing)
+        if self.standing != before:
+            self._emit(RulesChanged(self.standing))
+
+    def _keep(self, change: RuleChange) -> None:
+        if len(self._changes) >= MAX_CHANGES:
+            raise InvalidInput(
+                f"the session has {MAX_CHANGES:,} changes of rules already",
+                hint="write the rules into AGENTS.md instead",
+            )
+        self._changes = (*self._changes, change)
+        self._meta.amend(lambda info: replace(info, rules=tuple(map(asdict, self._changes))))
+        self._settle()
+
+    def _now(self) -> int:
+        """Return the time, at least that of the newest node, so that a change is later than it."""
+        head = self._history.head
+        return max(self._clock_ms(), self._history.graph.entries[head].created_at if head else 0)
+
+    def announce(self, node: str) -> None:
+        """Note the changes by hand that the model does not know yet below the prompt *node*."""
+        view = self._view()
+        self._make_block(view)
+        shown = self._shown_text(view)
+        holding = {rule.id for rule in self.standing}
+        noted = [self._notes[each] for each in self._path if each in self._notes]
+        added, ended = dict[str, None](), dict[str, None]()
+        for change in self._changes:
+            text = change.text
+            told = next((note for note in reversed(noted) if text in (*note.added, *note.ended)), None)
+            if change.id in holding and change.action == "add" and change.source == "user":
+                if text not in self._block and (told is None or text in told.ended):
+                    added[text] = None
+            elif change.action == "remove" and change.id not in holding and text in shown:
+                ended.update({text: None} if told is None or text in told.added else {})
+        if added or ended:
+            self._notes[node] = RuleNote(node_id=node, added=tuple(added), ended=tuple(ended))
+            kept = tuple(map(asdict, list(self._notes.values())[-MAX_NOTES:]))
+            self._meta.amend(lambda info: replace(info, rule_notes=kept))
+
+    def _make_block(self, view: View) -> None:
+        """Make the block of *view*, unless it is the view that the present one was made for."""
+        summary = _summary_of(view)
+        mark = None
+        if summary is not None or not view.is_whole:
+            said = "" if summary is None else summary.node_id or prompt_text(summary.turn.blocks)
+            mark = (said, view.first)
+        if mark == self._mark:
+            return
+        self._mark, self._block = mark, ""
+        if mark is not None and self.all:
+            shown = self._shown_text(view)
+            told = "" if summary is None else prompt_text(summary.turn.blocks)
+            self._block = list_rules(
+                (_BLOCK, [rule.text for rule in self.standing if rule.text not in shown]),
+                (_ENDED, [rule.text for rule in self.all if not rule.holds and rule.text in told]),
+            )
+
+    def _shown_text(self, view: View) -> str:
+        """Return the texts of the block, the summary, the prompts and the notes in *view*, on one line."""
+        texts = [self._block]
+        for entry in view.entries:
+            if entry.kind in ("user", "summary"):
+                texts.append(prompt_text(entry.turn.blocks))
+            if entry.kind == "user" and (note := self._notes.get(self._first_node(entry))) is not None:
+                texts.append(_note_text(note))
+        return " ".join(" ".join(texts).split())
+
+
+def _summary_of(view: View) -> Entry | None:
+    """Return the summary of a compaction in *view*; the digest of a branch that was left is none."""
+    for at, entry in enumerate(view.entries):
+        if entry.kind == "summary" and (at == 0 or entry.origin or not entry.node_id):
+            return entry
+    return None
+
+
+def _note_text(note: RuleNote) -> str:
+    return list_rules((_ADDED, note.added), (_ENDED, note.ended))
+
+
+def _read(cls: type[T], records: Iterable[Mapping[str, Any]]) -> Iterable[T]:
+    return filter(None, (from_record(cls, record) for record in records))

@@ -1,0 +1,1 @@
+"""The workbench of a session: files, tools, permissions, checkpoints, editor and extensions."""

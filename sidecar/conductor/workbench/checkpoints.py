@@ -1,0 +1,399 @@
+"""The checkpoints of one session: files are kept before its tools change them, and can be taken back.
+
+A content is on the disk before its record, and the record before the change. After a crash in between there
+is a record of a change that was never made, and the hashes tell. Records are part of the session's file and
+of its forks. A restore goes the way of every edit, through the editor where the file is open; it keeps the
+present content first, so that it can be taken back as well.
+
+Of the files that a command or a tool of a server changes those are covered that the model has read
+(``command_watch``). Background commands are not covered, for the user's changes while they run must not
+count as theirs; the answers about changes name them. Neither are ephemeral sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
+from sidecar.capabilities.contract import PlannedChange
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.records import to_record
+from sidecar.conductor.workbench.command_watch import CommandWatch
+from sidecar.conductor.workbench.files import shown_path
+from sidecar.conductor.workbench.kept_changes import (
+    FileCheckpoint,
+    FileDiff,
+    FileRestore,
+    KeptChange,
+    RestoreOutcome,
+    find_changes,
+    find_origin,
+    list_checkpoints,
+    unified_diff,
+)
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.workspace.contract import ContentsPort, FileAccessError, FileBytes, FileView, WorkspacePort
+from sidecar.workspace.files import BOM, text_hash
+from sidecar.workspace.paths import path_to_uri
+
+_MOST_FILES: Final = 200
+"""Files that one diff compares."""
+
+
+class RestoreStep(Value):
+    """A file of a restore: its present view, and the change to take back; None for a file that stays.
+
+    *old* is the text to compare it with, None for none.
+    """
+
+    path: Path
+    uri: str
+    view: FileView | None
+    origin: KeptChange | None
+    outcome: RestoreOutcome
+    reason: str | None = None
+    original: FileBytes | None = None
+    old: str | None = None
+
+
+class CallCheckpoints(Value):
+    """The checkpoints of a session for the changes of one tool call; a ``CheckpointPort``."""
+
+    checkpoints: Checkpoints
+    call_id: str
+
+    async def keep(self, changes: Sequence[PlannedChange]) -> None:
+        """Keep the files of *changes* as they are; on disk when this returns."""
+        await self.checkpoints.keep(self.call_id, changes)
+
+    async def watch_command(self) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read, and return the function to call after the command."""
+        return await self.checkpoints.watch_command(self.call_id)
+
+    def leave_uncovered(self, name: str) -> None:
+        """Note that the changes of files by *name* are not kept."""
+        self.checkpoints.uncovered = (*self.checkpoints.uncovered, name)
+
+    async def correct(self, view: FileView) -> None:
+        """Record that the newest change of a file has led to *view* and not to the planned text."""
+        await self.checkpoints.correct(view)
+
+
+class Checkpoints:
+    """The checkpoints of one session, its *changes* by id; *uncovered* names others that changed files."""
+
+    def __init__(
+        self,
+        sid: str,
+        roots: Sequence[Path],
+        history: HistoryWriter,
+        workspace: WorkspacePort,
+        contents: ContentsPort | None,
+        *,
+        seen: Callable[[], Sequence[Path]],
+        turn_id: Callable[[], str | None],
+        new_id: Callable[[], str],
+        clock_ms: Callable[[], int],
+    ) -> None:
+        """Make the checkpoints of a session.
+
+        Args:
+            sid: the session.
+            roots: its folders, resolved; nothing outside is taken back.
+            history: stores the records.
+            workspace: the files as they are now.
+            contents: stores the contents; None keeps nothing.
+            seen: returns the files that the model has seen, the newest last.
+            turn_id: returns the id of the running turn.
+            new_id: makes ids.
+            clock_ms: the time in epoch milliseconds.
+        """
+        self._sid = sid
+        self._roots = tuple(roots)
+        self._history = history
+        self._workspace = workspace
+        self._contents = contents
+        self._turn_id = turn_id
+        self._new_id = new_id
+        self._clock_ms = clock_ms
+        self.changes: dict[str, KeptChange] = {}
+        self._left_out: set[str] = set()
+        self.uncovered: tuple[str, ...] = ()
+        self._watch: CommandWatch | None = None
+        if contents is not None:
+            self._watch = CommandWatch(
+                sid, workspace, contents, lambda: [path for path in seen() if self._is_inside(path)]
+            )
+
+    @property
+    def all(self) -> tuple[FileCheckpoint, ...]:
+        """Every checkpoint, oldest first."""
+        return list_checkpoints([*self.changes.values()])
+
+    def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Load the stored *records* of the session."""
+        self.changes |= {change.change_id: change for change in find_changes(records)}
+
+    async def adopt(self, changes: Sequence[KeptChange], sid: str) -> None:
+        """Take over the *changes* of the session *sid*, of which this one is a fork."""
+        self.changes |= {change.change_id: change for change in changes}
+        if self.changes and self._contents is not None:
+            await asyncio.to_thread(self._contents.fork, sid, self._sid)
+            mine = (to_record("checkpoint", change) for change in self.changes.values())
+            await self._history.append_records(*mine)
+
+    def leave_out(self, call_id: str) -> None:
+        """Keep nothing for a command of the user's own, which counts as work of others."""
+        self._left_out.add(call_id)
+
+    def of_call(self, call_id: str) -> CallCheckpoints:
+        """Return the checkpoints for the changes of one tool call."""
+        return CallCheckpoints(self, call_id)
+
+    async def keep(self, call_id: str, changes: Sequence[PlannedChange]) -> None:
+        """Keep the files of *changes* by a tool call as they are; on disk when this returns."""
+        await self._keep(self._begin(call_id), changes)
+
+    async def watch_command(self, call_id: str) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read, and return the function to call after the command."""
+        watch = None if call_id in self._left_out else self._watch
+        before = {} if watch is None else await watch.start()
+
+        async def keep_changed() -> None:
+            for path, file, view in () if watch is None else await watch.find_changed(before):
+                change = replace(
+                    self._begin(call_id),
+                    change_id=self._new_id(),
+                    path=str(path),
+                    uri=path_to_uri(path),
+                    before=file.hash,
+                    after=None if view is None else view.hash,
+                    content=file.content,
+                    mode=file.mode,
+                )
+                await self._record(change)
+
+        return keep_changed
+
+    async def correct(self, view: FileView) -> None:
+        """Record that the newest change of a file has led to *view* and not to the planned text."""
+        path = str(view.path)
+        newest = next((each for each in reversed(self.changes.values()) if each.path == path), None)
+        if newest is not None:
+            await self._record(replace(newest, after=view.hash))
+
+    def since(self, checkpoint_id: str | None, uris: Sequence[str] | None = None) -> frozenset[str]:
+        """Return the ids of the changes since a checkpoint began, all for None; of *uris* or of all files.
+
+        Raises InvalidInput for an unknown checkpoint, or a file that was not changed since.
+        """
+        changes = [*self.changes.values()]
+        found = (at for at, each in enumerate(changes) if each.checkpoint_id == checkpoint_id)
+        first = 0 if checkpoint_id is None else next(found, None)
+        if first is None:
+            hint = "sidecar/checkpoint/list and /checkpoint name the ones there are"
+            raise InvalidInput(f"there is no checkpoint {checkpoint_id!r} in this session", hint=hint)
+        found_uris = {each.uri for each in changes[first:]}
+        for uri in uris or ():
+            if uri not in found_uris:
+                hint = "sidecar/checkpoint/diff names the files that were"
+                raise InvalidInput(f"this session has not changed {uri!r} since", hint=hint)
+        return frozenset(each.change_id for each in changes[first:] if uris is None or each.uri in uris)
+
+    def first_of(self, wanted: Collection[str]) -> str:
+        """Return the id of the checkpoint with the oldest of the changes *wanted*."""
+        return next(each.checkpoint_id for each in self.changes.values() if each.change_id in wanted)
+
+    def of_entries(self, entries: Sequence[Entry], kept: Collection[str], head: str | None) -> frozenset[str]:
+        """Return the ids of the changes that *entries* made.
+
+        A copy of an entry on another branch has another node, and goes by the ids of its tool calls.
+
+        Args:
+            entries: the entries behind *head*.
+            kept: the nodes up to *head*.
+            head: the node before the first of *entries*, None for the beginning.
+        """
+        known, nodes = self._history.graph.entries, set[str]()
+        waiting, before, calls = [*entries], {*kept}, set[str]()
+        while waiting:
+            entry = waiting.pop()
+            nodes.add(entry.node_id)
+            calls |= {block.id for block in entry.turn.blocks if isinstance(block, ToolCallBlock)}
+            folded = (node for node in entry.origin if node not in nodes and node not in before)
+            waiting += [known[node] for node in folded if node in known]
+        earlier = before - {head}
+        return frozenset(
+            each.change_id
+            for each in tuple(self.changes.values())
+            if each.head in nodes or (each.call_id in calls and each.head not in earlier)
+        )
+
+    async def restore(self, wanted: Collection[str]) -> tuple[FileRestore, ...]:
+        """Take back the changes *wanted*, each file to its content before the first of them.
+
+        A file that others have changed since stays, and so does one outside of the session's folders.
+        """
+        steps = await self._plan(wanted)
+        checkpoint_id, at = self._next_id(), self._clock_ms()
+        done = []
+        for step in steps:
+            if step.origin is None or self._contents is None:
+                done.append(FileRestore(step.uri, step.outcome, step.reason))
+                continue
+            blank = KeptChange(
+                change_id="",
+                checkpoint_id=checkpoint_id,
+                at=at,
+                cause="restore",
+                path="",
+                uri="",
+                before=None,
+                after=None,
+                head=None,
+            )
+            text = None if step.original is None else step.original.text or ""
+            await self._keep(blank, [PlannedChange(step.path, step.view, text)])
+            done.append(await self.take_back(step, text))
+        return tuple(done)
+
+    async def diff(self, wanted: Collection[str]) -> tuple[FileDiff, ...]:
+        """Return the diffs of files, from their contents before the changes *wanted* to the present."""
+        found = []
+        for step in (await self._plan(wanted))[:_MOST_FILES]:
+            new = "" if step.view is None else step.view.text
+            if step.old is None:
+                found.append(FileDiff(step.uri, step.outcome, "", reason=step.reason))
+                continue
+            name = shown_path(step.path, self._roots[0])
+            diff, is_cut = await asyncio.to_thread(unified_diff, step.old, new, name)
+            found.append(FileDiff(step.uri, step.outcome, diff, is_cut, step.reason))
+        return tuple(found)
+
+    def _begin(self, call_id: str) -> KeptChange:
+        """Return a blank change by a tool call of the turn that runs."""
+        newest = next(reversed(self.changes.values()), None)
+        turn_id = self._turn_id()
+        is_same = newest is not None and newest.cause == "turn" and newest.turn_id == turn_id
+        return KeptChange(
+            change_id="",
+            checkpoint_id=newest.checkpoint_id if newest is not None and is_same else self._next_id(),
+            at=self._clock_ms(),
+            cause="turn",
+            path="",
+            uri="",
+            before=None,
+            after=None,
+            turn_id=turn_id,
+            head=self._history.head,
+            call_id=call_id,
+        )
+
+    def _is_inside(self, path: Path) -> bool:
+        return any(path.is_relative_to(root) for root in self._roots)
+
+    def _next_id(self) -> str:
+        return f"c{len({each.checkpoint_id for each in self.changes.values()}) + 1}"
+
+    async def _keep(self, blank: KeptChange, changes: Sequence[PlannedChange]) -> None:
+        """Keep the contents before *changes*, and then store their records, each filled into *blank*."""
+        if self._contents is None:
+            return
+        for change in changes:
+            after = None if change.text is None else text_hash(change.text.removeprefix(BOM))
+            planned = replace(
+                blank,
+                change_id=self._new_id(),
+                path=str(change.path),
+                uri=path_to_uri(change.path) if change.before is None else change.before.uri,
+                before=None if change.before is None else change.before.hash,
+                after=after,
+            )
+            if change.before is not None:
+                planned = await asyncio.to_thread(self.keep_content, planned, change.before)
+            await self._record(planned)
+
+    def keep_content(self, planned: KeptChange, view: FileView) -> KeptChange:
+        """Keep the content *view* and return *planned* with it, or with the problem. Works on the disk."""
+        assert self._contents is not None
+        mode: int | None = None
+        try:
+            if view.unsaved:
+                raw = view.text.encode("utf-8", "surrogatepass")
+            else:
+                found = self._contents.look(view.path)
+                raw, mode = found.raw, found.mode
+            return replace(
+                planned, content=self._contents.keep(self._sid, raw), is_text=view.unsaved, mode=mode
+            )
+        except FileAccessError as error:
+            return replace(planned, problem=error.message)
+        except OSError as error:
+            return replace(planned, problem=f"it could not be kept: {error.strerror}")
+
+    async def _record(self, change: KeptChange) -> None:
+        self.changes[change.change_id] = change
+        await self._history.append_records(to_record("checkpoint", change))
+
+    async def _plan(self, wanted: Collection[str]) -> list[RestoreStep]:
+        by_path: dict[str, list[KeptChange]] = {}
+        for change in self.changes.values():
+            by_path.setdefault(change.path, []).append(change)
+        chosen = {self.changes[each].path for each in wanted}
+        return [await self.plan_file(by_path[path], wanted) for path in by_path if path in chosen]
+
+    async def plan_file(self, changes: Sequence[KeptChange], wanted: Collection[str]) -> RestoreStep:
+        """Return the step for one file with its *changes*, oldest first."""
+        path, uri = Path(changes[0].path), changes[0].uri
+        view: FileView | None = None
+        if not self._is_inside(path):
+            return RestoreStep(path, uri, None, None, "outside", "it is outside of the session's folders")
+        try:
+            view = await self._workspace.view(path)
+            if view.path != path:
+                return RestoreStep(path, uri, None, None, "changedSince", "its path has become a link")
+        except FileAccessError as error:
+            if error.problem != "notFound":
+                return RestoreStep(path, uri, None, None, "changedSince", error.message)
+        origin, is_whole = find_origin(changes, wanted, None if view is None else view.hash)
+        # Of a file with changes by others the whole difference is shown, though none of it is taken back.
+        first = origin if is_whole else next(each for each in changes if each.change_id in wanted)
+        if first is None or first.before == (None if view is None else view.hash):
+            return RestoreStep(path, uri, view, None, "unchanged")
+        original: FileBytes | None = None
+        if self._contents is not None and first.content is not None:
+            original = await asyncio.to_thread(
+                self._contents.read, self._sid, first.content, mode=first.mode, is_text=first.is_text
+            )
+        old = "" if first.before is None else None if original is None else original.text
+        if not is_whole:
+            return RestoreStep(path, uri, view, None, "changedSince", "others have changed it since", old=old)
+        if first.before is None:
+            return RestoreStep(path, uri, view, first, "removed", old=old)
+        if original is None:
+            reason = first.problem or "the kept content has gone"
+            return RestoreStep(path, uri, view, None, "notKept", reason)
+        return RestoreStep(path, uri, view, first, "restored", original=original, old=old)
+
+    async def take_back(self, step: RestoreStep, text: str | None) -> FileRestore:
+        """Make *text* the content of a file, or delete it for None; its present content was kept."""
+        now = None if step.view is None else step.view.hash
+        try:
+            if text is None:
+                assert now is not None
+                await self._workspace.delete(step.path, expected_hash=now)
+                return FileRestore(step.uri, "removed")
+            assert step.origin is not None
+            original = None if step.origin.is_text else step.original
+            view = await self._workspace.write(step.path, text, expected_hash=now, original=original)
+            if view.hash != step.origin.before:
+                await self.correct(view)
+            return FileRestore(step.uri, "restored")
+        except FileAccessError as error:
+            return FileRestore(step.uri, "changedSince", error.message)

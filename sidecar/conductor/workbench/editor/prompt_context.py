@@ -1,0 +1,107 @@
+"""The entries in front of a prompt: the content of its mentions, and a note about the editor.
+
+Most prompts have none of them, so their readers are made for the first prompt that needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sidecar.capabilities.contract import ToolContext
+from sidecar.conductor.content import ATTACHED, Content
+from sidecar.conductor.events import Notice
+from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.window.engines.contract import View
+from sidecar.conductor.workbench.editor.session_editor import SessionEditor, real_path_of
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+
+if TYPE_CHECKING:
+    from sidecar.conductor.workbench.editor.mentions import MentionReader
+    from sidecar.conductor.workbench.editor.note import EditorNotes
+
+
+class PromptContext:
+    """The context of one session's prompts.
+
+    Attributes:
+        editors: the reported editors by client.
+        offers_tool: whether the tool for diagnostics is on offer.
+    """
+
+    def __init__(
+        self,
+        editor: SessionEditor,
+        history: HistoryWriter,
+        tools: SessionTools,
+        *,
+        make_context: Callable[[str], ToolContext],
+        window: Callable[[], int],
+        view: Callable[[], View],
+        emit: Callable[[Notice], object],
+    ) -> None:
+        """Make the context.
+
+        Args:
+            editor: the user's editor.
+            history: the conversation.
+            tools: the tools of the session.
+            make_context: returns the surroundings of a tool's call.
+            window: returns the model's window in tokens, 0 for unknown.
+            view: returns the part of the conversation that the model sees.
+            emit: publishes a notice.
+        """
+        self._editor = editor
+        self.editors = editor.editors.reported
+        self._history = history
+        self._tools = tools
+        self._make_context = make_context
+        self._window = window
+        self._view = view
+        self._emit = emit
+        self.offers_tool = False
+        self._reader: MentionReader | None = None
+        self._notes: EditorNotes | None = None
+
+    async def read_mentions(self, prompt: UserTurn, content: Content) -> tuple[Entry, ...]:
+        """Return the entries of the mentions in a prompt, with a notice about mentions without an entry.
+
+        *content* is the prompt of the client: a file that it attached is not read again.
+        """
+        found = [block.text for block in prompt.blocks if isinstance(block, TextBlock)]
+        texts = [text for text in found if "@" in text and not text.startswith(ATTACHED)]
+        if not texts:
+            return ()
+        if self._reader is None:
+            from sidecar.conductor.workbench.editor.mentions import MentionReader
+
+            self._reader = MentionReader(self._editor, self._make_context, self._window)
+        parts = (part for item in content for part in (item, item.get("resource")))
+        uris = [str(part["uri"]) for part in parts if isinstance(part, Mapping) and "uri" in part]
+        brought = await self._reader.read(texts, {path for uri in uris if (path := real_path_of(uri))})
+        if brought.problems:
+            self._emit(
+                Notice(
+                    "warning", "A mention brought nothing, and stays as typed", "\n".join(brought.problems)
+                )
+            )
+        return brought.entries()
+
+    async def describe_editor(self) -> Sequence[Entry]:
+        """Return the note about the changes in the editor, and offer its diagnostics as a tool."""
+        provides = self._editor.provider is not None
+        if provides != self.offers_tool:
+            from sidecar.capabilities.diagnostics import DIAGNOSTICS
+
+            self._tools.offer("editor", (DIAGNOSTICS,) if provides else ())
+            self.offers_tool = provides
+        if not self.editors:
+            return ()
+        if self._notes is None:
+            from sidecar.conductor.workbench.editor.note import EditorNotes
+
+            self._notes = EditorNotes(self._editor, self._make_context("").workspace)
+        note = await self._notes.note(self._history.current, self._view())
+        return () if note is None else (note,)

@@ -1,0 +1,227 @@
+"""The extensions of one session: its commands, skills, hooks and configured tool servers.
+
+They are found when the session begins, and again for ``/help`` and for the list on the wire. A prompt passes
+them by: it sees attributes that are empty in a session without extensions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.secrets import mask_secrets
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
+from sidecar.conductor.clients import SessionServers
+from sidecar.conductor.content import COMMANDS, prompt_text
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice, Payload
+from sidecar.conductor.extension_shapes import (
+    ListedCommand,
+    ListedExtensions,
+    ListedHook,
+    ListedServer,
+    ListedSkill,
+)
+from sidecar.conductor.ports import SessionTools
+from sidecar.conductor.record.queue import PromptJob
+from sidecar.conductor.record.session_events import OneTimeNotices
+from sidecar.conductor.window.request import RequestHead
+from sidecar.extensions.contract import CustomCommand, Extensions, Skill
+from sidecar.extensions.custom_commands import write_command_prompt
+from sidecar.extensions.hooks import Hooks
+from sidecar.extensions.skills import list_skills, make_skill_tool
+from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.permissions.access import ProjectTextAccess
+from sidecar.permissions.policy import Policy
+
+_DETAIL_CHARS: Final = 4_000
+_LINE_CHARS: Final = 120
+_NOTE: Final = "<hook>\n{}\n</hook>"
+
+
+class SessionExtensions:
+    """The extensions of one session; none before :meth:`load`.
+
+    Attributes:
+        found: the extensions.
+        names: the names of the commands.
+        commands: all commands, beginning with the built-in ones, as clients are shown them.
+        hooks: the hooks.
+    """
+
+    def __init__(
+        self,
+        sid: str,
+        roots: Sequence[Path],
+        deps: SessionDeps,
+        *,
+        tools: SessionTools,
+        servers: SessionServers,
+        policy: Policy,
+        head: RequestHead,
+        notices: OneTimeNotices,
+        emit: Callable[[Payload], None],
+        ask: Callable[[PermissionQuestion], Awaitable[PermissionDecision]],
+    ) -> None:
+        self._sid = sid
+        self._roots = roots
+        self._deps = deps
+        self._tools = tools
+        self._servers = servers
+        self._policy = policy
+        self._head = head
+        self._notices = notices
+        self._emit = emit
+        self._ask = ask
+        self.found = Extensions()
+        self.names: frozenset[str] = frozenset()
+        self.commands: tuple[CommandInfo, ...] = COMMANDS
+        self.hooks = self._make_hooks()
+
+    async def load(self) -> bool:
+        """Find the extensions as they are now; return whether the commands are others than before."""
+        before, self.found = self.commands, await asyncio.to_thread(self._deps.extensions.find, self._roots)
+        found = self.found
+        self.names = frozenset(each.name for each in found.commands)
+        own = (CommandInfo(each.name, each.description or "A prompt", each.hint) for each in found.commands)
+        self.commands = (*COMMANDS, *own)
+        self.hooks = self._make_hooks()
+        self._head.skills = list_skills(found.skills)
+        skill_tools = (make_skill_tool(found.skills, self.open_folder),) if found.skills else ()
+        self._tools.offer("skills", skill_tools)
+        self._servers.configure([each.server for each in found.servers])
+        for problem in found.problems:
+            self._notices.add_once(Notice("warning", "An extension is not used", problem))
+        return self.commands != before
+
+    async def refresh(self) -> None:
+        """Find the extensions again, and report other commands to the clients."""
+        if await self.load():
+            self._emit(CommandsChanged(self.commands))
+
+    def list(self) -> ListedExtensions:
+        """Return the extensions as clients are shown them."""
+        found = self.found
+        sources = {each.server.name: each.source for each in found.servers}
+        named = {server.name for server in self._servers.named}
+        return ListedExtensions(
+            commands=tuple(
+                ListedCommand(
+                    name=each.name,
+                    description=each.description,
+                    hint=each.hint,
+                    model=each.model,
+                    uri=each.path.as_uri(),
+                    source=each.source,
+                    trusted=each.is_trusted,
+                )
+                for each in found.commands
+            ),
+            skills=tuple(
+                ListedSkill(
+                    name=each.name, description=each.description, uri=each.path.as_uri(), source=each.source
+                )
+                for each in found.skills
+            ),
+            hooks=tuple(
+                ListedHook(
+                    event=each.event,
+                    command=mask_secrets(each.command),
+                    tools=each.tools,
+                    source=each.source,
+                )
+                for each in found.hooks
+            ),
+            servers=tuple(
+                ListedServer(
+                    name=each.name,
+                    source="client" if each.name in named else sources.get(each.name, "client"),
+                    state=each.state,
+                    tools=each.n_tools,
+                    problem=each.problem,
+                )
+                for each in self._servers.states()
+            ),
+            problems=found.problems,
+        )
+
+    async def expand(self, job: PromptJob) -> str | None:
+        """Make the command of *job* the prompt that it stands for; return why it is refused, None if not.
+
+        A command of a folder that is not trusted asks once for its content.
+        """
+        assert job.command is not None
+        name, arguments = job.command.name, job.command.rest
+        command = next(each for each in self.found.commands if each.name == name)
+        if not command.is_trusted and not await self.may_use(command):
+            return f"/{name} was not used: its file came with the folder, and you did not allow it."
+        job.turn = UserTurn((TextBlock(write_command_prompt(name, command.text, arguments)),))
+        job.command, job.model = None, command.model
+        return None
+
+    async def check_prompt(self, job: PromptJob, cancel: CancelToken) -> str | None:
+        """Run the hooks of a prompt: return why it is refused; a note of theirs enters with it."""
+        verdict = await self.hooks.run("prompt", {"prompt": prompt_text(job.turn.blocks)}, cancel)
+        if verdict.refusal is not None:
+            return f"A hook refused this prompt: {verdict.refusal}"
+        if verdict.note:
+            job.turn = UserTurn((*job.turn.blocks, TextBlock(_NOTE.format(verdict.note))))
+        return None
+
+    async def may_stop(self, text: str, cancel: CancelToken) -> UserTurn | None:
+        """Run the hooks of the end of a turn: return the prompt to go on with, None to end it."""
+        verdict = await self.hooks.run("stop", {"text": text}, cancel)
+        if verdict.refusal is None:
+            return None
+        asked = f"A hook of the user does not let you stop yet:\n{_NOTE.format(verdict.refusal)}"
+        return UserTurn((TextBlock(asked),))
+
+    async def refuse_compaction(self, engine: str, trigger: str) -> str | None:
+        """Run the hooks of a compaction with *engine*: return why it is refused, None where it is not."""
+        verdict = await self.hooks.run("compaction", {"engine": engine, "trigger": trigger}, CancelToken())
+        return verdict.refusal
+
+    async def may_use(self, command: CustomCommand) -> bool:
+        question = PermissionQuestion(
+            call_id=self._deps.new_id(),
+            tool="command",
+            title=f"Use the command /{command.name} of this folder",
+            subject="path",
+            detail=f"{command.path}\n\n{command.text[:_DETAIL_CHARS]}",
+            access=ProjectTextAccess(command.path),
+        )
+        decision = await self._ask(question)
+        if decision.is_allowed:
+            await asyncio.to_thread(self._deps.extensions.trust, command)
+            await self.load()
+        return decision.is_allowed
+
+    def open_folder(self, skill: Skill) -> None:
+        """Let the files of *skill* be read without a question."""
+        self._policy.granted.add(f"tree:{skill.path.parent}")
+
+    def _make_hooks(self) -> Hooks:
+        return Hooks(
+            self.found.hooks,
+            self._sid,
+            self._roots[0],
+            self._deps.child_started,
+            lambda title, text: self._emit(Notice("warning", title, mask_secrets(text))),
+        )
+
+
+def describe_extensions(found: ListedExtensions) -> list[str]:
+    """Return lines for people about the skills, hooks and tool servers of *found*."""
+    lines = [f"- skill {each.name}: {each.description[:_LINE_CHARS]}" for each in found.skills]
+    for hook in found.hooks:
+        about = f" of {', '.join(hook.tools)}" if hook.tools else ""
+        lines.append(f"- hook {hook.event}{about}: {hook.command[:_LINE_CHARS]}")
+    for server in found.servers:
+        state = f"{server.state}, {server.tools} tools" if server.state == "running" else server.state
+        lines.append(
+            f"- tool server {server.name}: {state}{f' ({server.problem})' if server.problem else ''}"
+        )
+    return [*lines, *(f"- not used: {problem}" for problem in found.problems)]
