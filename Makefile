@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 endif
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-postgres slow quick editors test-typescript reference lint bench bench-peers fidelity fuzz crash pictures format clean
+.PHONY: demo test test-postgres slow same same-record quick editors test-typescript reference lint bench bench-peers fidelity fuzz crash pictures format clean
 
 demo: $(READY)
 	$(BIN)/sidecar demo
@@ -31,6 +31,14 @@ slow: $(READY)
 quick: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile=quick \
 		-m "not e2e and not processes and not slow and not postgres"
+
+# What the daemon does, against the record of it: every message of a day on both faces. Prints what differs.
+same: $(READY)
+	$(BIN)/python -m tests.same.compare
+
+# Stores the record again; right only in a commit whose message names the change that a user or a client notices.
+same-record: $(READY)
+	$(BIN)/python -m tests.same.compare --record
 
 # Real editors, installed into .editors where they are missing and that can be; see tests/editors. What was seen
 # on their screens is left in .editors/screens. Four minutes; the first time four more.

@@ -1,0 +1,150 @@
+"""Compare what the daemon does with the record of it: ``make same``; ``make same-record`` stores it again.
+
+The records stand beside this module. Store them again only in a commit whose message names the change of
+behaviour that a user or a client would notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tests.same.canonical import lines_of
+from tests.same.client import client_of
+from tests.same.player import own_place
+from tests.same.scenes import SCENES
+
+__all__ = ["NAMES", "differences", "play", "record_of"]
+
+FOLDER: Final = Path(__file__).with_name("records")
+FACES: Final = ("lsp",)
+NAMES: Final = tuple(f"{face}-{name}" for face in FACES for name in SCENES)
+"""The names of all records."""
+
+_MOST_DIFFERENCES: Final = 12
+_AT_ONCE: Final = 2
+_SHOWN_CHARS: Final = 300
+
+
+async def play(name: str) -> list[str]:
+    """Return the lines of the record *name* as the daemon of today makes them."""
+    face, _, scene = name.partition("-")
+    async with own_place(name) as place:
+        async with client_of(face, place) as client:
+            await SCENES[scene](client)
+        return lines_of(client.player.messages, place.folder)
+
+
+def record_of(name: str) -> Path:
+    """Return the file of a record."""
+    return FOLDER / f"{name}.txt"
+
+
+def differences(stored: Sequence[str], played: Sequence[str]) -> Iterator[str]:
+    """Yield in words where *played* differs from *stored*."""
+    matcher = difflib.SequenceMatcher(None, stored, played, autojunk=False)
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        old, new = stored[start:end], played[new_start:new_end]
+        for number, (was, is_now) in enumerate(zip(old, new, strict=False), start + 1):
+            yield f"line {number}: {_describe(was, is_now)}"
+        for number, line in enumerate(old[len(new) :], start + len(new) + 1):
+            yield f"line {number} is missing: {line[:_SHOWN_CHARS]}"
+        for line in new[len(old) :]:
+            yield f"after line {end} there is also: {line[:_SHOWN_CHARS]}"
+
+
+def _describe(was: str, is_now: str) -> str:
+    try:
+        (side, old), (new_side, new) = _parse(was), _parse(is_now)
+    except ValueError:
+        return f"\n    was {was[:_SHOWN_CHARS]}\n    is  {is_now[:_SHOWN_CHARS]}"
+    if side != new_side or old.get("method") != new.get("method") or old.get("id") != new.get("id"):
+        return f"\n    was {was[:_SHOWN_CHARS]}\n    is  {is_now[:_SHOWN_CHARS]}"
+    what = old.get("method") or f"answer to {old['id']}"
+    kind = old["params"].get("kind", "") if isinstance(old.get("params"), dict) else ""
+    where, first, second = next(_members(old, new), ("the order of members", was, is_now))
+    first, second = (_around(first, second), _around(second, first))
+    return f"{side} {what} {kind}\n    {where}\n    was {first}\n    is  {second}"
+
+
+def _parse(line: str) -> tuple[str, dict[str, Any]]:
+    side, _, text = line.partition(" ")
+    message = json.loads(text)
+    if not isinstance(message, dict):
+        raise ValueError(line)
+    return side, message
+
+
+def _members(was: Any, is_now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the innermost members that differ."""
+    if isinstance(was, dict) and isinstance(is_now, dict):
+        for name in [*was, *(name for name in is_now if name not in was)]:
+            yield from _members(was.get(name, "(absent)"), is_now.get(name, "(absent)"), f"{where}.{name}")
+    elif isinstance(was, list) and isinstance(is_now, list) and len(was) == len(is_now):
+        for index, (one, other) in enumerate(zip(was, is_now, strict=True)):
+            yield from _members(one, other, f"{where}[{index}]")
+    elif was != is_now:
+        yield where.removeprefix("."), was, is_now
+
+
+def _around(value: Any, other: Any) -> str:
+    """Return the text of *value* from a little before the first character that differs from *other*."""
+    text, beside = (each if isinstance(each, str) else json.dumps(each) for each in (value, other))
+    pairs = enumerate(zip(text, beside, strict=False))
+    at = next((index for index, (one, two) in pairs if one != two), min(len(text), len(beside)))
+    start = max(0, at - 60)
+    return repr(("..." if start else "") + text[start : start + _SHOWN_CHARS])
+
+
+async def _compare(names: Sequence[str], *, is_recorded: bool) -> int:
+    """Compare, or store again where *is_recorded*. Returns how many records differ."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+    n_differing = 0
+
+    async def one(name: str) -> None:
+        nonlocal n_differing
+        async with gate:
+            played = await play(name)
+        path = record_of(name)
+        stored = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if stored == played:
+            return
+        n_differing += 1
+        found = list(differences(stored, played))
+        print(f"{name}: {len(found)} differences{', stored' if is_recorded else ''}")
+        if is_recorded:
+            FOLDER.mkdir(exist_ok=True)
+            path.write_text("\n".join(played) + "\n", encoding="utf-8")
+            return
+        for line in found[:_MOST_DIFFERENCES]:
+            print(f"  {line}")
+        if len(found) > _MOST_DIFFERENCES:
+            print(f"  and {len(found) - _MOST_DIFFERENCES} more")
+
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(one(name))
+    return n_differing
+
+
+def main() -> int:
+    """Compare the records that the arguments name, all by default; with ``--record`` store them again."""
+    arguments = [each for each in sys.argv[1:] if each != "--record"]
+    is_recorded = "--record" in sys.argv
+    n_differing = asyncio.run(_compare(arguments or NAMES, is_recorded=is_recorded))
+    if n_differing and not is_recorded:
+        print(f"{n_differing} records differ. If that is meant, run make same-record and name the change.")
+        return 1
+    print("stored" if is_recorded else "the same")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
