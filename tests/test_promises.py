@@ -326,8 +326,8 @@ SAID: dict[str, tuple[str, ...]] = {
         f"{POLICY}::test_always_says_what_it_covers",
     ),
     "A line of several commands is read as bash reads it, and runs unasked when each part may": (
-        "permissions/test_shell.py::test_bash_gives_a_program_the_words_that_were_read",
-        "permissions/test_shell.py::test_bash_runs_no_other_commands_than_those_that_were_read",
+        "text/test_shell.py::test_bash_gives_a_program_the_words_that_were_read",
+        "text/test_shell.py::test_bash_runs_no_other_commands_than_those_that_were_read",
         "permissions/test_properties.py::test_a_covered_compound_has_only_covered_parts",
     ),
     "Commands that only read inside the session's folders run at once": (

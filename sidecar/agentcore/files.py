@@ -4,19 +4,18 @@ Pure: paths are text, no file is looked at. Which tool reads, writes or runs is 
 :class:`~sidecar.agentcore.messages.ToolEffect`. The lists go from summary to summary; the sections in a
 summary's text are written anew each time and never left inside the text that a model is asked to update.
 
-Shell commands are read modestly: redirections, tee, sed -i, touch, rm, mv, cp. Variables, globs, bodies of
-here-documents and the effects of a called script are not followed.
+Of a shell command the files count that its line names; the effects of a called script are not followed.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import byte_length
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolEffect
+from sidecar.text.touches import use_of_line
 
 TOOL_EFFECTS: Mapping[str, ToolEffect] = {
     "read": ToolEffect("reads", ("file_path", "path")),
@@ -30,10 +29,6 @@ _SECTION = re.compile(r"\n*^<(read|modified)-files>\n(.*?)\n?^</\1-files>$", re.
 _MORE = re.compile(r"\(\+\d+ more\)")
 
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
-_MAY_WRITE = re.compile(r">|\b(?:tee|sed|touch|rm|mv|cp)\b")
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_NOT_PLAIN = frozenset("$*?`<>|()\n")
-_MAX_LINE = 2000
 _MAX_LISTED = 500
 
 
@@ -87,15 +82,21 @@ def file_lists(
                     places[call.id] = len(calls)
                     calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
     for effect, value in filter(None, calls):
-        paths: Sequence[str] = (value,)
-        if effect.kind in ("runs", "patches"):
-            paths = find_changed_paths(value) if effect.kind == "runs" else _PATCHED.findall(value)
-        used = read if effect.kind == "reads" else modified
-        for path in filter(None, paths):
-            used.pop(path, None)
-            used[path] = None
-    changed = set(list(modified)[-_MAX_LISTED:])
-    return FileLists.of(set([path for path in read if path not in modified][-_MAX_LISTED:]), changed)
+        shown, changed = list[str](), list[str]()
+        if effect.kind == "runs":
+            touches = use_of_line(value).touches
+            shown = [touch.path for touch in touches if touch.kind == "read"]
+            changed = [path for touch in touches for path in touch.changed_paths]
+        elif effect.kind == "patches":
+            changed = _PATCHED.findall(value)
+        else:
+            (shown if effect.kind == "reads" else changed).append(value)
+        for used, paths in ((read, shown), (modified, changed)):
+            for path in filter(None, paths):
+                used.pop(path, None)
+                used[path] = None
+    newest = set(list(modified)[-_MAX_LISTED:])
+    return FileLists.of(set([path for path in read if path not in modified][-_MAX_LISTED:]), newest)
 
 
 def render_sections(files: FileLists, limit: int) -> str:
@@ -132,63 +133,3 @@ def split_sections(text: str) -> tuple[str, FileLists]:
     for kind, lines in _SECTION.findall(text):
         found[kind].update(line for line in lines.split("\n") if line and not _MORE.fullmatch(line))
     return _SECTION.sub("", text), FileLists.of(found["read"], found["modified"])
-
-
-def find_changed_paths(command: str) -> tuple[str, ...]:
-    """Return the paths that a shell *command* writes, moves or removes, in order of appearance.
-
-    >>> find_changed_paths("cd src && sed -i s/a/b/ x.py; make 2>&1 | tee build.log > /dev/null")
-    ('x.py', 'build.log')
-    """
-    paths: dict[str, None] = {}
-    here_document_end = ""
-    for line in command.split("\n"):
-        if here_document_end:
-            here_document_end = "" if line.strip() == here_document_end else here_document_end
-            continue
-        here_document = _HERE_DOCUMENT.search(line)
-        here_document_end = here_document[2] if here_document else ""
-        if len(line) <= _MAX_LINE and _MAY_WRITE.search(line):
-            for words in split_commands(line):
-                for word in find_output_words(words):
-                    is_special = word.isdigit() or word.startswith(("-", "&", "/dev/"))
-                    if word and not is_special and _NOT_PLAIN.isdisjoint(word):
-                        paths[word] = None
-    return tuple(paths)
-
-
-def split_commands(line: str) -> Iterator[list[str]]:
-    """Yield the words of each command of a pipe or a list; redirections stay among the words."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    words: list[str] = []
-    try:
-        for word in lexer:
-            if set(word) <= set(";|&()"):
-                yield words
-                words = []
-            else:
-                words.append(word)
-    except ValueError:
-        return  # An open quote: the command goes on in a way this reader does not follow.
-    yield words
-
-
-def find_output_words(words: list[str]) -> Iterator[str]:
-    """Yield the words of one simple command that name a file it writes."""
-    plain: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        if word in (">", ">>", ">|"):
-            yield next(rest, "")
-        elif word in ("<", "<<", "<<<", ">&", "<&"):
-            next(rest, None)
-        else:
-            plain.append(word)
-    name, operands = (plain[0], [w for w in plain[1:] if not w.startswith("-")]) if plain else ("", [])
-    if name in ("tee", "touch", "rm", "mv"):
-        yield from operands
-    elif name == "cp":
-        yield from operands[-1:]
-    elif name == "sed" and any(w.startswith(("-i", "--in-place")) for w in plain):
-        yield from operands[1:]

@@ -19,8 +19,8 @@ from itertools import islice
 from typing import Any, Final
 
 from sidecar.capabilities.effects import ANYTHING, EffectKind, ToolEffects
-from sidecar.capabilities.shell_touches import Touch, TouchKind, in_folder, touches_of_shell
 from sidecar.conversation import LineRange, merge_ranges
+from sidecar.text.touches import Touch, TouchKind, in_folder, use_of_line
 
 RESULT_CHARS: Final = 100_000
 HIT_CHARS: Final = 8_000
@@ -68,7 +68,7 @@ def touches_of_call(arguments: object, result: str, effects: ToolEffects | None)
         if "*** Begin Patch" in text:
             return tuple(touches_of_patch(text, folder))
     if kind == "runs":
-        commands = [touch for line in command_lines_among(values) for touch in touches_of_shell(*line)]
+        commands = [touch for line in command_lines_among(values) for touch in use_of_line(*line).touches]
         return tuple(_with_hits(commands, result, folder))
     if kind == "searches":
         path = _text(values, _PATHS)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from sidecar._internal.values import Value
-from sidecar.permissions.shell_words import Word
 from sidecar.permissions.table import KnownCommand
+from sidecar.text.shell import Word
 
 
 class Arguments(Value):

@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 
 from sidecar._internal.patterns import compile_later
 from sidecar.permissions.arguments import Arguments, read_arguments
-from sidecar.permissions.shell_words import Word
 from sidecar.permissions.table import find_entry
+from sidecar.text.shell import Word
 
 Name: TypeAlias = tuple[str, ...]
 """The words that name a command."""

@@ -33,8 +33,6 @@ from sidecar.permissions.checks import CHECKS
 from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
 from sidecar.permissions.protected import SessionFolders, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
-from sidecar.permissions.shell import parse_command_line
-from sidecar.permissions.shell_words import ShellSyntaxError, SimpleCommand, Word
 from sidecar.permissions.table import (
     GROUP_LABELS,
     HARMLESS_VARIABLES,
@@ -46,6 +44,7 @@ from sidecar.permissions.table import (
     KnownCommand,
     find_entry,
 )
+from sidecar.text.shell import ShellSyntaxError, SimpleCommand, Word, parse_command_line
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import is_inside
 

@@ -19,9 +19,8 @@ from typing import Final
 
 from sidecar._internal.values import Value
 from sidecar.permissions.needs import Need
-from sidecar.permissions.shell import parse_command_line
-from sidecar.permissions.shell_words import ShellSyntaxError
 from sidecar.permissions.table import knows_program
+from sidecar.text.shell import ShellSyntaxError, parse_command_line
 from sidecar.workspace.globs import glob_regex
 
 _KINDS: Final = ("edit:", "mcp:", "fetch:")

@@ -5,10 +5,7 @@ so their arguments (``TargetFile``, ``absolute_path``). The words in both tell t
 command line runs it, an argument for a file and one for new text change the file, a verb such as "view" reads
 it, a pattern or a query searches. For example, ``view_file {"AbsolutePath": ...}`` reads.
 
-A command line is looked at in the same way: ``sed -n 1,40p a.py`` reads as a tool does, and so do the parts
-of ``cd src && cat a.py | head``. Words that a shell would compute are left alone.
-
-Pure; the cost is linear in the names, and in the beginning of a command line.
+Pure; the cost is linear in the names.
 """
 
 from __future__ import annotations
@@ -21,8 +18,6 @@ from typing import Any, Final
 
 from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.contract import CallEffect
-from sidecar.window_budget.facts import FactKind
-from sidecar.window_budget.text import one_line
 
 _WORD: Final = compile_later(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FILE: Final = frozenset(["path", "file", "filepath", "filename", "abspath", "uri"])
@@ -71,12 +66,6 @@ _SHELL: Final = compile_later(r"(?:\S*/)?(?:ba|z|da|k)?sh\Z")
 _WRAPPED: Final = compile_later(
     r"""\s*(?:\S{1,40}/)?(?:ba|z|da|k)?sh -[a-z]{0,3}c (['"])(.*)\1\s*\Z""", re.DOTALL
 )
-_SHELL_WORD: Final = compile_later(
-    r"""(?P<word>(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\;|&<>()])+)|(?P<end>&&|\|\|?|[;&\n()])|(?P<to>>>?)|(?P<stop><<)"""
-)
-_READERS: Final = frozenset(["cat", "nl", "less", "more", "bat", "head", "tail", "sed"])
-_SEARCHERS: Final = frozenset(["grep", "egrep", "fgrep", "rg", "ag", "ack"])
-_FILE_NAME: Final = compile_later(r"[\w.@~+-]*(?:/[\w.@+-]+)+|[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}")
 
 
 def words_of(name: str) -> frozenset[str]:
@@ -161,48 +150,3 @@ def texts_in(value: Any, depth: int) -> Iterator[str]:
         for name, part in parts:
             if name != "type":
                 yield from texts_in(part, depth - 1)
-
-
-def touches_of_command(command: str) -> Iterator[tuple[FactKind, str]]:
-    """Yield the files that *command* reads and changes, and its searches.
-
-    >>> list(touches_of_command("cd src && sed -n '1,9p' a.py | head -5; rg 'x|y' lib > out.txt"))
-    [(<FactKind.READ: 'Files read'>, 'a.py'), (<FactKind.SEARCH: 'Searches'>, 'x|y in lib'), \
-(<FactKind.MODIFIED: 'Files modified'>, 'out.txt')]
-    """
-    for words, target in split_command_line(command[:_LONG_COMMAND]):
-        program, operands = (
-            words[0].rpartition("/")[2],
-            [each for each in words[1:] if not each.startswith("-")],
-        )
-        files = [each for each in operands if _FILE_NAME.fullmatch(each)]
-        if program == "sed" and any(re.match(r"-[nEr]*i|--in-place", each) for each in words):
-            yield from ((FactKind.MODIFIED, each) for each in files[-1:])
-        elif program in _READERS:
-            yield from ((FactKind.READ, each) for each in files)
-        elif program in _SEARCHERS and operands:
-            yield FactKind.SEARCH, one_line(" in ".join(operands[:2]), 100)
-        if target and _FILE_NAME.fullmatch(target) and not target.startswith("/dev/"):
-            yield FactKind.MODIFIED, target
-
-
-def split_command_line(command: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the simple commands of a command line, each as its words and the file it is redirected to."""
-    words, target, redirects = list[str](), "", False
-    for found in _SHELL_WORD.finditer(command):
-        if found["word"]:
-            word = re.sub(r"""['"\\]""", "", found["word"])
-            if redirects:
-                target, redirects = word, False
-            else:
-                words.append(word)
-        elif found["to"]:
-            redirects = True
-        else:
-            if words:
-                yield words, target
-            words, target, redirects = [], "", False
-            if found["stop"]:
-                return
-    if words:
-        yield words, target

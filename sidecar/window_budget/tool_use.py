@@ -18,13 +18,13 @@ from typing import Any, Final
 from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.text.touches import LineUse, use_of_line
 from sidecar.window_budget.contract import CallEffect, CallEffects
 from sidecar.window_budget.facts import Fact, FactKind, ends_of
 from sidecar.window_budget.failures import error_line, reported_failure
 from sidecar.window_budget.text import compact_json, one_line
 from sidecar.window_budget.tool_shapes import (
     guess_effect,
-    touches_of_command,
     unwrap_command,
     unwrap_output,
     words_of,
@@ -33,6 +33,7 @@ from sidecar.window_budget.tool_shapes import (
 COMMAND_CHARS = 160
 EXCERPT_CHARS = 40
 EXCERPT_LINES = 60
+SEARCH_CHARS = 100
 OUTCOME_CHARS = 400
 """How far into a body, from either end, an exit code is looked for."""
 
@@ -87,11 +88,6 @@ _EXIT_CODE = compile_later(
     r"(?:exit(?:ed with)?(?: code| status)?|returncode|exit_code|exitcode)\"?\W{1,3}(-?\d{1,9})"
 )
 """In lower case, which is several times as fast as to ignore the case."""
-
-_LOOKING = compile_later(
-    r"\s*(?:cd \S+ *(?:&&|;) *)?"
-    r"(?:ls|cat|head|tail|sed -n|grep|rg|find|pwd|wc|nl|which|echo|git (?:status|log|diff|show))\b"
-)
 
 
 class FileRange(Value):
@@ -218,16 +214,17 @@ def facts_of_call(
     code = None if command is None else _find_exit_code(body)
     body = body if command is None else unwrap_output(body)
     failed = is_error or bool(code)
-    is_looking = command is not None and bool(_LOOKING.match(command))
-    touches = () if command is None or failed else tuple(touches_of_command(_line_of(call, effect)))
+    use = LineUse() if command is None else use_of_line(_line_of(call, effect))
+    touches = () if failed else tuple(facts_of_line(use, index))
+    is_looking = use.only_looks and not any(touch.changed_paths for touch in use.touches)
     outcome = f" [exit {code}]" if code is not None else " [failed]" if failed else ""
     if failed:
         subject = command + outcome if command else f"{call.name} {files.path}" if files.path else call.name
         yield Fact(FactKind.ERROR, f"{subject}: {error_line(ends_of(body))}", index, is_looking)
     elif command is not None and not is_looking and (report := reported_failure(ends_of(body))):
         yield Fact(FactKind.ERROR, f"{command}{outcome}: {report}", index)
-    yield from (Fact(kind, text, index) for kind, text in touches)
-    if command is not None and not (is_looking and touches) and not command.startswith("apply_patch"):
+    yield from touches
+    if command is not None and not (use.only_looks and touches) and not command.startswith("apply_patch"):
         yield Fact(FactKind.COMMAND, command + outcome, index, is_minor=not failed and is_looking)
         if not failed and (asked := _ASKS_VERSION.search(command)):
             lines = body[:OUTCOME_CHARS].strip().splitlines()
@@ -247,6 +244,24 @@ def facts_of_call(
     if _is_undeclared(effect):
         line = one_line(f"{call.name} {compact_json(call.input)}", COMMAND_CHARS)
         yield Fact(FactKind.COMMAND, line, index)
+
+
+def facts_of_line(use: LineUse, index: int) -> Iterator[Fact]:
+    """Yield the facts of a command line by its effects: files read and changed, and searches.
+
+    >>> [fact.text for fact in facts_of_line(use_of_line("cat a.py; mv a.py b.py; rg 'x|y' lib"), 0)]
+    ['a.py', 'a.py: moved to b.py', 'b.py', 'x|y in lib']
+    """
+    for touch in use.touches:
+        if touch.kind == "read":
+            yield Fact(FactKind.READ, touch.path, index)
+        elif touch.kind != "search":
+            change = {"remove": ": deleted", "move": f": moved to {touch.target}"}.get(touch.kind, "")
+            yield Fact(FactKind.MODIFIED, touch.path + change, index)
+            if touch.target:
+                yield Fact(FactKind.MODIFIED, touch.target, index)
+    for search in use.searches:
+        yield Fact(FactKind.SEARCH, one_line(" in ".join(search[:2]), SEARCH_CHARS), index)
 
 
 def _find_exit_code(body: str) -> int | None:

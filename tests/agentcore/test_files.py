@@ -11,10 +11,7 @@ from hypothesis import strategies as st
 from sidecar.agentcore.files import (
     FileLists,
     file_lists,
-    find_changed_paths,
-    find_output_words,
     render_sections,
-    split_commands,
     split_sections,
 )
 from sidecar.agentcore.messages import (
@@ -65,6 +62,11 @@ OK, FAILED = tool_message("1", "ok"), tool_message("1", "no such text", is_error
             [call("bash", command="make > build.log")],
             FileLists((), ("build.log",)),
             id="a shell's writes",
+        ),
+        pytest.param(
+            [call("bash", command="cd x; cat a; mv b c; make 2>&1 >/dev/null")],
+            FileLists(("x/a",), ("x/b", "x/c")),
+            id="a shell's reads and moves",
         ),
         pytest.param(
             [CompactionSummary("s", 0, ("a", "b"), ("c",)), EDIT_A],
@@ -144,67 +146,6 @@ def test_old_sections_go_wherever_they_stand() -> None:
 def test_text_that_only_mentions_a_section_is_kept() -> None:
     text = "the tag <read-files> opens\nand </read-files> closes it"
     assert split_sections(text) == (text, FileLists())
-
-
-@pytest.mark.parametrize(
-    ("command", "paths"),
-    [
-        pytest.param("ls -la; cat a.py | grep x", (), id="reading"),
-        pytest.param("echo hi > a.txt", ("a.txt",), id="redirection"),
-        pytest.param(
-            "echo hi>a 2>err.log >>b", ("a", "err.log", "b"), id="without spaces, appending, errors"
-        ),
-        pytest.param("make 2>&1 >/dev/null", (), id="descriptors and devices"),
-        pytest.param("make | tee -a build.log", ("build.log",), id="tee"),
-        pytest.param("cd x && sed -i.bak -e s/a/b/ f.c g.c", ("f.c", "g.c"), id="sed in place"),
-        pytest.param("sed s/a/b/ f.c", (), id="sed to the screen"),
-        pytest.param(
-            "mv a b; cp c d && rm -rf e; touch f", ("a", "b", "d", "e", "f"), id="mv, cp, rm, touch"
-        ),
-        pytest.param(
-            "cat > a.py <<'EOF'\nrm b\necho > c\nEOF\nrm d", ("a.py", "d"), id="not the document's body"
-        ),
-        pytest.param("echo 'a > b' > 'my file'", ("my file",), id="quotes"),
-        pytest.param("echo x > $OUT; rm *.o", (), id="variables and globs are not followed"),
-        pytest.param("echo 'open\nrm b", ("b",), id="an open quote spoils its line alone"),
-        pytest.param("x" * 3000 + " > a", (), id="a line too long to be typed"),
-        pytest.param("", (), id="nothing"),
-    ],
-)
-def test_paths_that_a_shell_command_writes_are_found(command: str, paths: tuple[str, ...]) -> None:
-    assert find_changed_paths(command) == paths
-
-
-@given(st.text("ab >|;&'\"<\n$-\\", max_size=60))
-def test_any_text_is_read_without_complaint(command: str) -> None:
-    assert all(find_changed_paths(command))
-
-
-@pytest.mark.parametrize(
-    ("line", "commands"),
-    [
-        pytest.param("a b; c | d", [["a", "b"], ["c"], ["d"]], id="lists and pipes"),
-        pytest.param("a > 'b c'", [["a", ">", "b c"]], id="quotes and redirections"),
-        pytest.param("a; b 'c", [["a"]], id="an open quote ends the reading"),
-    ],
-)
-def test_a_line_is_split_into_its_commands(line: str, commands: list[list[str]]) -> None:
-    assert list(split_commands(line)) == commands
-
-
-@pytest.mark.parametrize(
-    ("words", "outputs"),
-    [
-        ("make > log < in", ["log"]),
-        ("cp -r a b", ["b"]),
-        ("rm -f a b", ["a", "b"]),
-        ("sed -i s/a/b/ x", ["x"]),
-        ("sed s/a/b/ x", []),
-        ("", []),
-    ],
-)
-def test_a_command_names_the_files_that_it_writes(words: str, outputs: list[str]) -> None:
-    assert list(find_output_words(words.split())) == outputs
 
 
 def test_lists_that_are_carried_on_for_ever_have_an_end() -> None:

@@ -19,7 +19,6 @@ from typing import Final
 
 from recorded_sessions import Record, read_records, recorded_files
 from sidecar.capabilities.effects import effects_of_name
-from sidecar.capabilities.shell_touches import Touch
 from sidecar.capabilities.touches import numbered_lines, output_of, touches_of_call
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
@@ -33,6 +32,7 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
+from sidecar.text.touches import Touch
 
 CALLS_AFTER: Final = 15
 AGENTS: Final = ("claude-code", "codex", "opencode", "pi", "copilot-cli", "gemini-cli")

@@ -8,7 +8,6 @@ import pytest
 
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.facts import FactKind
-from sidecar.window_budget.tool_shapes import touches_of_command
 from sidecar.window_budget.tool_use import facts_of_call, files_of_call, open_todos
 
 
@@ -51,20 +50,6 @@ def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -
     call = ToolCallBlock("1", name, given)
     found = facts_of_call(call, files_of_call(call, 0), "ok", 0, is_error=False)
     assert [f"{fact.kind.value}: {fact.text}" for fact in found] == facts
-
-
-@pytest.mark.parametrize(
-    ("command", "touches"),
-    [
-        ("cat a.py > b.py && sed -i 's/a.b/c/' c.py", ["a.py", "b.py", "c.py"]),
-        ("grep -rn 'a|b' . 2>/dev/null", ["a|b in ."]),
-        ("cat > a.py <<'EOF'\ncat b.py\nEOF", ["a.py"]),
-        ("make test | tail -5", []),
-        ("echo 'unclosed", []),
-    ],
-)
-def test_a_command_line_touches_what_its_words_name(command: str, touches: list[str]) -> None:
-    assert [text for _, text in touches_of_command(command)] == touches
 
 
 @pytest.mark.parametrize(

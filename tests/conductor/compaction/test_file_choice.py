@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.capabilities.shell_touches import Touch
 from sidecar.conductor.window.compaction.file_choice import (
     EDIT_CONTEXT,
     FILE_SHARE,
@@ -16,6 +15,7 @@ from sidecar.conductor.window.compaction.file_choice import (
     choose_lines,
 )
 from sidecar.conductor.window.compaction.file_use import FileUse
+from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange, UserMessage, estimate_message_tokens, file_message
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS
 

@@ -25,10 +25,10 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar.capabilities.effects import ToolEffects, effects_of_name
-from sidecar.capabilities.shell_touches import Touch
 from sidecar.capabilities.touches import touches_of_call
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
+from sidecar.text.touches import Touch
 from sidecar.window_budget.text import compact_json
 
 LOOK_BACK_CALLS: Final = 250

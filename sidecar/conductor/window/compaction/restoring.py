@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.capabilities.shell_touches import Touch
 from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.contract import RestoredFile
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse
 from sidecar.conductor.window.engines.contract import FreshFile, FreshFiles
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
+from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange
 from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
 

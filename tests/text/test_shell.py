@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.permissions.shell import MAX_CHARS, parse_command_line
-from sidecar.permissions.shell_words import ShellSyntaxError, Word
+from sidecar.text.shell import MAX_CHARS, ShellSyntaxError, Word, parse_command_line, read_command_line
+from steps import count_steps
 
 
 def texts(line: str) -> list[list[str | None]]:
@@ -128,6 +128,43 @@ def test_the_rest_is_refused(line: str) -> None:
         parse_command_line(line)
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        pytest.param("if a; then b; else c; fi; d", [["a"], ["b"], ["c"], ["d"]], id="a condition"),
+        pytest.param("while read x; do y $x; done <z", [["read", "x"], ["y", None], []], id="a loop"),
+        pytest.param("for X in *; do a $X; done; b", [["a", None], ["b"]], id="a loop over files"),
+        pytest.param("for x in a b; do for y in c; do d $x $y; done; done",
+            [["d", "a", None], ["d", "b", None]], id="a loop in a loop"),
+        pytest.param("case $x in a|b) c;; *) d;; esac; e", [["c"], ["d"], ["e"]], id="a choice"),
+        pytest.param("f() { a; }; function g { b; }", [["f"], ["a"], ["b"]], id="functions"),
+        pytest.param("[[ a > b ]] && c; (( x > 1 )) && d", [["c"], ["d"]], id="comparisons"),
+        pytest.param("a $((1+2)) ${x:-y} $[3] $\"b\"", [["a", None, None, None, "b"]], id="computed words"),
+        pytest.param("a <(b c) >(d)", [["b", "c"], ["d"], ["a", None, None]], id="processes as files"),
+        pytest.param("a <<< b", [["a"]], id="a here-string"),
+        pytest.param("a <<E\n$(b) `c`\nE\nd", [["a"], ["d"]], id="a computed document"),
+        pytest.param("a <<E\nb", [["a"]], id="a document without an end"),
+        pytest.param("a 'b; c", [["a", "b; c"]], id="an open quote"),
+        pytest.param("a ; ; b ) c", [["a"], ["b"], ["c"]], id="operators without commands"),
+        pytest.param("a {fd}>x b", [["a", "b"]], id="a redirection by name"),
+        pytest.param("a\\\nb c", [["ab", "c"]], id="a word over two lines"),
+        pytest.param("(a; b", [["a"], ["b"]], id="a group without an end"),
+        pytest.param("a `b \\$x` c", [["b", "$x"], ["a", None, "c"]], id="a backslash in backticks"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_can_still_be_read_in_part(line: str, expected: list[list[str | None]]) -> None:
+    with pytest.raises(ShellSyntaxError):
+        parse_command_line(line)
+    read = read_command_line(line)
+    assert [[word.text for word in command.words] for command in read.commands] == expected
+    assert read.doubts
+
+
+def test_the_subshells_around_a_command_are_told_apart() -> None:
+    read = parse_command_line("a; (b; (c); d); e $(f) `g`; { h; }")
+    assert [command.shells for command in read] == [(), (1,), (1, 2), (1,), (3,), (4,), (), ()]
+
+
 def test_a_long_line_and_a_deep_one_are_refused() -> None:
     for line in ("a" * (MAX_CHARS + 1), "(" * 1000 + "a" + ")" * 1000, "$(" * 1000 + "a" + ")" * 1000):
         with pytest.raises(ShellSyntaxError):
@@ -141,10 +178,28 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(PIECES, max_size=14).map("".join))
-def test_no_line_fails_in_any_other_way(line: str) -> None:
-    with contextlib.suppress(ShellSyntaxError):
-        parse_command_line(line)
+WORDS = st.sampled_from(
+    ["if ", "then ", "fi", "for x in ", "do ", "done", "case a in ", ";;", "esac", "[[", "]]", "$((", "))"]
+)
+
+
+@given(st.lists(PIECES | WORDS, max_size=14).map("".join))
+def test_a_line_that_is_understood_is_read_in_the_same_way(line: str) -> None:
+    """What is not understood fails in one way, or is read in part; each command stands in the line."""
+    read = read_command_line(line)
+    assert all(0 <= command.start <= command.end <= len(line) for command in read.commands)
+    try:
+        commands = parse_command_line(line)
+    except ShellSyntaxError:
+        assert read.doubts
+    else:
+        assert (read.commands, read.doubts) == (commands, ())
+
+
+@given(st.lists(PIECES | WORDS, min_size=1, max_size=8).map("".join))
+def test_reading_a_line_takes_steps_in_proportion_to_its_length(piece: str) -> None:
+    short, long = (count_steps(lambda line=piece * n: read_command_line(line)) for n in (100, 200))  # type: ignore[misc]  # bound at once
+    assert long <= 2.5 * short + 500
 
 
 @pytest.mark.processes
