@@ -41,7 +41,7 @@ LAYERS = (
         "rooms.knowledge",
         "importing",
     ),
-    ("runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
+    ("chronicle", "runtime.cadence", "runtime.memory", "runtime.wire", "window_budget", "agentcore", "rooms"),
     (
         "runtime.contract",
         "capabilities.contract",
@@ -64,8 +64,17 @@ SHAPES = {
 }
 """Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
 
-ENGINES = ("runtime.memory", "runtime.cadence", "runtime.wire", "window_budget", "agentcore", "rooms.memory")
+ENGINES = (
+    "chronicle",
+    "runtime.memory",
+    "runtime.cadence",
+    "runtime.wire",
+    "window_budget",
+    "agentcore",
+    "rooms.memory",
+)
 PURE = (
+    "chronicle",
     "conversation",
     "text",
     "runtime.contract",

@@ -1,0 +1,308 @@
+"""The chronicle of a conversation: every entry in order, the older, the thinner.
+
+**A line stands while it is younger than its life; one factor stretches all lives until the room is full.**
+
+The age of a line is the length of the conversation from its entry on, in characters. Its life is set once,
+when its entry comes in (see :mod:`sidecar.chronicle.ranking`). A chronicle shows the lines with
+
+    age < factor * life
+
+and the factor is the largest with which all of them fit. So an entry thins from whole to its telling lines
+and to one line, each at its own age: an output before a prompt, the surroundings of a failure before the
+failure. More room makes the factor larger, and then no line is lost that stood before.
+
+A line that comes again is shown in its newest place, and lives longer: a line touched twice is likely to be
+touched again. Its earlier copy needs no room, also where it had another line number. Only the first line of a
+prompt and of a call stays in its place.
+
+Nothing vanishes: entries without a line are named in the place of the next one that has one. The place
+``#413-420`` shows #420, and says that #413 to #419 have become its one line; each of them can be brought back
+by its number. A place with ``~`` shows a part of its entry.
+
+Each chronicle is made from the entries, never from an earlier one. Secrets are masked in it.
+
+Cost. Lines of one level have one life, so they stand from some entry on, which a bisection of the ages finds;
+a Fenwick tree knows their size. Finding the factor costs some dozens of these bisections, and writing follows
+the room: neither follows the history.
+
+For example, an output of a hundred lines with one failure between two prompts, their ages 10,000, 5,000 and
+100 characters. With the factor 100 both prompts stand, as they live 128; with 250 the failure does, which
+lives about 25; with 20,000 about twenty lines of the output; with 100,000 all of it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from math import log2
+from typing import Final, Literal, TypeAlias
+
+from sidecar._internal.values import Value, replace
+from sidecar.chronicle.masking import mask_text
+from sidecar.chronicle.ranking import LEVELS, ONE, RankedEntry, rank_entry
+from sidecar.conversation import Entry, EntryKind, Index
+
+Meter: TypeAlias = Callable[[str], int]
+"""Returns the tokens of a text. Contract: a text with a line more has no fewer; never raises."""
+
+Resolution: TypeAlias = Literal["whole", "thinned", "line"]
+"""How an entry stands in a chronicle; a *line* is its share of the place of a later entry."""
+
+HEADER: Final = (
+    "What follows is the conversation so far, shortened: the older, the thinner. #N is the place of an entry;"
+    " #N-M stands for several, of which only the last is shown; ~ marks a part. > is the user, → a call,"
+    " ← its result. Of two sayings of the user the later one counts.\n"
+)
+MARKS: Final[Mapping[EntryKind, str]] = {
+    "user": "> ",
+    "tool": "← ",
+    "shell": "$ ",
+    "file": "← ",
+    "note": "· ",
+}
+PLACE_CHARS: Final = 8
+"""The room that a place takes, about."""
+
+STEPS: Final = 16
+"""The factors tried in an octave: each is 4 % larger than the one before."""
+
+SMALLEST, LARGEST = -24 * STEPS, 72 * STEPS
+_AGAIN: Final = bytes(round(2 * log2(1 + log2(times or 1))) for times in range(64))
+"""By how many levels a line lives longer that came so often: 2 for twice, 3 for three times, 5 for 16."""
+
+
+class Written(Value, kw_only=True):
+    """A chronicle.
+
+    Attributes:
+        text: empty where not even the places of all entries fit.
+        tokens: its size by the meter.
+        n_entries: the entries that it covers, from the first on.
+        shares: by its place, the share of each entry that is shown, above 0 and at most 1. Lines that came
+            again in a later entry count as shown. Any other entry has its share of a place.
+    """
+
+    text: str
+    tokens: int
+    n_entries: int
+    shares: Mapping[int, float]
+
+    def resolution(self, place: int) -> Resolution:
+        """Return how the entry at *place*, from 1, stands."""
+        share = self.shares.get(place, 0.0)
+        return "whole" if share >= 1 else "thinned" if share else "line"
+
+
+class Chronicle:
+    """The ranked lines of a conversation, from which its chronicle is written; it grows with each entry.
+
+    >>> from sidecar.llmgateway.contract import TextBlock, UserTurn
+    >>> chronicle = Chronicle()
+    >>> for words in ("Port 8080, please.", "No, 9090."):
+    ...     chronicle.add(Entry(UserTurn((TextBlock(words),)), "user"))
+    >>> print(chronicle.write(1000, meter=len).text.removeprefix(HEADER).rstrip())
+    #1 > Port 8080, please.
+    #2 > No, 9090.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: list[EntryKind] = []
+        self.ranked: list[RankedEntry] = []
+        self._starts = array("Q")
+        self._total = 0
+        self._superseded = array("I")
+        self._levels = [_Level() for _ in range(LEVELS)]
+        self._newest: dict[int, tuple[int, int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.ranked)
+
+    def add(self, entry: Entry) -> None:
+        """Add the next entry. A summary, and a file that came back with one, are passed over."""
+        if entry.kind == "summary" or (entry.origin and entry.kind == "file"):
+            return
+        ranked, place = rank_entry(entry), len(self.ranked)
+        self._superseded.append(0)
+        self._give_way(ranked, place)
+        sizes: dict[int, int] = {}
+        for piece, level in enumerate(ranked.levels):
+            sizes[level] = sizes.get(level, 0) + ranked.size(piece)
+        if sizes:
+            sizes[max(sizes)] += PLACE_CHARS
+        for level, size in sizes.items():
+            self._levels[level].append(place, size)
+        self.kinds.append(entry.kind)
+        self.ranked.append(ranked)
+        self._starts.append(self._total)
+        self._total += len(ranked.text) + 1
+
+    def _give_way(self, ranked: RankedEntry, place: int) -> None:
+        """Take earlier copies of lines out, and let the new ones live longer."""
+        newest, levels = self._newest, ranked.levels
+        for piece, key in enumerate(ranked.keys):
+            if not key:
+                continue
+            before = newest.get(key)
+            times = 1
+            if before is not None:
+                at, earlier, n_before = before
+                other = ranked if at == place else self.ranked[at]
+                level, other.levels[earlier] = other.levels[earlier], 0
+                if at != place:
+                    self._levels[level].take(at, other.size(earlier))
+                self._superseded[at] += other.size(earlier)
+                times = min(n_before + 1, len(_AGAIN) - 1)
+                levels[piece] = min(LEVELS - 1, max(levels[piece] + _AGAIN[times], level))
+            newest[key] = (place, piece, times)
+
+    def write(self, room: int, *, meter: Meter, n_entries: int | None = None) -> Written:
+        """Return the chronicle of the first *n_entries* entries, of all for None, in *room* tokens.
+
+        The others stand behind it as they are; they count for the age of each line, and lines that come again
+        there need no room in the chronicle.
+        """
+        n_entries = len(self.ranked) if n_entries is None else min(n_entries, len(self.ranked))
+        best = Written(text="", tokens=0, n_entries=n_entries, shares={})
+        if not n_entries:
+            return best
+        fits, fails = SMALLEST - 1, LARGEST + 1
+        tried = self._step_within(room * 3, n_entries)
+        while fails - fits > 1:
+            tried = min(max(tried, fits + 1), fails - 1)
+            cuts = self._cuts(tried, n_entries)
+            text, shares = self._render(cuts, n_entries)
+            tokens = meter(text)
+            if tokens > room:
+                fails = tried
+            else:
+                fits, best = tried, Written(text=text, tokens=tokens, n_entries=n_entries, shares=shares)
+                if not any(cuts):
+                    break  # everything stands
+            guess = self._step_within(room * len(text) // max(1, tokens), n_entries)
+            if guess == tried:
+                guess += 1 if tokens <= room else -1
+            tried = guess if fits < guess < fails else (fits + fails) // 2
+        return replace(best, text=mask_text(best.text))
+
+    def _cuts(self, step: int, n_entries: int) -> list[int]:
+        """Return the first entry of which the lines of each level stand: the higher, the earlier."""
+        total = self._total
+        cuts = [n_entries] * LEVELS
+        for level in range(LEVELS - 1, 0, -1):
+            reach = 2.0 ** (step / STEPS + (level - ONE) / 2)
+            cuts[level] = bisect_right(self._starts, total - reach, 0, n_entries) if reach <= total else 0
+            if cuts[level] == n_entries:
+                break
+        cuts[0] = cuts[1]
+        return cuts
+
+    def _step_within(self, chars: int, n_entries: int) -> int:
+        """Return the largest step with which about *chars* characters stand."""
+        low, high = SMALLEST - 1, LARGEST
+        levels = [
+            (level, each, each.before(n_entries)) for level, each in enumerate(self._levels) if each.places
+        ]
+        while low < high:
+            middle = (low + high + 1) // 2
+            cuts = self._cuts(middle, n_entries)
+            size = sum(all_ - each.before(cuts[level]) for level, each, all_ in levels if level)
+            low, high = (middle, high) if size <= chars else (low, middle - 1)
+        return low
+
+    def _render(self, cuts: list[int], n_entries: int) -> tuple[str, dict[int, float]]:
+        """Return the chronicle of the lines behind *cuts*, and the share of each entry that it shows."""
+        standing: set[int] = set()
+        for level in range(1, LEVELS):
+            if cuts[level] < n_entries:
+                standing.update(self._levels[level].places_between(cuts[level], n_entries))
+        lines: list[str] = [HEADER]
+        shares: dict[int, float] = {}
+        silent = 0  # the first entry without a line since the last one that has one
+        lowest = LEVELS - 1
+        for place in sorted(standing):
+            while lowest > 1 and cuts[lowest - 1] <= place:
+                lowest -= 1
+            text, share = self._render_entry(place, lowest)
+            if not text:
+                continue
+            shares[place + 1] = share
+            name = f"#{place + 1}" if silent == place else f"#{silent + 1}-{place + 1}"
+            lines.append(f"{name}{'' if share >= 1 else '~'} {MARKS.get(self.kinds[place], '')}{text}\n")
+            silent = place + 1
+        if silent < n_entries:
+            lines.append(f"#{silent + 1}-{n_entries}\n" if silent + 1 < n_entries else f"#{n_entries}\n")
+        return "".join(lines), shares
+
+    def _render_entry(self, place: int, lowest: int) -> tuple[str, float]:
+        """Return the lines of an entry from the level *lowest* on, and their share of it."""
+        ranked = self.ranked[place]
+        starts, text = ranked.starts, ranked.text
+        stands = ranked.levels.translate(_FROM[lowest])
+        parts: list[str] = []
+        shown, start = 0, stands.find(1)
+        while start >= 0:
+            end = stands.find(0, start)
+            end = len(stands) if end < 0 else end
+            part = text[starts[start] : starts[end]]
+            shown += len(part)
+            parts.append(part.strip("\n"))
+            start = stands.find(1, end)
+        is_whole = len(ranked.levels.translate(None, _BELOW[lowest])) == len(stands)
+        return "\n".join(parts), 1.0 if is_whole else min(0.99, (shown + self._superseded[place]) / len(text))
+
+
+_FROM: Final = [bytes(level >= lowest for level in range(256)) for lowest in range(LEVELS)]
+_BELOW: Final = [bytes(range(1, lowest)) for lowest in range(LEVELS)]
+"""From each level on, the levels that stand, as a table, and the levels of lines that are left out."""
+
+
+class _Level:
+    """The lines of one life: in which entries they stand, and their sizes, in a Fenwick tree."""
+
+    __slots__ = ("places", "sizes")
+
+    def __init__(self) -> None:
+        self.places = array("I")
+        self.sizes = array("q", [0])
+
+    def append(self, place: int, size: int) -> None:
+        """Add lines of *size* characters of the next entry."""
+        self.places.append(place)
+        at = len(self.places)
+        below = at - (at & -at)
+        node = at - 1
+        while node > below:
+            size += self.sizes[node]
+            node &= node - 1
+        self.sizes.append(size)
+
+    def take(self, place: int, size: int) -> None:
+        """Take away *size* characters of the entry at *place*."""
+        at = bisect_left(self.places, place) + 1
+        while at < len(self.sizes):
+            self.sizes[at] -= size
+            at += at & -at
+
+    def before(self, stop: int) -> int:
+        """Return the size of the lines of the entries before *stop*."""
+        at = bisect_left(self.places, stop)
+        sizes, total = self.sizes, 0
+        while at:
+            total += sizes[at]
+            at &= at - 1
+        return total
+
+    def places_between(self, start: int, stop: int) -> array[int]:
+        """Return the entries from *start* to before *stop* with lines of this life."""
+        return self.places[bisect_left(self.places, start) : bisect_left(self.places, stop)]
+
+
+def chronicle_index() -> Index[Chronicle]:
+    """Return a new index that keeps the chronicle of a history; it reaches through summaries."""
+
+    def add(chronicle: Chronicle, entry: Entry, in_view: bool) -> Chronicle:
+        chronicle.add(entry)
+        return chronicle
+
+    return Index(Chronicle, add, reaches_folded=True)
