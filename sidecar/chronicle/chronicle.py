@@ -39,6 +39,7 @@ from math import log2
 from typing import Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value, replace
+from sidecar.chronicle.index import Facts
 from sidecar.chronicle.masking import mask_text
 from sidecar.chronicle.ranking import LEVELS, ONE, RankedEntry, rank_entry
 from sidecar.conversation import Entry, EntryKind, Index
@@ -61,6 +62,12 @@ MARKS: Final[Mapping[EntryKind, str]] = {
     "file": "← ",
     "note": "· ",
 }
+INDEX_HEADER: Final = (
+    "Index of facts not shown below: files (* edited), commands with their outcome (! failed).\n"
+)
+INDEX_SHARE: Final = 5
+"""The index has at most a fifth of the room."""
+
 PLACE_CHARS: Final = 8
 """The room that a place takes, about."""
 
@@ -76,7 +83,8 @@ class Written(Value, kw_only=True):
     """A chronicle.
 
     Attributes:
-        text: empty where not even the places of all entries fit.
+        text: the index and the lines; empty where not even the places of all entries fit.
+        index_chars: the length of the index, with which the text begins.
         tokens: its size by the meter.
         n_entries: the entries that it covers, from the first on.
         shares: by its place, the share of each entry that is shown, above 0 and at most 1. Lines that came
@@ -87,6 +95,7 @@ class Written(Value, kw_only=True):
     tokens: int
     n_entries: int
     shares: Mapping[int, float]
+    index_chars: int = 0
 
     def resolution(self, place: int) -> Resolution:
         """Return how the entry at *place*, from 1, stands."""
@@ -113,6 +122,7 @@ class Chronicle:
         self._total = 0
         self._superseded = array("I")
         self._levels = [_Level() for _ in range(LEVELS)]
+        self.facts = Facts()
         self._newest: dict[int, tuple[int, int, int]] = {}
 
     def __len__(self) -> int:
@@ -124,6 +134,7 @@ class Chronicle:
             return
         ranked, place = rank_entry(entry), len(self.ranked)
         self._superseded.append(0)
+        self.facts.add(entry, ranked, place + 1)
         self._give_way(ranked, place)
         sizes: dict[int, int] = {}
         for piece, level in enumerate(ranked.levels):
@@ -159,10 +170,34 @@ class Chronicle:
     def write(self, room: int, *, meter: Meter, n_entries: int | None = None) -> Written:
         """Return the chronicle of the first *n_entries* entries, of all for None, in *room* tokens.
 
-        The others stand behind it as they are; they count for the age of each line, and lines that come again
-        there need no room in the chronicle.
+        It begins with an index of at most a fifth of the room (see :mod:`sidecar.chronicle.index`), and the
+        lines have the room that this leaves. The other entries stand behind
+        it as they are; they count for the age of each line, and need no room for lines that come again there.
         """
         n_entries = len(self.ranked) if n_entries is None else min(n_entries, len(self.ranked))
+        written = self._fill(room - room // INDEX_SHARE, meter, n_entries)
+        if not written.text:
+            return written if not n_entries else self._fill(room, meter, n_entries)
+        index, has_all = self._write_index(written.text, room // INDEX_SHARE, meter, n_entries)
+        if has_all:
+            written = self._fill(room - meter(index), meter, n_entries)
+        text = mask_text(index + written.text)
+        return replace(written, text=text, index_chars=len(index), tokens=meter(text))
+
+    def _write_index(self, shown: str, room: int, meter: Meter, n_entries: int) -> tuple[str, bool]:
+        """Return the index in *room* tokens, without items that stand in *shown* or behind the chronicle."""
+        shown += "\n".join(ranked.text for ranked in self.ranked[n_entries:])
+        lines = [line for name, line in self.facts.items(n_entries) if name not in shown]
+        if not lines:
+            return "", True
+        low, high = 0, min(len(lines), room)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if meter(_join(lines[:middle])) <= room else (low, middle - 1)
+        return _join(lines[:low]), low == len(lines)
+
+    def _fill(self, room: int, meter: Meter, n_entries: int) -> Written:
+        """Return the lines that stand with the largest factor with which they fit in *room* tokens."""
         best = Written(text="", tokens=0, n_entries=n_entries, shares={})
         if not n_entries:
             return best
@@ -183,7 +218,7 @@ class Chronicle:
             if guess == tried:
                 guess += 1 if tokens <= room else -1
             tried = guess if fits < guess < fails else (fits + fails) // 2
-        return replace(best, text=mask_text(best.text))
+        return best
 
     def _cuts(self, step: int, n_entries: int) -> list[int]:
         """Return the first entry of which the lines of each level stand: the higher, the earlier."""
@@ -255,6 +290,10 @@ class Chronicle:
 _FROM: Final = [bytes(level >= lowest for level in range(256)) for lowest in range(LEVELS)]
 _BELOW: Final = [bytes(range(1, lowest)) for lowest in range(LEVELS)]
 """From each level on, the levels that stand, as a table, and the levels of lines that are left out."""
+
+
+def _join(lines: list[str]) -> str:
+    return INDEX_HEADER + "\n".join(lines) + "\n\n" if lines else ""
 
 
 class _Level:

@@ -4,8 +4,9 @@
 
     life = base * (1 + telling) / position
 
-*Base* depends on the speaker: 64 for words that the user typed, 8 for a text that the user pasted, 4 for the
-words and calls of the agent and for the output of a failed tool, 1 for any other output.
+*Base* depends on the speaker: 1024 for words that the user typed, 16 for a text that the user pasted, 4 for
+the words and calls of the agent and for the output of a failed tool, 1 for any other output. The first line
+of a call tells twice as much as its most telling one.
 
 *Telling* counts the signs of names, places and numbers for each 96 characters of a line: capitals, digits and
 the signs that join words (``_ / . : @ # -``). At most 16 of a line count, and a line is taken to be 24
@@ -20,9 +21,9 @@ characters, at least one: the second line of 80 characters lives half as long as
 So an output grows with the room, one line after another, and an output of a thousand lines lives no longer
 than one of ten.
 
-Prose is ranked by place, as no sentence tells more by its form: the first three lines and the last two come
-before those between, in units of 320 characters; a question lives half as long as another sentence. In a
-prompt, a fence and a paragraph of more than twelve lines count as pasted.
+Typed words are ranked by place, as none of them is less wanted for its form: the first three lines and the
+last two come before those between, in units of 320 characters; a question lives half as long as another
+sentence. In a prompt, a fence and a paragraph of more than twelve lines count as pasted.
 
 No tool, programming language or human language is known here but for the words of failure: programs print
 those in every country. Everything depends on the entry alone, so it is done once, when the entry comes in, in
@@ -50,10 +51,17 @@ from sidecar.llmgateway.contract import CommandBlock, ImageBlock, TextBlock, Too
 Speaker: TypeAlias = Literal["typed", "pasted", "said", "called", "failed", "shown"]
 """The origin of a text."""
 
-BASES: Final[dict[Speaker, int]] = {"typed": 64, "pasted": 8, "said": 4, "called": 4, "failed": 4, "shown": 1}
+BASES: Final[dict[Speaker, int]] = {
+    "typed": 1024,
+    "pasted": 16,
+    "said": 4,
+    "called": 4,
+    "failed": 4,
+    "shown": 1,
+}
 LINE_UNIT: Final = 80
 PROSE_UNIT: Final = 320
-"""The characters after which a line lives half as long: a line of a terminal, and a few sentences."""
+"""The characters after which a line lives half as long: a line of a terminal, and a few typed sentences."""
 
 PIECE_CHARS: Final = 240
 LONGEST_PIECE: Final = 312
@@ -239,11 +247,9 @@ def _rank(speaker: Speaker, pieces: Sequence[str], cuts: Sequence[int]) -> bytea
     levels = bytearray(len(pieces))
     if speaker == "typed":
         pasted = find_pasted(pieces, cuts)
-        _rank_prose(speaker, pieces, sorted(set(range(len(pieces))) - pasted), levels)
+        _rank_typed(pieces, sorted(set(range(len(pieces))) - pasted), levels)
         if pasted:
             _rank_lines("pasted", pieces, sorted(pasted), levels)
-    elif speaker == "said":
-        _rank_prose(speaker, pieces, range(len(pieces)), levels)
     else:
         _rank_lines(speaker, pieces, range(len(pieces)), levels)
     return levels
@@ -268,15 +274,15 @@ def find_pasted(pieces: Sequence[str], cuts: Sequence[int]) -> set[int]:
     return pasted
 
 
-def _rank_prose(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
-    """Fill in the levels of prose: the beginning and the end before the middle."""
+def _rank_typed(pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
+    """Fill in the levels of typed words: the beginning and the end before the middle."""
     n_first = min(3, len(places))
     end = len(places) - min(2, len(places) - n_first)
     chars = 0
     for at in (*places[:n_first], *places[end:], *places[n_first:end]):
         chars += len(pieces[at])
         weight = 1 if pieces[at].rstrip().endswith(_QUESTION) else 2
-        levels[at] = 1 + bisect(_LIVES, BASES[speaker] * weight / max(1.0, chars / PROSE_UNIT))
+        levels[at] = 1 + bisect(_LIVES, BASES["typed"] * weight / max(1.0, chars / PROSE_UNIT))
 
 
 def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
@@ -287,7 +293,7 @@ def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], 
     if speaker == "called":
         order.remove(0)
         order.insert(0, 0)
-        tellings[0] = max(tellings)
+        tellings[0] = 1 + 2 * max(tellings)
     base, chars = BASES[speaker], 0
     for at in order:
         chars += len(lines[at])
