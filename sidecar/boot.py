@@ -96,6 +96,9 @@ _LIFETIME_HINTS: Final[dict[DaemonLifetime, str]] = {
     "shared": 'for a daemon of its own start "sidecar serve" without --shared',
 }
 
+_NO_DRIVER: Final = "sessions are to be in a PostgreSQL database, and its driver is not installed"
+_DRIVER_HINT: Final = 'pip install "editor-sidecar[postgres]"'
+
 
 class Daemon(Value):
     """A daemon that is ready for clients."""
@@ -239,12 +242,31 @@ def check_database(address: str) -> str:
         database.close()
 
 
+def init_database(address: str, roles: Sequence[str]) -> str:
+    """Make the tables for sessions in the database at *address*, and return a report. Blocks.
+
+    Args:
+        address: the database, with the role of an administrator.
+        roles: the roles that daemons use; each gets the rights that it needs.
+
+    Raises:
+        InvalidInput: the extra for databases is not installed, or the database refuses.
+    """
+    try:
+        from sidecar.runtime.store.postgres.administration import init_tables
+    except ImportError as error:
+        raise InvalidInput(_NO_DRIVER, hint=_DRIVER_HINT) from error
+    try:
+        return init_tables(address, roles)
+    except OSError as error:
+        raise InvalidInput(error.strerror or "the database does not answer") from error
+
+
 def _postgres_store(address: str) -> PostgresStore:
     try:
         from sidecar.runtime.store.postgres.store import PostgresStore
     except ImportError as error:
-        message = "the settings name a PostgreSQL database as the store, and its driver is not installed"
-        raise InvalidInput(message, hint='pip install "editor-sidecar[postgres]"') from error
+        raise InvalidInput(_NO_DRIVER, hint=_DRIVER_HINT) from error
     return PostgresStore(address, recognise=recognise_kind)
 
 

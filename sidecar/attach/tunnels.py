@@ -29,28 +29,28 @@ _OPEN: Final = """
 INSERT INTO sidecar.tunnels (id, host, guest, guest_name, wire) VALUES (%s, %s, %s, %s, %s)
 """
 _FIND: Final = """
-SELECT guest, guest_name, wire FROM sidecar.tunnels WHERE owner = sidecar.me() AND id = %s AND host = %s
+SELECT guest, guest_name, wire FROM sidecar.tunnels WHERE owner = current_user::text AND id = %s AND host = %s
 """
-_WAITING: Final = "SELECT id FROM sidecar.tunnels WHERE owner = sidecar.me() AND host = %s"
+_WAITING: Final = "SELECT id FROM sidecar.tunnels WHERE owner = current_user::text AND host = %s"
 _SEND: Final = """
 INSERT INTO sidecar.chunks (tunnel, to_host, n, body) VALUES (%s, %s, %s, %s)
 """
 _TAKE: Final = """
-DELETE FROM sidecar.chunks WHERE owner = sidecar.me() AND tunnel = %s AND to_host = %s RETURNING n, body
+DELETE FROM sidecar.chunks WHERE owner = current_user::text AND tunnel = %s AND to_host = %s RETURNING n, body
 """
-_IS_OPEN: Final = "SELECT FROM sidecar.tunnels WHERE owner = sidecar.me() AND id = %s"
-_CLOSE: Final = "DELETE FROM sidecar.tunnels WHERE owner = sidecar.me() AND id = %s"
+_IS_OPEN: Final = "SELECT FROM sidecar.tunnels WHERE owner = current_user::text AND id = %s"
+_CLOSE: Final = "DELETE FROM sidecar.tunnels WHERE owner = current_user::text AND id = %s"
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _BEAT: Final = """
 WITH ended_at_both_ends AS (
   DELETE FROM sidecar.tunnels
-  WHERE owner = sidecar.me()
+  WHERE owner = current_user::text
     AND greatest(host_seen_at, guest_seen_at) < clock_timestamp() - 2 * %(gone_s)s * interval '1 s'
 )
 UPDATE sidecar.tunnels
 SET host_seen_at = CASE WHEN host = %(daemon)s THEN clock_timestamp() ELSE host_seen_at END,
     guest_seen_at = CASE WHEN guest = %(daemon)s THEN clock_timestamp() ELSE guest_seen_at END
-WHERE owner = sidecar.me() AND id = ANY(%(ids)s)
+WHERE owner = current_user::text AND id = ANY(%(ids)s)
 RETURNING id, least(host_seen_at, guest_seen_at) < clock_timestamp() - %(gone_s)s * interval '1 s'
 """
 

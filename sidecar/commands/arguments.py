@@ -232,6 +232,24 @@ _COMMANDS = (
         ),
     ),
     _Command(
+        name="database",
+        summary="make the tables of a database for sessions",
+        description="Make the tables for sessions in a PostgreSQL database, bring them up to\n"
+        "date, and give the roles of daemons their rights.",
+        epilog=help_texts.DATABASE,
+        arguments=(
+            _arg("action", choices=("init",), help="make what is missing"),
+            _arg("address", help="postgresql://..., with the role of an administrator"),
+            _arg(
+                "--role",
+                metavar="ROLE",
+                action="append",
+                default=[],
+                help="a role that daemons connect with; may be repeated",
+            ),
+        ),
+    ),
+    _Command(
         name="permissions",
         summary="what runs without a question, and why",
         description="List the permission rules, or say whether one command runs, asks or is refused.",

@@ -156,6 +156,19 @@ tabs between them; of a search session, title, folder and a line.
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
 nothing was deleted or found; 2 there is no such folder or session."""
 
+DATABASE: Final = """\
+examples:
+  sidecar database init postgresql://postgres@db/sidecar --role ann
+  sidecar database init postgresql://postgres@db/sidecar   after an update
+
+The tables belong to the role sidecar_owner, which cannot log in and is made
+where it is missing. The role of the address is a superuser, or may create roles
+and schemas, or is a member of sidecar_owner; no daemon connects with it. Tables
+that an earlier version made with the role of a daemon are made again with their
+rows; end the daemons first. Sound tables stay as they are.
+
+exit codes: 0 done, 1 the database refused, and nothing was changed."""
+
 IMPORT: Final = """\
 examples:
   sidecar import                      what is there, the newest first

@@ -18,6 +18,7 @@ COMMANDS = (
     "run",
     "sessions",
     "permissions",
+    "database",
     "import",
     "export",
     "compact",

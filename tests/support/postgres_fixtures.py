@@ -55,17 +55,15 @@ def make_server() -> Iterator[MakeServer]:
 
 @pytest.fixture(scope="session")
 def server(make_server: MakeServer) -> PostgresServer:
-    """A running server with the users of the tests."""
+    """A running server."""
     made = make_server()
     made.start()
-    made.execute("CREATE ROLE ann LOGIN")
-    made.execute("CREATE ROLE bob LOGIN")
     return made
 
 
 @pytest.fixture
 def database(server: PostgresServer) -> str:
-    """The name of an empty database."""
+    """The name of a database with empty tables, for ann and bob."""
     name = f"d{next(_N_DATABASES)}"
-    server.execute(f"CREATE DATABASE {name} OWNER ann")
+    server.make_database(name)
     return name

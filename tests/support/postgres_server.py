@@ -8,10 +8,13 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import psycopg
+
+from sidecar.runtime.store.postgres.administration import init_tables
 
 
 def find_binaries() -> Path | None:
@@ -90,6 +93,18 @@ class PostgresServer:
         with psycopg.connect(self.conninfo(database=database), autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
+
+    def make_database(self, name: str, options: str = "", roles: Sequence[str] = ("ann", "bob")) -> str:
+        """Make a database with the tables for sessions, and return the address of the first of its *roles*.
+
+        *options* are those of CREATE DATABASE; roles that are missing are made.
+        """
+        for role in roles:
+            if not self.execute(f"SELECT 1 FROM pg_roles WHERE rolname = '{role}'"):
+                self.execute(f"CREATE ROLE {role} LOGIN")
+        self.execute(f"CREATE DATABASE {name} {options}")
+        init_tables(self.conninfo(database=name), roles)
+        return self.conninfo(roles[0], name)
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self._binaries / program), *arguments]

@@ -35,7 +35,8 @@ OPTIONS: Final[dict[str, Any]] = {
     "client_encoding": "utf8",
     # A daemon that stops in the middle of a write must not keep others from taking its session over. The time
     # of a statement has no limit: that of a long session on a slow network counts as well.
-    "options": "-c lock_timeout=15000 -c idle_in_transaction_session_timeout=10000",
+    # Names without a schema are the server's own, and not what another role made in a schema for all.
+    "options": "-c lock_timeout=15000 -c idle_in_transaction_session_timeout=10000 -c search_path=pg_catalog",
 }
 """What each connection asks of libpq and of the server, which gives up a lock before its client does."""
 

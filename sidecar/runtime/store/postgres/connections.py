@@ -23,7 +23,7 @@ from sidecar.runtime.store.postgres.connection import (
     PatientConnection,
     describe,
 )
-from sidecar.runtime.store.postgres.schema import check_server, migrate
+from sidecar.runtime.store.postgres.schema import check_server, check_tables
 
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # each failure is told by whom it meets
 _N_CONNECTIONS: Final = 4
@@ -36,7 +36,7 @@ _PATIENCE_WITH_IDLE_S: Final = 3.0
 
 
 class Connections:
-    """The connections to the database *conninfo*. The first one brings its tables to the newest version."""
+    """The connections to the database *conninfo*. The first one checks its tables."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
@@ -102,7 +102,7 @@ class Connections:
                     with self.connect() as connection:
                         if self._pool is None:
                             check_server(connection)
-                            migrate(connection)
+                            check_tables(connection)
                             self._pool = self._make_pool()
                     self._failure = ""
                 except (psycopg.Error, DatabaseError) as error:

@@ -28,7 +28,7 @@ _ASK_S: Final = 10.0
 
 _CHECK: Final = """
 SELECT current_setting('server_version'), current_user::text,
-       (SELECT count(*) FROM sidecar.sessions WHERE owner = sidecar.me() AND n_records > 0),
+       (SELECT count(*) FROM sidecar.sessions WHERE owner = current_user::text AND n_records > 0),
        coalesce((SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()), false),
        current_setting('transaction_read_only')::boolean
 """

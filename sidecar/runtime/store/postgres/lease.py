@@ -43,20 +43,20 @@ SET lease_token = excluded.lease_token, lease_holder = excluded.lease_holder,
 WHERE s.leased_until < clock_timestamp() OR s.lease_holder = %(dead)s
 RETURNING lease_token, n_records
 """
-_HOLDER: Final = "SELECT lease_holder FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s"
+_HOLDER: Final = "SELECT lease_holder FROM sidecar.sessions WHERE owner = current_user::text AND id = %s"
 _KEEP: Final = """
 UPDATE sidecar.sessions AS s SET leased_until = clock_timestamp() + %s * interval '1 s'
 FROM unnest(%s::text[], %s::bigint[]) AS mine(id, token)
-WHERE s.owner = sidecar.me() AND s.id = mine.id AND s.lease_token = mine.token
+WHERE s.owner = current_user::text AND s.id = mine.id AND s.lease_token = mine.token
 RETURNING s.id
 """
 _RELEASE: Final = """
 UPDATE sidecar.sessions SET leased_until = '-infinity', lease_holder = ''
-WHERE owner = sidecar.me() AND id = %s AND lease_token = %s
+WHERE owner = current_user::text AND id = %s AND lease_token = %s
 """
 _DROP_EMPTY: Final = """
 DELETE FROM sidecar.sessions
-WHERE owner = sidecar.me() AND id = %s AND lease_token = %s AND n_records = 0
+WHERE owner = current_user::text AND id = %s AND lease_token = %s AND n_records = 0
 """
 
 

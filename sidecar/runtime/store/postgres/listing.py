@@ -26,12 +26,12 @@ SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
        CASE WHEN leased_until > clock_timestamp() THEN (extract(epoch FROM leased_until) * 1000)::bigint END,
        updated_ms
 FROM sidecar.sessions
-WHERE owner = sidecar.me()"""
+WHERE owner = current_user::text"""
 _ALL: Final = f"{_FIELDS} AND n_records > 0 ORDER BY modified_at DESC"
 _ORDER: Final = 'ORDER BY updated_ms DESC, id COLLATE "C" DESC'
 _PAGE: Final = f"""
 {_FIELDS} AND id IN (
-  SELECT id FROM sidecar.sessions WHERE owner = sidecar.me() AND {{0}} {_ORDER} LIMIT %(limit)s::bigint
+  SELECT id FROM sidecar.sessions WHERE owner = current_user::text AND {{0}} {_ORDER} LIMIT %(limit)s::bigint
 ) {_ORDER}"""
 """A page; which sessions are on it, the index tells alone."""
 _AFTER: Final = '(updated_ms, id COLLATE "C") < (%(after_ms)s, %(after_id)s)'

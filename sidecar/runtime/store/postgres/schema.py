@@ -1,24 +1,34 @@
-"""The tables, as migrations by number. They go forwards only, one daemon at a time.
+"""The tables, and the check that a daemon makes before it uses them.
 
-A row belongs to the database role that wrote it, and row-level security shows it to no other role. Superusers
-see everything, as everywhere in PostgreSQL.
+A row belongs to the database role that wrote it, and row-level security shows it to no other role. The owner
+of a table can switch that off, and triggers, defaults and policies of a table run with the rights of the role
+that changes it. So the tables belong to a role of their own, with which nobody connects: ``administration``
+makes them, on the order of an administrator. A daemon makes no tables. It refuses tables that belong to
+another role, and tables with additions. There is no function and no trigger among them.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 
-_LOCK: Final = 0x51DECA2
-"""The advisory lock of whoever migrates."""
+VERSION: Final = 7
+"""The version of the tables, stored with them."""
+OWNER: Final = "sidecar_owner"
+"""The role of the tables. It cannot log in."""
 _OLDEST: Final = 120_000
 """The first version of PostgreSQL that computes columns."""
 
-_FIRST: Final = """
+TABLES: Final = r"""
+CREATE TABLE sidecar.migrations (
+  version int PRIMARY KEY,
+  made_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE SEQUENCE sidecar.lease_tokens;
+
 CREATE TABLE sidecar.sessions (
-  owner text NOT NULL DEFAULT current_user,
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
   id text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   modified_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -28,36 +38,63 @@ CREATE TABLE sidecar.sessions (
   lease_token bigint NOT NULL DEFAULT 0,
   lease_holder text NOT NULL DEFAULT '',
   leased_until timestamptz NOT NULL DEFAULT '-infinity',
-  followed_until timestamptz NOT NULL DEFAULT '-infinity',
+  updated_ms bigint
+    GENERATED ALWAYS AS (substring(meta FROM '"updated_at":(-?\d{1,18})')::bigint) STORED,
+  cwd text
+    GENERATED ALWAYS AS (left(substring(meta FROM '"cwd":("(?:[^"\\]|\\.)*")'), 500)) STORED,
+  archived boolean
+    GENERATED ALWAYS AS (coalesce(substring(meta FROM '"archived":(true|false)') = 'true', false)) STORED,
+  folded text GENERATED ALWAYS AS (
+    CASE
+      WHEN substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') IS NULL THEN ''
+      WHEN length(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")')) <= 500
+        AND substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') ~ '^[ -\[\]-~]*$'
+      THEN lower(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') COLLATE "C")
+    END
+  ) STORED,
   PRIMARY KEY (owner, id)
 );
-CREATE INDEX sessions_newest ON sidecar.sessions (owner, modified_at DESC);
+CREATE INDEX sessions_of_folder ON sidecar.sessions (owner, cwd, updated_ms DESC, id COLLATE "C" DESC);
+CREATE INDEX sessions_titled ON sidecar.sessions (owner, updated_ms DESC, id COLLATE "C" DESC)
+  INCLUDE (folded, archived);
 
 CREATE TABLE sidecar.nodes (
-  owner text NOT NULL DEFAULT current_user,
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
   id text NOT NULL,
   body text NOT NULL,
   words tsvector NOT NULL,
   PRIMARY KEY (owner, id)
 );
-CREATE INDEX nodes_words ON sidecar.nodes USING gin (words);
 
 CREATE TABLE sidecar.records (
-  owner text NOT NULL DEFAULT current_user,
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
   session text NOT NULL,
   n bigint NOT NULL,
   node text,
   body text NOT NULL,
+  content text,
   PRIMARY KEY (owner, session, n),
   FOREIGN KEY (owner, session) REFERENCES sidecar.sessions ON DELETE CASCADE
 );
 CREATE INDEX records_of_node ON sidecar.records (owner, node) WHERE node IS NOT NULL;
+CREATE INDEX records_of_content ON sidecar.records (owner, content) WHERE content IS NOT NULL;
 
-CREATE SEQUENCE sidecar.lease_tokens;
-"""
-_SECOND: Final = """
+CREATE TABLE sidecar.contents (
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
+  id text NOT NULL,
+  body bytea NOT NULL,
+  PRIMARY KEY (owner, id)
+);
+
+CREATE TABLE sidecar.words (
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
+  word text NOT NULL,
+  session text NOT NULL,
+  PRIMARY KEY (owner, word, session)
+);
+
 CREATE UNLOGGED TABLE sidecar.tunnels (
-  owner text NOT NULL DEFAULT current_user,
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
   id text NOT NULL,
   host text NOT NULL,
   guest text NOT NULL,
@@ -68,7 +105,7 @@ CREATE UNLOGGED TABLE sidecar.tunnels (
   PRIMARY KEY (owner, id)
 );
 CREATE UNLOGGED TABLE sidecar.chunks (
-  owner text NOT NULL DEFAULT current_user,
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
   tunnel text NOT NULL,
   to_host boolean NOT NULL,
   n bigint NOT NULL,
@@ -77,135 +114,68 @@ CREATE UNLOGGED TABLE sidecar.chunks (
   FOREIGN KEY (owner, tunnel) REFERENCES sidecar.tunnels ON DELETE CASCADE
 );
 """
-_THIRD: Final = """
-ALTER TABLE sidecar.records ADD COLUMN content text;
-CREATE INDEX records_of_content ON sidecar.records (owner, content) WHERE content IS NOT NULL;
-CREATE TABLE sidecar.contents (
-  owner text NOT NULL DEFAULT current_user,
-  id text NOT NULL,
-  body bytea NOT NULL,
-  PRIMARY KEY (owner, id)
-);
-"""
-_FOURTH: Final = """
-CREATE FUNCTION sidecar.me() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT current_user::text';
-"""
-"""The current role, with the collation of *owner*: a comparison with a name cannot use its indexes."""
+"""The tables of VERSION.
 
-_FIFTH: Final = r"""
-ALTER TABLE sidecar.sessions
-  ADD COLUMN updated_ms bigint
-    GENERATED ALWAYS AS (substring(meta FROM '"updated_at":(-?\d{1,18})')::bigint) STORED,
-  ADD COLUMN cwd text
-    GENERATED ALWAYS AS (left(substring(meta FROM '"cwd":("(?:[^"\\]|\\.)*")'), 500)) STORED,
-  ADD COLUMN title text GENERATED ALWAYS AS (substring(meta FROM '"title":("(?:[^"\\]|\\.)*")')) STORED,
-  ADD COLUMN archived boolean
-    GENERATED ALWAYS AS (coalesce(substring(meta FROM '"archived":(true|false)') = 'true', false)) STORED;
-CREATE INDEX sessions_listed ON sidecar.sessions (owner, updated_ms DESC, id COLLATE "C" DESC);
-CREATE INDEX sessions_of_folder ON sidecar.sessions (owner, cwd, updated_ms DESC, id COLLATE "C" DESC);
-DROP INDEX sidecar.sessions_newest;
-"""
-"""The order and the filters of lists, made of each meta record by the database, whichever version wrote it.
-
-Folders and titles stay in JSON, for a text of the database cannot hold what JSON can. An id is compared by
-its code points, as everywhere in this program. An index cannot hold a long folder, so it has the beginning.
-"""
-
-_SIXTH: Final = r"""
-CREATE TABLE sidecar.words (
-  owner text NOT NULL DEFAULT current_user,
-  word text NOT NULL,
-  session text NOT NULL,
-  PRIMARY KEY (owner, word, session)
-);
-CREATE FUNCTION sidecar.words_in(tsvector) RETURNS SETOF text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT DISTINCT left(part, 100)
-  FROM unnest(tsvector_to_array($1)) AS word, regexp_split_to_table(word, '[!-/:-@[-`{-~]+') AS part
-  WHERE part <> ''
-$$;
-CREATE FUNCTION sidecar.add_words() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO sidecar.words (owner, word, session)
-  SELECT DISTINCT record.owner, word, record.session
-  FROM added AS record
-  JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
-  sidecar.words_in(node.words) AS word
-  ON CONFLICT DO NOTHING;
-  RETURN NULL;
-END $$;
-CREATE FUNCTION sidecar.drop_words() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM sidecar.words AS found
-  WHERE found.owner = old.owner AND found.session = old.id AND found.word IN (
-    SELECT word
-    FROM sidecar.records AS record
-    JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
-    sidecar.words_in(node.words) AS word
-    WHERE record.owner = old.owner AND record.session = old.id
-  );
-  RETURN old;
-END $$;
-CREATE TRIGGER add_words AFTER INSERT ON sidecar.records REFERENCING NEW TABLE AS added
-  FOR EACH STATEMENT EXECUTE FUNCTION sidecar.add_words();
-CREATE TRIGGER drop_words BEFORE DELETE ON sidecar.sessions
-  FOR EACH ROW EXECUTE FUNCTION sidecar.drop_words();
-ALTER TABLE sidecar.nodes NO FORCE ROW LEVEL SECURITY;
-ALTER TABLE sidecar.records NO FORCE ROW LEVEL SECURITY;
-INSERT INTO sidecar.words (owner, word, session)
-  SELECT DISTINCT record.owner, word, record.session
-  FROM sidecar.records AS record
-  JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
-  sidecar.words_in(node.words) AS word;
-ALTER TABLE sidecar.nodes FORCE ROW LEVEL SECURITY;
-ALTER TABLE sidecar.records FORCE ROW LEVEL SECURITY;
-DROP INDEX sidecar.nodes_words;
-
-ALTER TABLE sidecar.sessions ADD COLUMN folded text GENERATED ALWAYS AS (
-  CASE
-    WHEN substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') IS NULL THEN ''
-    WHEN length(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")')) <= 500
-      AND substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') ~ '^[ -\[\]-~]*$'
-    THEN lower(substring(meta FROM '"title":("(?:[^"\\]|\\.)*")') COLLATE "C")
-  END
-) STORED;
-CREATE INDEX sessions_titled ON sidecar.sessions (owner, updated_ms DESC, id COLLATE "C" DESC)
-  INCLUDE (folded, archived);
-DROP INDEX sidecar.sessions_listed;
-"""
-"""The words of each session, and what a search of titles reads, in the order of the list.
+The columns that are made of *meta* are the order and the filters of lists. Folders and titles stay in JSON,
+for a text of the database cannot hold everything that JSON can. An id is compared by its code points, as
+everywhere in this program. An index cannot hold a long folder, so it has the beginning. *folded* is a title
+of plain ASCII in lower case; any other title is compared by the client.
 
 Where policies guard rows, an index serves only the few operators that are known to leak nothing. Comparisons
-are among them and those of a text search are not, so each word of a session is a row. Earlier versions write
-and delete sessions as well, therefore triggers keep the words. *folded* is a title of plain ASCII in lower
-case; any other title is compared by the client.
+are among them and the operators of a text search are not, so each word of a session is a row. The names of
+roles have the collation "C" of the current role, because a comparison of two collations uses no index.
 """
 
-_TABLES: Final = (("sessions", "nodes", "records"), ("tunnels", "chunks"), ("contents",), ("words",))
-_OWN_ROWS: Final = """
-ALTER TABLE sidecar.{0} ENABLE ROW LEVEL SECURITY;
-ALTER TABLE sidecar.{0} FORCE ROW LEVEL SECURITY;
-CREATE POLICY own_rows ON sidecar.{0}
-  USING (owner = current_user::text) WITH CHECK (owner = current_user::text);
-GRANT SELECT, INSERT, UPDATE, DELETE ON sidecar.{0} TO PUBLIC;
-"""
-_OWN_ROWS_BY_INDEX: Final = """
-ALTER POLICY own_rows ON sidecar.{0} USING (owner = sidecar.me()) WITH CHECK (owner = sidecar.me());
-"""
-_FOR_ALL: Final = """
-GRANT USAGE ON SCHEMA sidecar TO PUBLIC;
-GRANT USAGE ON SEQUENCE sidecar.lease_tokens TO PUBLIC;
-GRANT SELECT ON sidecar.migrations TO PUBLIC;
-"""
+RIGHTS: Final = {
+    "migrations": "SELECT",
+    "sessions": "SELECT, INSERT, UPDATE, DELETE",
+    "nodes": "SELECT, INSERT, UPDATE, DELETE",
+    "records": "SELECT, INSERT",
+    "contents": "SELECT, INSERT, UPDATE, DELETE",
+    "words": "SELECT, INSERT, DELETE",
+    "tunnels": "SELECT, INSERT, UPDATE, DELETE",
+    "chunks": "SELECT, INSERT, DELETE",
+}
+"""The rights of a daemon's role in each table; to lock a row it needs that to change it."""
 
-MIGRATIONS: Final = (
-    _FIRST + "".join(_OWN_ROWS.format(table) for table in _TABLES[0]) + _FOR_ALL,
-    _SECOND + "".join(_OWN_ROWS.format(table) for table in _TABLES[1]),
-    _THIRD + "".join(_OWN_ROWS.format(table) for table in _TABLES[2]),
-    _FOURTH + "".join(_OWN_ROWS_BY_INDEX.format(table) for tables in _TABLES[:3] for table in tables),
-    _FIFTH,
-    _SIXTH + "".join(each.format("words") for each in (_OWN_ROWS, _OWN_ROWS_BY_INDEX)),
+_MEND: Final = "an administrator mends that: sidecar database init"
+_FACTS: Final = """
+SELECT owner.rolname, owner.rolcanlogin, own.rolsuper, own.rolbypassrls,
+       pg_has_role(session_user, owner.oid, 'MEMBER'),
+       has_schema_privilege(schema.oid, 'USAGE') AND has_table_privilege(migrations.oid, 'SELECT')
+FROM pg_namespace AS schema
+LEFT JOIN pg_class AS migrations ON migrations.relnamespace = schema.oid AND migrations.relname = 'migrations'
+JOIN pg_roles AS owner ON owner.oid = schema.nspowner, pg_roles AS own
+WHERE schema.nspname = 'sidecar' AND own.rolname = session_user
+"""
+_LEFT_OVERS: Final = """
+WITH schema AS (SELECT oid, nspowner AS owner, nspacl FROM pg_namespace WHERE nspname = 'sidecar'),
+relation AS (
+  SELECT class.*, schema.owner FROM pg_class AS class JOIN schema ON class.relnamespace = schema.oid
 )
-"""The statements of each version of the tables, version 1 first. A released one never changes."""
+SELECT 'the function ' || proname FROM pg_proc JOIN schema ON pronamespace = schema.oid
+UNION ALL
+SELECT 'the owner of ' || relname FROM relation WHERE relowner <> owner
+UNION ALL
+SELECT 'the trigger ' || tgname FROM pg_trigger JOIN relation ON tgrelid = relation.oid WHERE NOT tgisinternal
+UNION ALL
+SELECT 'the rule ' || rulename FROM pg_rewrite JOIN relation ON ev_class = relation.oid
+UNION ALL
+SELECT 'the policy ' || polname FROM pg_policy JOIN relation ON polrelid = relation.oid
+WHERE polname <> 'own_rows' OR polcmd <> '*' OR polroles <> '{0}'
+  OR pg_get_expr(polqual, polrelid) IS DISTINCT FROM '(owner = (CURRENT_USER)::text)'
+  OR pg_get_expr(polwithcheck, polrelid) IS DISTINCT FROM '(owner = (CURRENT_USER)::text)'
+UNION ALL
+SELECT 'no row-level security of ' || relname FROM relation
+WHERE relkind = 'r' AND relname <> 'migrations' AND NOT (relrowsecurity AND relforcerowsecurity)
+UNION ALL
+SELECT lower(privilege_type) || ' of ' || relname FROM relation, aclexplode(relacl)
+WHERE grantee <> owner AND privilege_type NOT IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'USAGE')
+UNION ALL
+SELECT 'create in the schema' FROM schema, aclexplode(nspacl)
+WHERE grantee <> owner AND privilege_type <> 'USAGE'
+"""
+"""The additions to TABLES and RIGHTS in the schema, in words."""
 
 
 def check_server(connection: PatientConnection) -> None:
@@ -218,36 +188,48 @@ def check_server(connection: PatientConnection) -> None:
         raise DatabaseError(f"the encoding of the database is {encoding}; create one with ENCODING 'UTF8'")
 
 
-def migrate(connection: PatientConnection) -> None:
-    """Bring the tables to the newest version; nothing is written where they are.
+def check_tables(connection: PatientConnection) -> None:
+    """Return if the role of *connection* may use the tables, and no other role can do harm with them.
 
     Raises:
-        DatabaseError: they are newer than this program.
+        DatabaseError: there are no tables, or other ones. They belong to a role that could be a user, or have
+            additions. The role of *connection* has too many rights, or none. The reason names the next step.
     """
-    found = _version(connection)
-    if found < len(MIGRATIONS):
-        connection.patience_s = math.inf  # large tables take their time
-        with connection.transaction():
-            connection.execute("SET LOCAL statement_timeout = 0")
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            connection.execute("CREATE SCHEMA IF NOT EXISTS sidecar")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS sidecar.migrations"
-                " (version int PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT clock_timestamp())"
-            )
-            found = _version(connection)  # another daemon may have been first
-            for version, statements in enumerate(MIGRATIONS[found:], start=found + 1):
-                connection.execute(statements.encode())
-                connection.execute("INSERT INTO sidecar.migrations (version) VALUES (%s)", (version,))
-    if found > len(MIGRATIONS):
-        why = f"the tables in the database are of version {found}, this program knows {len(MIGRATIONS)}"
+    facts = connection.execute(_FACTS).fetchone()
+    if facts is None:
+        why = "the database has no tables for sessions"
+        raise DatabaseError(f"{why}; an administrator makes them: sidecar database init")
+    owner, can_log_in, is_superuser, sees_all, is_member, may_read = facts
+    if owner != OWNER or can_log_in:
+        whose = "a role that can log in" if can_log_in else "another role"
+        raise DatabaseError(f"the tables for sessions belong to {whose}; {_MEND}")
+    for is_too_much, what in (
+        (is_superuser, "is that of a superuser, to whom no limits apply"),
+        (sees_all, "reads the rows of all roles"),
+        (is_member, "may change the tables"),
+    ):
+        if is_too_much:
+            raise DatabaseError(f"the role of the address {what}; give the daemon a role of its own")
+    if not may_read:
+        why = "the role of the address has no right to the tables for sessions"
+        raise DatabaseError(f"{why}; an administrator gives it: sidecar database init --role")
+    found = version_of(connection)
+    if found > VERSION:
+        why = f"the tables in the database are of version {found}, this program knows {VERSION}"
         raise DatabaseError(f"{why}; install a newer one")
+    if found < VERSION:
+        why = f"the tables in the database are of version {found}, this program needs {VERSION}"
+        raise DatabaseError(f"{why}; an administrator brings them to it: sidecar database init")
+    if left_overs := find_left_overs(connection):
+        raise DatabaseError(f"sidecar did not make {left_overs[0]} in its tables; {_MEND}")
 
 
-def _version(connection: PatientConnection) -> int:
-    """Return the version of the tables, 0 where there are none."""
-    row = connection.execute("SELECT to_regclass('sidecar.migrations') IS NOT NULL").fetchone()
-    if row is None or not row[0]:
-        return 0
+def find_left_overs(connection: PatientConnection) -> list[str]:
+    """Return the additions of others to the schema, in words."""
+    return [row[0] for row in connection.execute(_LEFT_OVERS.encode()).fetchall()]
+
+
+def version_of(connection: PatientConnection) -> int:
+    """Return the version of the tables that are there."""
     row = connection.execute("SELECT coalesce(max(version), 0) FROM sidecar.migrations").fetchone()
     return int(row[0]) if row is not None else 0

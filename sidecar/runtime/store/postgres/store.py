@@ -26,6 +26,7 @@ from sidecar.runtime.store.postgres.listing import read_page, read_summaries
 from sidecar.runtime.store.postgres.rows import lines_of, rows_of, to_text
 from sidecar.runtime.store.postgres.writing import (
     STANDS,
+    WORDS_OF,
     Batch,
     find_missing,
     insert_contents,
@@ -40,22 +41,25 @@ _AGAIN_S: Final = 5.0
 """The pause before waiting records are written again."""
 _RUNS: Final = """
 SELECT lease_holder FROM sidecar.sessions
-WHERE owner = sidecar.me() AND id = %s AND leased_until > clock_timestamp()
+WHERE owner = current_user::text AND id = %s AND leased_until > clock_timestamp()
 """
 _READ: Final = """
 SELECT record.body, node.body
 FROM sidecar.records AS record
 LEFT JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node
-WHERE record.owner = sidecar.me() AND record.session = %s
+WHERE record.owner = current_user::text AND record.session = %s
 ORDER BY record.n
 """
-_SEARCH: Final = """
+_SEARCH: Final = f"""
+WITH wanted AS MATERIALIZED (
+  SELECT DISTINCT left(part, 100) AS word FROM {WORDS_OF.format("to_tsvector('simple', %(words)s)")}
+)
 SELECT session FROM sidecar.words
-WHERE owner = sidecar.me() AND word = ANY(ARRAY(SELECT sidecar.words_in(to_tsvector('simple', %(words)s))))
+WHERE owner = current_user::text AND word = ANY(ARRAY(SELECT word FROM wanted))
 GROUP BY session
-HAVING count(*) = (SELECT count(*) FROM sidecar.words_in(to_tsvector('simple', %(words)s)))
+HAVING count(*) = (SELECT count(*) FROM wanted)
 """
-_CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = sidecar.me() AND id = %s"
+_CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = current_user::text AND id = %s"
 
 
 class PostgresStore:
@@ -205,7 +209,7 @@ class PostgresStore:
         given = {"words": to_text(" ".join(words).lower())}
 
         def search(connection: PatientConnection) -> Set[str]:
-            return {row[0] for row in connection.execute(_SEARCH, given)}
+            return {row[0] for row in connection.execute(_SEARCH.encode(), given)}
 
         try:
             return await self.database.in_thread(self.database.run, search)

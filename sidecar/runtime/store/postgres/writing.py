@@ -19,12 +19,18 @@ from sidecar.runtime.store.postgres.connection import PatientConnection
 from sidecar.runtime.store.postgres.lease import Lease, name_of
 from sidecar.runtime.store.postgres.rows import Row, newest_meta
 
-_APPEND: Final = """
+WORDS_OF: Final = r"""
+unnest(tsvector_to_array({0})) AS word,
+regexp_split_to_table(word, '[!-/:-@[-`{{-~]+') AS part WHERE part <> ''
+"""
+"""The words that can be searched for, *part*, in a text that was made ready for a search."""
+
+_APPEND: Final = f"""
 WITH mine AS (
   UPDATE sidecar.sessions
   SET n_records = n_records + %(n)s, n_bytes = n_bytes + %(n_bytes)s, meta = coalesce(%(meta)s, meta),
       modified_at = clock_timestamp()
-  WHERE owner = sidecar.me() AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
+  WHERE owner = current_user::text AND id = %(id)s AND lease_token = %(token)s AND n_records = %(at)s
   RETURNING id
 ), new_contents AS (
   INSERT INTO sidecar.contents (id, body)
@@ -38,6 +44,12 @@ WITH mine AS (
   WHERE node.id IS NOT NULL
   -- Locked and not written: a session that shares it may be deleted meanwhile.
   ON CONFLICT (owner, id) DO UPDATE SET id = excluded.id WHERE false
+), new_words AS (
+  INSERT INTO sidecar.words (word, session)
+  SELECT DISTINCT left(part, 100), %(id)s
+  FROM mine, unnest(%(words)s::text[]) AS given(words),
+  {WORDS_OF.format("to_tsvector('simple', given.words)")}
+  ON CONFLICT DO NOTHING
 ), new_records AS (
   INSERT INTO sidecar.records (session, n, node, body, content)
   SELECT %(id)s, %(at)s + record.n, record.node, record.body, record.content
@@ -47,24 +59,35 @@ WITH mine AS (
 SELECT FROM mine
 """
 STANDS: Final = """
-SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s
+SELECT lease_token, n_records, lease_holder FROM sidecar.sessions WHERE owner = current_user::text AND id = %s
 """
-_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = sidecar.me() AND id = ANY(%s)"
+_KEPT: Final = "SELECT id FROM sidecar.contents WHERE owner = current_user::text AND id = ANY(%s)"
 _KEEP: Final = "INSERT INTO sidecar.contents (id, body) VALUES (%s, %s) ON CONFLICT DO NOTHING"
 _SLOWEST_BYTES_S: Final = 20_000
 """The slowest network on which a large write is waited for."""
-_DELETE: Final = "DELETE FROM sidecar.sessions WHERE owner = sidecar.me() AND id = %s RETURNING n_records"
+_DELETE: Final = """
+DELETE FROM sidecar.sessions WHERE owner = current_user::text AND id = %s RETURNING n_records
+"""
 _SHARED: Final = {"nodes": "node", "contents": "content"}
 """The tables with rows that sessions share, and the columns of records that name them."""
 
+_FORGET: Final = f"""
+DELETE FROM sidecar.words
+WHERE owner = current_user::text AND session = %(id)s AND word IN (
+  SELECT left(part, 100)
+  FROM sidecar.records AS record
+  JOIN sidecar.nodes AS node ON node.owner = record.owner AND node.id = record.node,
+  {WORDS_OF.format("node.words")} AND record.owner = current_user::text AND record.session = %(id)s
+)
+"""
 _NAMED: Final = """
 SELECT DISTINCT {column} FROM sidecar.records
-WHERE owner = sidecar.me() AND session = %s AND {column} IS NOT NULL
+WHERE owner = current_user::text AND session = %s AND {column} IS NOT NULL
 """
-_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = sidecar.me() AND id = ANY(%s) FOR UPDATE"
+_LOCK: Final = "SELECT FROM sidecar.{table} WHERE owner = current_user::text AND id = ANY(%s) FOR UPDATE"
 _DROP: Final = """
 DELETE FROM sidecar.{table} AS shared
-WHERE shared.owner = sidecar.me() AND shared.id = ANY(%s) AND NOT EXISTS (
+WHERE shared.owner = current_user::text AND shared.id = ANY(%s) AND NOT EXISTS (
   SELECT FROM sidecar.records AS record WHERE record.owner = shared.owner AND record.{column} = shared.id
 )
 """
@@ -149,6 +172,7 @@ def remove_session(connection: PatientConnection, session_id: str) -> bool:
             table: connection.execute(_NAMED.format(column=column).encode(), (session_id,)).fetchall()
             for table, column in _SHARED.items()
         }
+        connection.execute(_FORGET.encode(), {"id": session_id})
         row = connection.execute(_DELETE, (session_id,)).fetchone()
         for table, rows in named.items():
             ids = [each[0] for each in rows]

@@ -230,8 +230,7 @@ async def test_a_session_begins_while_the_database_is_away(
 ) -> None:
     server = make_server()
     server.start()
-    server.execute("CREATE ROLE ann LOGIN")
-    server.execute("CREATE DATABASE d OWNER ann")
+    server.make_database("d")
     address = server.conninfo("ann", "d")
     async with spawn(tmp_path, "a", address) as first, spawn(tmp_path, "b", address) as second:
         server.stop()

@@ -204,7 +204,9 @@ async def test_what_a_session_begins_to_share_is_not_deleted_with_another(
     [
         pytest.param("postgresql://ann@{host}/nowhere", "refuses: database does not exist", id="no database"),
         pytest.param("postgresql://eve@{host}/{database}", "refuses: role does not exist", id="no role"),
-        pytest.param("postgresql://bob@{host}/{database}", "permission denied for database", id="no rights"),
+        pytest.param(
+            "postgresql://bob@{host}/closed{database}", "does not have CONNECT privilege", id="no rights"
+        ),
         pytest.param("postgresql://ann@{host}/{database}?x=1", "address .* is not valid", id="typo"),
         pytest.param("postgresql://ann@127.0.0.1:9/{database}", "does not answer", id="no server"),
         pytest.param("postgresql://ann@host.invalid/{database}", "name of .* is not known", id="no host"),
@@ -219,6 +221,8 @@ async def test_what_a_database_refuses_is_told(
 ) -> None:
     options = "OWNER ann ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     server.execute(f"CREATE DATABASE latin{database} {options}")
+    server.execute(f"CREATE DATABASE closed{database}")
+    server.execute(f"REVOKE CONNECT ON DATABASE closed{database} FROM PUBLIC")
     store = make_store(address=address.format(host=f"127.0.0.1:{server.port}", database=database))
     with pytest.raises(StoreUnavailable, match=reason) as told:
         await store.exists("s")

@@ -90,9 +90,8 @@ def address_on_small_disk(make_server: MakeServer, small_disk: SmallDisk) -> str
     """The address of a database whose tables are on the small disk."""
     server = make_server()
     server.start()
-    server.execute("CREATE ROLE ann LOGIN")
     server.execute(f"CREATE TABLESPACE small LOCATION '{small_disk.folder}'")
-    server.execute("CREATE DATABASE d OWNER ann TABLESPACE small")
+    server.make_database("d", "TABLESPACE small")
     return server.conninfo("ann", "d")
 
 
@@ -114,8 +113,7 @@ async def test_a_full_disk_of_the_log_stops_a_server_and_loses_nothing(
 ) -> None:
     server = make_server(wal=small_disk.folder)
     server.start("min_wal_size=2MB", "max_wal_size=2MB")
-    server.execute("CREATE ROLE ann LOGIN")
-    server.execute("CREATE DATABASE d OWNER ann")
+    server.make_database("d")
     store = make_store(address=server.conninfo("ann", "d"))
     journal = await begin(store, "first")
     small_disk.fill()
@@ -154,8 +152,7 @@ async def test_a_daemon_at_a_standby_reads_and_one_of_two_servers_goes_on_after_
 ) -> None:
     leader = make_server()
     leader.start()
-    leader.execute("CREATE ROLE ann LOGIN")
-    leader.execute("CREATE DATABASE d OWNER ann")
+    leader.make_database("d")
     standby = make_server(leader=leader)
     standby.start()
     # From now on a commit is told once the standby shows it.

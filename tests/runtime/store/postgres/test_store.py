@@ -12,11 +12,8 @@ import psycopg
 import pytest
 
 from sidecar._internal.errors import InvalidInput, LeaseLostError
-from sidecar.boot import describe_stored
-from sidecar.conductor.contract import SessionSummary
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.runtime.store import SessionLockedError
 from turns import texts
 
@@ -127,14 +124,13 @@ async def test_rows_are_their_writers_alone(
             connection.execute("INSERT INTO sidecar.sessions (owner, id) VALUES ('ann', 'x')")
 
 
-@pytest.mark.parametrize("user", ["ann", "tests"], ids=["a user", "a superuser, whom no policy binds"])
 async def test_rows_are_found_by_the_indexes_of_their_owners(
-    make_store: MakeStore, server: PostgresServer, database: str, user: str
+    make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
     from sidecar.attach import tunnels
     from sidecar.runtime.store.postgres import lease, listing, store, writing
 
-    await make_store(user).exists("s")
+    await make_store().exists("s")
     queries: dict[str, tuple[object, ...]] = {
         writing.STANDS: ("s",),
         writing._KEPT: (["s"],),
@@ -144,7 +140,7 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
         tunnels._TAKE: ("t", True),
     }
     given = {"words": "a", "word0": "a", "limit": 50}
-    with psycopg.connect(server.conninfo(user, database)) as connection:
+    with psycopg.connect(server.conninfo("ann", database)) as connection:
         connection.execute("SET enable_seqscan = off")
         connection.execute("SET enable_bitmapscan = off")
 
@@ -161,65 +157,12 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
         assert "Index Only Scan using sessions_titled" in plan, plan
 
 
-async def test_sessions_of_an_earlier_version_are_listed(
-    make_store: MakeStore, server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sidecar.runtime.store.postgres import schema
-
-    meta = {"type": "meta", "sid": "s", "cwd": "/p", "model": "m", "engine": "none"}
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:4])
-        old = make_store()
-        held = await old.hold("s")
-        await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 2, "title": "\ud83d"}])
-        held.release()
-    new = make_store()
-    found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/p"))
-    assert [(line.sid, line.updated_at) for line in found] == [("s", 2)]
-    # The older version goes on writing, and knows nothing of the new columns.
-    await old.journal("s").append_records([{**meta, "created_at": 1, "updated_at": 3, "cwd": "/q"}])
-    found = await new.lister(SessionSummary, describe_stored)(SessionQuery(limit=1, cwd="/q"))
-    assert [(line.sid, line.updated_at) for line in found] == [("s", 3)]
-
-
-async def test_words_of_an_earlier_version_are_found(
-    make_store: MakeStore, server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sidecar.runtime.store.postgres import schema
-
-    async def write(store: PostgresStore, sid: str, text: str) -> None:
-        held = await store.hold(sid)
-        journal = store.journal(sid)
-        await journal.load()
-        await journal.append([Entry(say(text), "user")])
-        store.close(sid)
-        held.release()
-        await store.wait_free(sid)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:5])
-        old, of_bob = make_store("ann"), make_store("bob")
-        await write(old, "s", "an Earlier src/parser.py")
-        await write(of_bob, "b", "an earlier one of bob")
-    new, new_of_bob = make_store("ann"), make_store("bob")
-    assert await new.search(["EARLIER", "parser.py"]) == {"s"}
-    assert await new_of_bob.search(["earlier"]) == {"b"}
-    # The older version goes on writing and deleting.
-    await write(old, "t", "another parser")
-    assert await new.search(["parser"]) == {"s", "t"}
-    await old.delete("s")
-    assert await new.search(["parser"]) == {"t"}
-    await new.delete("t")
-    assert server.execute("SELECT DISTINCT owner FROM sidecar.words", database) == [("bob",)]
-
-
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 async def test_sessions_are_found_by_whole_words(
     make_store: MakeStore, server: PostgresServer, database: str, locale: str
 ) -> None:
-    options = f"OWNER ann TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'"
-    server.execute(f"CREATE DATABASE words{database} {options}")
-    store = make_store(address=server.conninfo("ann", f"words{database}"))
+    options = f"TEMPLATE template0 LC_COLLATE '{locale}' LC_CTYPE '{locale}'"
+    store = make_store(address=server.make_database(f"words{database}", options))
     long = "x" * 5_000
     text = f"see src/find_it.py:42, ÄPFEL & 日本 \0 {long} it's 'quoted' (a|b) https://a.example/path?q=1"
     held = await store.hold("s")
