@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sidecar._internal.allocator import FreedMemory, limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
-from sidecar._internal.loading import defer_import, fast_imports
+from sidecar._internal.loading import defer_import
 from sidecar._internal.state_folder import close_state_folders
 from sidecar._internal.values import Value
 from sidecar.capabilities.command_output import remove_outputs
@@ -63,7 +63,7 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
-from sidecar.window_budget.wording import compile_words
+from sidecar.window_budget.wording import load_words
 from sidecar.workspace.files import real_path
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
@@ -124,13 +124,12 @@ class Daemon(Value):
 
         An import that fails is repeated, and its error reported, where the module is used.
         """
-        steps = (self.models.load_first_call, self.models.load_ahead, load_watchfiles, compile_words)
+        steps = (self.models.load_first_call, self.models.load_ahead, load_watchfiles, load_words)
 
         def load() -> None:
-            with fast_imports():
-                for step in steps:
-                    with suppress(Exception):
-                        step()
+            for step in steps:
+                with suppress(Exception):
+                    step()
 
         thread = Thread(target=load, name="sidecar-warm-up", daemon=True)
         thread.start()

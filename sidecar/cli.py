@@ -17,7 +17,7 @@ from types import SimpleNamespace
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # as type checkers know it: a shim is quicker without the module
     from argparse import Namespace
-    from typing import Any, Final
+    from typing import Final
 
 _INTERRUPTED: Final = 130
 _BROKEN_PIPE: Final = 141
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from sidecar.commands.arguments import parse
 
             options = parse(arguments)
-        code = int(load(choose_module(options)).run(options))
+        code = int(import_module(f"sidecar.commands.{choose_module(options)}").run(options))
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a closed pipe does not become a stack trace
         return code
@@ -87,17 +87,6 @@ def choose_module(options: Namespace) -> str:
     if options.command == "serve" and options.shared:
         return "shared" if options.daemon else "shim"
     return "serve" if options.command == "acp" else str(options.command)
-
-
-def load(command: str) -> Any:
-    """Return the module of *command*, loaded without garbage collections, but for the few parts of a shim."""
-    name = f"sidecar.commands.{command}"
-    if command == "shim":
-        return import_module(name)
-    from sidecar._internal.loading import fast_imports
-
-    with fast_imports():
-        return import_module(name)
 
 
 def plain_options(arguments: Sequence[str]) -> Namespace | None:

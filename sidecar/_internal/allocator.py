@@ -34,8 +34,6 @@ from contextlib import contextmanager
 from time import perf_counter, process_time, thread_time
 from typing import Final
 
-from sidecar._internal.loading import pause_collections
-
 _SETTINGS: Final = (
     (-8, 1),  # M_ARENA_MAX: heaps
     (-3, 128 * 1024),  # M_MMAP_THRESHOLD: bytes of a block that is mapped by itself
@@ -85,12 +83,20 @@ def keep_collections_brief() -> None:
 
 @contextmanager
 def bulk_work() -> Iterator[None]:
-    """Collect no garbage meanwhile, and exclude all objects from collections if this thread worked long."""
-    with pause_collections():
+    """Collect no garbage meanwhile, in no thread, and exclude all objects if this thread worked long.
+
+    One that begins inside another one changes nothing.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
         began_s = thread_time()
         yield
         if thread_time() - began_s > _BULK_S:
             gc.freeze()
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def return_freed_memory(most_excluded: int = sys.maxsize) -> None:

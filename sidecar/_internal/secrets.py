@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
-
 MASK: Final = "[secret]"
 """The text that replaces a secret."""
 
-_KEYS: Final = compile_later(
+_KEYS: Final = re.compile(
     r"""
     \b(?:
         sk-[A-Za-z0-9_-]{16,}                       # OpenAI, Anthropic, OpenRouter, DeepSeek
@@ -32,14 +30,14 @@ _KEYS: Final = compile_later(
     """,
     re.VERBOSE,
 )
-_PRIVATE_KEY: Final = compile_later(
+_PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN ([A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL
 )
-_KEY_LIKE: Final = compile_later(r"[A-Za-z0-9_.-]{15,}")
-_BEARER: Final = compile_later(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
-_URL_PASSWORD: Final = compile_later(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
-_ASSIGNED: Final = compile_later(r"""[:=](?=(\s*)("[^"\n]{6,}"|'[^'\n]{6,}'|[^\s"',;()\[\]{}]{8,}))""")
-_SECRET_NAME: Final = compile_later(
+_KEY_LIKE: Final = re.compile(r"[A-Za-z0-9_.-]{15,}")
+_BEARER: Final = re.compile(r"(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{12,})")
+_URL_PASSWORD: Final = re.compile(r"(?<=://)([^\s:/@]{0,256}):([^\s/@]{1,256})(?=@)")
+_ASSIGNED: Final = re.compile(r"""[:=](?=(\s*)("[^"\n]{6,}"|'[^'\n]{6,}'|[^\s"',;()\[\]{}]{8,}))""")
+_SECRET_NAME: Final = re.compile(
     r"""(?ix)
     (?: api[_-]?key | access[_-]?key | secret[_-]?key | private[_-]?key | client[_-]?secret
       | auth[_-]?token | access[_-]?token | refresh[_-]?token | session[_-]?token

@@ -21,29 +21,27 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from sidecar._internal.patterns import compile_later
-
 _HIDDEN: Final = "·"
-_FENCE: Final = compile_later(r"\s*(```|~~~)")
-_TAG: Final = compile_later(r"\s*<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,400})?>\s*\Z")
-_PASTED: Final = compile_later(
+_FENCE: Final = re.compile(r"\s*(```|~~~)")
+_TAG: Final = re.compile(r"\s*<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,400})?>\s*\Z")
+_PASTED: Final = re.compile(
     r"\s*(?:>|»|\||\$ |>>> |// ?|/\*|\*/|<!--|@@|diff |--- |\+(?=[^\s\d])"
     r"|\d{2,6}:\s|\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d|\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b"
     r"|\[[^\]\n]{1,40}\]: |(?:From|To|Cc|Subject|Date|Sent): "
     r"|(?:user|assistant|system|human|agent|you|ai|tool)(?:\.\w{1,20})?: )"
     r"|(?:    |\t)\s*(?![-*•\s]|\d+[.)])"
 )
-_INTRODUCTION: Final = compile_later(
+_INTRODUCTION: Final = re.compile(
     r"\b(?:says?|said|wrote|writes|reads?|prints?|printed|outputs?|logs?|logged|e-?mails?|readme|transcripts?"
     r"|traceback|article|chat|pasted?|quot\w{1,5}|sagt\w{0,2}|schreibt|schrieb|ausgabe|dice|dijo|dit|écrit)\b"
     r"[^\n]{0,40}:\s*\Z",
     re.IGNORECASE,
 )
-_OWN_LIST: Final = compile_later(
+_OWN_LIST: Final = re.compile(
     r"\b(?:rule|guideline|convention|constraint|requirement|instruction)s?\b", re.IGNORECASE
 )
 """Words by which the user introduces a list of wishes, and no paste."""
-_QUOTED: Final = compile_later(
+_QUOTED: Final = re.compile(
     r'"[^"\n]{1,1000}"|“[^”]{1,1000}”|„[^“”]{1,1000}[“”]|«[^»]{1,1000}»|「[^」]{1,1000}」|『[^』]{1,1000}』'
 )
 

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Sequence
 
-from sidecar._internal.patterns import compile_later
 from sidecar.agentcore.estimate import byte_length, clip_middle, shorten
 from sidecar.agentcore.files import split_sections
 from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall
@@ -78,7 +77,7 @@ _LOCAL_RANKS = {
     "[Assistant tool calls]": 5,
 }
 # A line inside a body that looks like the beginning of another part.
-_FORGED_LABEL = compile_later(
+_FORGED_LABEL = re.compile(
     r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
     r"(?=\[(?:user|system|assistant|tool result|previous summary)\b[^\]\n]*\]:)",
     re.MULTILINE | re.IGNORECASE,

@@ -20,7 +20,6 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.background import DAY_S, commands_of
 from sidecar.capabilities.command_output import CommandOutput
@@ -43,7 +42,7 @@ _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
 _CMD = "cmd.exe"
 _TERMINAL_BYTES = 1024 * 1024
-_SECRET_NAME = compile_later(
+_SECRET_NAME = re.compile(
     r"(?:(?:^|[^a-z])keys?|(?:api|access|secret|private|signing|encryption)_?keys?"
     r"|tokens?|secrets?|password|passwd|passphrase|credentials?)(?![a-z])",
     re.IGNORECASE,

@@ -31,7 +31,6 @@ from difflib import SequenceMatcher
 from itertools import accumulate, islice, pairwise
 from typing import Final, TypeAlias
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 from sidecar.capabilities.indentation import map_indents
 
@@ -44,14 +43,14 @@ _PLAIN: Final = (
     | {"…": "..."}
 )
 _MARKS: Final = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a"
-_SPECIAL: Final = compile_later(
+_SPECIAL: Final = re.compile(
     r"(?<![ \t\u00a0\u3000])[ \t\u00a0\u3000]+(?=\n)"
     rf"|[\u1100-\u11ff]+|[^\s{_MARKS}][{_MARKS}]+|[^\x00-\x7f]"
 )
-_TRAILING: Final = compile_later(r"(?<![ \t])[ \t]+(?=\n)")
-_TOKEN: Final = compile_later(r"\w+|\s|\.{3}|[^\w\s]")
-_BLANKS: Final = compile_later(r"[ \t]+")
-_NUMBERED: Final = compile_later(r"[ \t]*L?(\d+)(\t|→| ?\| ?|: ?)")
+_TRAILING: Final = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+_TOKEN: Final = re.compile(r"\w+|\s|\.{3}|[^\w\s]")
+_BLANKS: Final = re.compile(r"[ \t]+")
+_NUMBERED: Final = re.compile(r"[ \t]*L?(\d+)(\t|→| ?\| ?|: ?)")
 _TRANSLATED: Final = str.maketrans(_PLAIN)
 _LEAST_LETTERS: Final = 5
 """Letters and digits of a passage that may be compared without its blanks: ``}`` alone is everywhere."""

@@ -9,15 +9,15 @@ of a commit or a checksum are no secret: they have no capitals beside small lett
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from re import Match
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.secrets import MASK, mask_secrets
 
 MIN_CHARS: Final = 20
-_RUN: Final = compile_later(r"[A-Za-z0-9+_=-]{20,}")
+_RUN: Final = re.compile(r"[A-Za-z0-9+_=-]{20,}")
 
 
 def mask_text(text: str) -> str:

@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from sidecar._internal.env import read_env, read_raw
-from sidecar._internal.loading import fast_imports
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +39,7 @@ async def talk_in_terminal(options: argparse.Namespace, folder: Path) -> int:
     client = make_client(folder, ask)
     starting = asyncio.ensure_future(client.start())
     await asyncio.sleep(0)  # it starts the process of the daemon
-    with fast_imports():
-        from sidecar.commands.talking.talk import Talk
+    from sidecar.commands.talking.talk import Talk
+
     talk = Talk(options, folder, client, starting)
     return await talk.hold()

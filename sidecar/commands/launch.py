@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar import __version__
 from sidecar._internal.env import speaks_acp_draft
 from sidecar._internal.errors import SidecarError, log_fault
-from sidecar._internal.loading import fast_imports, reinstall_command
+from sidecar._internal.loading import reinstall_command
 from sidecar.protocol.handshake import SCHEMA_HASH, ServerInfo, face_names
 from sidecar.service.contract import Backend
 
@@ -86,12 +86,11 @@ class LazyDaemon:
         """
         if self._daemon is None:
             try:
-                with fast_imports():
-                    from sidecar.boot import build
+                from sidecar.boot import build
 
-                    for name in self._modules:
-                        import_module(name)
-                    self._daemon = build()
+                for name in self._modules:
+                    import_module(name)
+                self._daemon = build()
             except SidecarError:
                 raise
             except ImportError as error:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.allocator import keep_collections_brief
-from sidecar._internal.loading import fast_imports, take_short_turns
+from sidecar._internal.loading import take_short_turns
 from sidecar.transport.processes import was_left_behind
 from sidecar.transport.stdio import take_stdio
 
@@ -48,16 +48,14 @@ def run(options: Namespace) -> int:
     if was_left_behind(fds.read_fd):
         return 1
     # Imported when nothing but the protocol can reach the client any more.
-    with fast_imports():
-        if options.command == "acp":
-            import sidecar.acp  # noqa: F401  # loaded before the event loop runs
-        from sidecar.commands.launch import log_to_stderr
-        from sidecar.transport.lifetime import run as run_to_end
+    if options.command == "acp":
+        import sidecar.acp  # noqa: F401  # loaded before the event loop runs
+    from sidecar.commands.launch import log_to_stderr
+    from sidecar.transport.lifetime import run as run_to_end
 
     async def serve(lifetime: Lifetime) -> int:
-        with fast_imports():
-            from sidecar.protocol.framing import is_line_framed
-            from sidecar.transport.streams import open_stdio
+        from sidecar.protocol.framing import is_line_framed
+        from sidecar.transport.streams import open_stdio
 
         lifetime.watch_parent()
         stream = await open_stdio(fds)
@@ -72,9 +70,8 @@ def run(options: Namespace) -> int:
             return (await lifetime.wait()).code
         if is_line_framed(peeking.result()):  # no byte when the client has ended
             return await _serve_agent_panel(stream, lifetime)
-        with fast_imports():
-            from sidecar.commands.launch import server_info
-            from sidecar.server import LspOptions, serve_lsp
+        from sidecar.commands.launch import server_info
+        from sidecar.server import LspOptions, serve_lsp
 
         with _daemon_with_guests(_FOR_SESSIONS) as daemon:
             lsp = LspOptions(info=server_info(), open_backend=daemon.open)
@@ -95,14 +92,13 @@ async def load_until(*events: asyncio.Future[Any]) -> None:
         happened, _ = await asyncio.wait(events, timeout=0, return_when=asyncio.FIRST_COMPLETED)
         if happened:
             return
-        with suppress(Exception), fast_imports():  # an error is reported where the module is used
+        with suppress(Exception):  # an error is reported where the module is used
             import_module(name)
 
 
 async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
-    with fast_imports():
-        from sidecar.acp import AcpOptions, serve_acp
-        from sidecar.commands.launch import agent_info
+    from sidecar.acp import AcpOptions, serve_acp
+    from sidecar.commands.launch import agent_info
 
     with _daemon_with_guests() as daemon:
         return await serve_acp(stream, AcpOptions(agent_info(), daemon.open), lifetime)

@@ -15,7 +15,7 @@ from typing import Final
 from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.file_lock import FileLock
-from sidecar._internal.loading import fast_imports, take_short_turns
+from sidecar._internal.loading import take_short_turns
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.preamble import READY
 from sidecar.attach.tcp import bind_loopback, open_port
@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
         return 1
 
     async def serve(lifetime: Lifetime) -> int:
-        with fast_imports():  # not before the lock is ours: it loads everything
-            from sidecar.commands.host import Host
+        from sidecar.commands.host import Host
 
         host = Host(paths, options.idle_exit)
         host.broker.add_listener(open_listener(paths, host.broker))

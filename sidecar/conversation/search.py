@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 
 MAX_WORDS = 32
-_WORD = compile_later(r"[^\W_]+")
-_WITHOUT_BLANKS = compile_later(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD = re.compile(r"[^\W_]+")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 class Match(Value):

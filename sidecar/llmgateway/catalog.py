@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sidecar._internal.loading import pause_collections
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, Modality, ModelCard, PriceTier
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, parse_name
@@ -325,10 +324,9 @@ class _Published(Value):
 
 def load_published() -> Any:
     """Return the published models, which the first call loads. Raises ImportError without their package."""
-    with pause_collections():  # it makes many objects the first time
-        from genai_prices.data_snapshot import get_snapshot
+    from genai_prices.data_snapshot import get_snapshot
 
-        return get_snapshot()
+    return get_snapshot()
 
 
 def _find(model: str, published_as: str | None) -> _Published | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from sidecar._internal.patterns import compile_later
 from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.table import find_entry
 from sidecar.text.shell import Word
@@ -29,13 +28,13 @@ _SED_REPLACE: Final = (
 )
 _SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
 _SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
-_SED_SCRIPT: Final = compile_later(
+_SED_SCRIPT: Final = re.compile(
     rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
 )
 """A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
 
-_AWK_ACTS: Final = compile_later(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
-_JQ_LOOKS_AROUND: Final = compile_later(r"import|include|\$ENV|(?<![.\w])env\b")
+_AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
+_JQ_LOOKS_AROUND: Final = re.compile(r"import|include|\$ENV|(?<![.\w])env\b")
 _PLAIN_TESTS: Final = (
     "-print -print0 -prune -ls -quit -xdev -mount -depth -empty -not ! -o -or -a -and ( ) -true"
 )
@@ -48,12 +47,12 @@ _FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VAL
 
 _TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
 _TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
-_DISCUSSION_COMMENT: Final = compile_later(
+_DISCUSSION_COMMENT: Final = re.compile(
     r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
     r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
     re.ASCII,
 )
-_ADDRESS: Final = compile_later(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
+_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
 
 
 def check_sed(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:

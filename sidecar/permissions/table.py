@@ -42,7 +42,6 @@ from functools import cache
 from itertools import product
 from typing import Final, Literal, TypeAlias
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 
 EntryKind: TypeAlias = Literal["free", "edit", "ask"]
@@ -77,13 +76,13 @@ GROUP_LABELS: Final = {
     "steps": "`{0}` add, commit, stash, switch, fetch, pull, merge and rebase",
 }
 
-ROUTINE: Final = compile_later(
+ROUTINE: Final = re.compile(
     r"(?:(?:css|docs|web)[:-])?(?:test|lint|check|type-?check|fmt|format|build|compile|coverage|clean)(?:[:._-][\w:.-]*)?",
     re.ASCII,
 )
 """Names of scripts and targets that belong to the group ``builds``."""
 
-HARMLESS_VARIABLES: Final = compile_later(
+HARMLESS_VARIABLES: Final = re.compile(
     r"(?:CI|NO_COLOR|FORCE_COLOR|CLICOLOR|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|NODE_ENV|TZ"
     r"|PYTHONUNBUFFERED)=[\w.,:=-]*",
     re.ASCII,

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import field
 
 from sidecar._internal.errors import InvalidInput, SidecarError, log_fault
-from sidecar._internal.loading import fast_imports
 from sidecar._internal.values import Value
 from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
@@ -352,8 +351,7 @@ async def serve_lsp(stream: ByteStream, options: LspOptions, lifetime: Lifetime)
 
 def load_server() -> None:
     """Load the modules of the language server; blocks."""
-    with fast_imports():
-        import_module(_SERVER)
+    import_module(_SERVER)
 
 
 def _member(params: Any, name: str) -> Any:

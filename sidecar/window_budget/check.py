@@ -14,14 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.language import language_of
 from sidecar.window_budget.rules import find_turned, state
 
 SHORT_CHARS = 600
 """A longer answer is no mere refusal or remark, whatever it begins with."""
 
-_REFUSAL: Final = compile_later(
+_REFUSAL: Final = re.compile(
     r"\W{0,5}(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|sorry\b|i (?:can(?:'t|not)|won't|will not)\b"
     r"|i must decline|i apologi[sz]e|apologies|i do(?:n't| not) (?:have|see) (?:any|a|the)|unfortunately"
     r"|as an ai\b|unable to\b|this (?:content|request) (?:violates|can(?:'t|not))"
@@ -30,7 +29,7 @@ _REFUSAL: Final = compile_later(
     r"|抱歉|对不起|很遗憾|我(?:无法|不能)|申し訳|残念ながら|죄송|도와드릴 수 없)",
     re.IGNORECASE,
 )
-_REMARK: Final = compile_later(
+_REMARK: Final = re.compile(
     r"[^\w*•-]{0,5}(?:(?:sure|of course|certainly|okay|ok|great|got it|done|all ?right|absolutely|understood"
     r"|thanks?|hello|hi|hey|you're welcome|happy to|glad to|natürlich|klar|gerne|fertig|erledigt|hallo|claro"
     r"|por supuesto|hecho|listo|hola|bien sûr|d'accord|voilà|bonjour|certo|fatto|ciao|feito|pronto|olá"
@@ -45,8 +44,8 @@ _REMARK: Final = compile_later(
     re.IGNORECASE,
 )
 """The beginning of an answer to the user: an assent, a greeting, a first person. A question ends one, too."""
-_HEADING: Final = compile_later(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
-_FOUNDED: Final = compile_later(
+_HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
+_FOUNDED: Final = re.compile(
     r"`([^`\n]{3,200})`"
     r"|((?<![\w.~/])(?:(?:~|\.{1,2})?/(?:[\w.@-]{1,80}/){0,12}[\w.@-]{2,80}"
     r"|(?:[\w.@-]{1,80}/){1,12}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,9}\b))"

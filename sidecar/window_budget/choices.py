@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 from sidecar.window_budget.language import NEGATION
 
@@ -103,20 +102,20 @@ def _as_words(pattern: str) -> re.Pattern[str]:
     """Return a pattern of whole words, and of Chinese, Japanese and Korean words wherever they stand."""
     whole = [each for each in pattern.split("|") if max(each) < _FIRST_ASIAN]
     inside = [each for each in pattern.split("|") if max(each) >= _FIRST_ASIAN]
-    return compile_later("|".join(filter(None, (rf"\b(?:{'|'.join(whole)})\b" if whole else "", *inside))))
+    return re.compile("|".join(filter(None, (rf"\b(?:{'|'.join(whole)})\b" if whole else "", *inside))))
 
 
 _SLOTS: Final = {
     name: (_as_words(topic), tuple(_as_words(value) for value in values))
     for name, (topic, *values) in _TABLE.items()
 }
-_INSTEAD: Final = compile_later(
+_INSTEAD: Final = re.compile(
     r"\b(?:instead of|rather than|over|not|never|statt|anstatt|anstelle|nicht|nie|en lugar de|en vez de|no"
     r"|nunca|au lieu de|plutôt que|pas|jamais|em vez de|não|invece di|non|mai|вместо|а не|никогда)\b"
     r"|而不是|代替|不要|不用"
 )
 """The value before these words is the chosen one."""
-_USE_FOR: Final = compile_later(
+_USE_FOR: Final = re.compile(
     r"\b(?:use|using|prefer|verwende[nt]?|benutze[nt]?|nutze[nt]?|nimm|usa|usar|utiliza|utilise[rz]?"
     r"|используй(?:те)?|utilizza)\s+(?:only |always |nur |immer |solo |sólo |só |toujours |siempre |sempre "
     r"|только |всегда )?(?P<value>[\w.+#-]+)\s+(?:for|as|für|als|para|como|pour|comme|per|come|для|как)\s"

@@ -17,7 +17,6 @@ from enum import Enum
 from functools import lru_cache
 from itertools import groupby, islice
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
 from sidecar.window_budget.text import cut_middle, one_line, tidy
@@ -88,7 +87,7 @@ _NOT_BY_WORDS = frozenset({FactKind.READ, FactKind.MODIFIED, FactKind.COMMAND, F
 """Kinds whose facts are known by something else than their first words."""
 
 # Every repetition is bounded: these run over whatever a tool or a user pastes, megabytes of base64 included.
-_NAME = compile_later(
+_NAME = re.compile(
     r"https?://[^\s)>\]\"'`]{1,200}"
     r"|`[^`\n]{2,60}`"
     # An ordinary word, with another one or the end behind it: most words, and none of the rest begins there.
@@ -105,41 +104,41 @@ _NAME = compile_later(
     r"|\b[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,6}\b"
     r"|\b[A-Z][a-z0-9]{1,30}(?:[A-Z][a-z0-9]{1,30}){1,6}\b)"
 )
-_ENVIRONMENT = compile_later(
+_ENVIRONMENT = re.compile(
     r"(?<![\w.-])(?:localhost|\d{1,3}(?:\.\d{1,3}){3}|[a-z][a-z0-9-]{0,40}(?:\.[a-z0-9-]{1,40}){1,4}):\d{2,5}\b"
     r"|\b[A-Z][A-Za-z+#]{1,20}(?:\.js)? v?\d{1,4}(?:\.\d{1,6}){1,3}\b"
 )
 """A host with its port, and a program with its version."""
 
-_PORT_OR_VERSION = compile_later(r"[:.]\d")
+_PORT_OR_VERSION = re.compile(r"[:.]\d")
 """What stands in each of them, and in few lines else."""
 
-_NAMED = compile_later(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
+_NAMED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9_./-]*(?:\d|[a-z][A-Z]|\w[_/]\w)[A-Za-z0-9_./-]*")
 """A number, a path or an identifier."""
 
 _OF_PROSE = r"a-z .,;:!?'()\"\n-"
 """What most of a text is made of: to search for anything else is twice as fast as for digits and capitals."""
 
-_MAY_NAME = compile_later(rf"[^{_OF_PROSE}](?:(?<=\d)|(?<=[a-z][A-Z])|(?<=\w[_/])(?=\w))")
+_MAY_NAME = re.compile(rf"[^{_OF_PROSE}](?:(?<=\d)|(?<=[a-z][A-Z])|(?<=\w[_/])(?=\w))")
 """What each of them holds, and nothing else: most sentences hold none, and to look for them takes twenty
 times as long."""
 
-_QUESTION = compile_later(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
-_QUESTION_MARK = compile_later(r"[?？]\W{0,4}\Z")
+_QUESTION = re.compile(r"(?:\A|(?<=[.!?。！？\n]))[^.!?。！？\n]{3,400}[?？]\W{0,4}\Z")
+_QUESTION_MARK = re.compile(r"[?？]\W{0,4}\Z")
 """A question at the end of an answer, and how it ends."""
 
-_TELLING = compile_later(rf"[^{_OF_PROSE}](?:(?<=[/`@_\d])|(?<=[a-z0-9][A-Z]))")
+_TELLING = re.compile(rf"[^{_OF_PROSE}](?:(?<=[/`@_\d])|(?<=[a-z0-9][A-Z]))")
 """What every name, number and version holds at least one of: a text without any, as most prose is, is not
 searched for them."""
 
-_SENTENCE_END = compile_later(r"[.!?](?=\s|\Z)|[。！？\n]")
-_BULLET = compile_later(r"\s*(?:[-*•>]|\d+[.)])\s+|#+\s+")
-_CODE_FENCE = compile_later(r"```.*?(?:```|\Z)", re.DOTALL)
-_DIGITS = compile_later(r"[\da-f](?:(?=[0-9a-f]{6})(?<!\w\w)(?<=[0-9a-f])[0-9a-f]{6,}\b|(?<=\d)\d*)")
+_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。！？\n]")
+_BULLET = re.compile(r"\s*(?:[-*•>]|\d+[.)])\s+|#+\s+")
+_CODE_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_DIGITS = re.compile(r"[\da-f](?:(?=[0-9a-f]{6})(?<!\w\w)(?<=[0-9a-f])[0-9a-f]{6,}\b|(?<=\d)\d*)")
 """A hash or a number. It begins with one class of characters, so that others are passed over at once."""
 
-_TRAILER = compile_later(r" \[(?:exit -?\d+|failed)\]$")
-_SUBJECT = compile_later(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
+_TRAILER = re.compile(r" \[(?:exit -?\d+|failed)\]$")
+_SUBJECT = re.compile(r"(.{1,400}? \[(?:exit -?\d+|failed)\]|[^:]{1,400}): ")
 SUBJECT_CHARS = 36
 """How much of a command identifies its error, less than any digest cuts one to."""
 

@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.text import one_line
 
 MAX_LEAD = 160
@@ -38,10 +37,10 @@ grep sed curl E
 _SPEAKERS = frozenset([*_PROGRAMS.split(), "Caused by"])
 """Every line that names a failure holds one of the tells, begins with one of the speakers, or has a place."""
 
-_PLACE = compile_later(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\b[A-Z]{2,8}-?\d{4,6}: |\bE[A-Z]{4,14}: ")
+_PLACE = re.compile(r":\d{1,6}:\d{1,5}: (?!warning|note|info)|\b[A-Z]{2,8}-?\d{4,6}: |\bE[A-Z]{4,14}: ")
 """The place in a file where a compiler found a fault, or the number of a system's error."""
 
-_NAMED = compile_later(
+_NAMED = re.compile(
     r"(?:Error|Exception|Panic)\b(?![\w(]| at )|\b(?:[Ff]atal|FATAL|panic(?:ked)?) ?[:!(]"
     r"|\b(?:error|ERROR)(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6}| \d{1,5})?(?: \([^()]{1,40}\))?: "
     r"|\bError from server \(|\bFAIL(?:ED|URE)?\b\s{0,3}[:\[(!]|\bFAILED \S{1,200}::|\bERR_[A-Z_]{3,60}\b"
@@ -71,8 +70,8 @@ _OF_SYSTEMS = (
 )
 """The commonest messages of systems and shells, as they are at the end of a line."""
 
-_SYSTEM = compile_later(rf".{{1,200}}?[:：] ?{_OF_SYSTEMS}", re.IGNORECASE)
-_UNASKED = compile_later(
+_SYSTEM = re.compile(rf".{{1,200}}?[:：] ?{_OF_SYSTEMS}", re.IGNORECASE)
+_UNASKED = re.compile(
     r"\s{0,12}(?:E {1,8})?(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception)(?:: | in |$)"
     r"|(?:.{0,120}: )?(?:[Ff]atal )?(?:error|Error|ERROR)"
     r"(?:\[\w{1,12}\]| [A-Z]{1,6}\d{1,6}| \d{1,5})?(?: \(\w{1,40}\)| from server \(\w{1,40}\))?: "
@@ -103,21 +102,21 @@ _UNASKED = compile_later(
 )
 """How lines begin that are a failure even in the output of a command that ended well."""
 
-_SOURCE = compile_later(
+_SOURCE = re.compile(
     r"\s{0,80}(?:(?:raise|throw|except|catch|import|from|def|class|func|fn|fun|return|if|elif|else|for"
     r"|while|assert"
     r"|const|let|var|public|private|async|await|use|export|try)\b(?!:)|//|#(?!\d)|/\*"
     r"|[\w.]{1,40}\.(?:info|debug|warn|error)\("
     r"|[\w.\[\]]{1,60} \+?= )"
 )
-_NO_ERRORS = compile_later(
+_NO_ERRORS = re.compile(
     r"\b(?:0|no) (?:error|failure|exception)|\berrors?: ?(?:\W?(?:none|null|empty|0)\b|\[\])", re.IGNORECASE
 )
 
-_BOX = compile_later(r"^[│║┃▕|]\s?", re.MULTILINE)
-_PREFIX = compile_later(r"\s{0,12}(?:E {1,8}|< )?")
-_STACK = compile_later(r"\s{0,12}(?:at |-->|\.\.\.|File \")")
-_HINT = compile_later(
+_BOX = re.compile(r"^[│║┃▕|]\s?", re.MULTILINE)
+_PREFIX = re.compile(r"\s{0,12}(?:E {1,8}|< )?")
+_STACK = re.compile(r"\s{0,12}(?:at |-->|\.\.\.|File \")")
+_HINT = re.compile(
     r"error|exception|panic|fatal|fail|denied|not found|no such|cannot|can't|unable|undefined|refused"
     r"|timed? ?out|invalid|missing|rejected|doesn't|does not|must |killed|aborted|out of memory|could not"
     r"|couldn't|unexpected"
@@ -134,14 +133,14 @@ _HINT = compile_later(
     r"|错误|失败|异常|找不到|没有那个文件|权限不够|拒绝|未找到|不存在|无法|無法|沒有"
     r"|エラー|失敗|例外|見つかりません|拒否|ありません|できません|오류|실패|찾을 수 없|없습니다|거부"
 )
-_NOISE = compile_later(
+_NOISE = re.compile(
     r"(?:exit code|process exited|chunk id|wall time|original token|output:|script (?:failed|error)"
     r"|command (?:exited|failed|executed)|<\w+>|</\w+>|\[?exit |npm (?:ERR!|error) (?:A complete log"
     r"|code )|npm notice"
     r"|FAILURE: Build failed with|Traceback \(|```)",
     re.IGNORECASE,
 )
-_CALLS_AFTER = compile_later(r".{0,300}:\s{0,4}$|^npm (?:ERR!|error) code ")
+_CALLS_AFTER = re.compile(r".{0,300}:\s{0,4}$|^npm (?:ERR!|error) code ")
 """A line that says that the next one tells."""
 
 TELLS_LITTLE = 72

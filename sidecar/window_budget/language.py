@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
-
 _SCRIPTS: Final = (
-    ("Japanese", compile_later(r"[\u3040-\u30ff]")),
-    ("Korean", compile_later(r"[\uac00-\ud7af]")),
-    ("Chinese", compile_later(r"[\u4e00-\u9fff]")),
-    ("Russian", compile_later(r"[\u0400-\u04ff]")),
+    ("Japanese", re.compile(r"[\u3040-\u30ff]")),
+    ("Korean", re.compile(r"[\uac00-\ud7af]")),
+    ("Chinese", re.compile(r"[\u4e00-\u9fff]")),
+    ("Russian", re.compile(r"[\u0400-\u04ff]")),
 )
 """In this order: Japanese text holds Chinese characters as well."""
 
@@ -24,8 +22,8 @@ _COMMON_WORDS: Final = {
     "Italian": "il lo gli che e di un una per non con del della è sono nel come più anche ma",
 }
 _WORDS: Final = {language: frozenset(words.split()) for language, words in _COMMON_WORDS.items()}
-_CODE: Final = compile_later(r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\S*[/_\\.=(){}<>:]\S+", re.DOTALL)
-_WORD: Final = compile_later(r"[^\W\d_]+")
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\S*[/_\\.=(){}<>:]\S+", re.DOTALL)
+_WORD: Final = re.compile(r"[^\W\d_]+")
 
 MIN_LETTERS = 60
 SCRIPT_SHARE = 0.3
@@ -34,7 +32,7 @@ SCRIPT_SHARE = 0.3
 LEAD = 1.5
 """How much more common words of one language than of any other must stand in a text to name it."""
 
-NEGATION: Final = compile_later(
+NEGATION: Final = re.compile(
     r"\b(?:not?|never|skip|don'?t|doesn'?t|mustn'?t|cannot|can'?t|without|avoid|forbidden|nicht|nie|niemals|keine?\w?|ohne"
     r"|nunca|jamás|sin|jamais|pas|rien|aucune?|sans|não|sem|non|mai|senza|не|никогда|нельзя|без|nie|nigdy"
     r"|niet|nooit|geen|aldrig|inte|ikke)\b|不|勿|禁止|别|ない|禁|말|마세요|지 ?마|면 안|금지",

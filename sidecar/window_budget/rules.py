@@ -29,7 +29,6 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
 from sidecar.window_budget.choices import RuleChoice, find_choice
@@ -49,24 +48,24 @@ MAX_NEAR: Final = 64
 CHOICE_CHARS: Final = 300
 """A choice is made in so many characters."""
 
-_WORD: Final = compile_later(r"[\w./@~'-]+")
-_ELISION: Final = compile_later(r"\b(?:l|d|n|qu|c|j|s|m|t)'(?=\w{2})")
-_ASIAN: Final = compile_later(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]+")
-_ASIAN_WORD: Final = compile_later(r"[\u4e00-\u9fff]|[\u30a0-\u30ff]+|[\uac00-\ud7af]{2}")
-_NAME: Final = compile_later(r".*[\d/._]|.+-.")
-_ENDING: Final = compile_later(
+_WORD: Final = re.compile(r"[\w./@~'-]+")
+_ELISION: Final = re.compile(r"\b(?:l|d|n|qu|c|j|s|m|t)'(?=\w{2})")
+_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]+")
+_ASIAN_WORD: Final = re.compile(r"[\u4e00-\u9fff]|[\u30a0-\u30ff]+|[\uac00-\ud7af]{2}")
+_NAME: Final = re.compile(r".*[\d/._]|.+-.")
+_ENDING: Final = re.compile(
     r"(?:ing|ed|es|er|ar|ir|en|an|as|os|is|ez|e|a|o|(?<!s)s|n|i|uj|ować|aj|ać|ij|ić|yć|ь|[иаяеу]ть|[аяу]?й|и)\Z"
 )
 _ACCENTS: Final = str.maketrans("áéíóúàèìòùâêîôûäëïöüçñ", "aeiouaeiouaeiouaeioucn")
-_CLAUSE_END: Final = compile_later(
+_CLAUSE_END: Final = re.compile(
     r"[,;:，；：]\s?|\s[-–—]\s|\s(?:because|but|since|as|until|unless|before|after|when|if|whenever|weil"
     r"|aber|denn|bis"
     r"|bevor|nachdem|wenn|falls|porque|pero|antes|cuando|car|mais|parce que|avant|quand|mas|quando|perché"
     r"|prima"
     r"|потому что|но|перед|если|когда)\s"
 )
-_CLAUSES: Final = compile_later(r"[;；，。]|[,.:!?]\s")
-_ORDER_CHARS: Final = compile_later(
+_CLAUSES: Final = re.compile(r"[;；，。]|[,.:!?]\s")
+_ORDER_CHARS: Final = re.compile(
     r"任何东西|任何|什么|关于|规则|作废|不要再|不要|不得|不可以|不可|不许|不准|不能|禁止|务必|必须|始终|总是|永远|绝不|切勿|请勿|只能|只用"
     r"|从现在起|从现在开始|以后都|避免|确保|现在"
     r"|可以|允许|不再|不用|了|请|的|再|吗|把|也"
@@ -105,7 +104,7 @@ remove under over within aus i'd prefer really rather much but appreciate
 """Words of any of the languages that say nothing of what a sentence is about."""
 
 _STOP: Final = frozenset(_STOP_WORDS.split())
-_RELEASE: Final = compile_later(
+_RELEASE: Final = re.compile(
     r"no longer|no need|needn't|(?:don't|do not) (?:need|have) to|any ?more|nicht mehr|keine? \w+ mehr|brauch"
     r"|ya no|plus besoin|n'est plus|não precisa|já não|non (?:serve|occorre)|non è più|больше не|不用|不必"
     r"|不再|无需"
@@ -113,7 +112,7 @@ _RELEASE: Final = compile_later(
 )
 """Words of a permission that end a demand."""
 
-_NUMBER: Final = compile_later(r"\d[\d.,_]*\w?")
+_NUMBER: Final = re.compile(r"\d[\d.,_]*\w?")
 
 StatementKind = Literal["rule", "permission", "withdrawal"]
 Relation = Literal["ends", "disputes"]

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.contract import CallEffect
 
-_WORD: Final = compile_later(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FILE: Final = frozenset(["path", "file", "filepath", "filename", "abspath", "uri"])
 _COMMAND: Final = frozenset(["command", "cmd", "commandline", "script"])
 _PATTERN: Final = frozenset(["pattern", "query", "regex", "regexp", "q"])
@@ -62,8 +61,8 @@ _RUN: Final = frozenset(["run", "execute", "exec", "shell", "bash", "terminal", 
 
 _LONG_COMMAND: Final = 2_000
 _LONG_OUTPUT: Final = 400_000
-_SHELL: Final = compile_later(r"(?:\S*/)?(?:ba|z|da|k)?sh\Z")
-_WRAPPED: Final = compile_later(
+_SHELL: Final = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh\Z")
+_WRAPPED: Final = re.compile(
     r"""\s*(?:\S{1,40}/)?(?:ba|z|da|k)?sh -[a-z]{0,3}c (['"])(.*)\1\s*\Z""", re.DOTALL
 )
 

@@ -15,7 +15,6 @@ from itertools import islice, zip_longest
 from types import MappingProxyType
 from typing import Any, Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.text.touches import LineUse, use_of_line
@@ -79,12 +78,12 @@ _NEW_TEXTS = ("new_string", "newText", "newString", "new_str", "new_text", "new"
 _TODO_TEXTS = ("content", "step", "text", "title", "task", "description")
 _DONE = frozenset({"completed", "complete", "done", "cancelled", "canceled"})
 _PLANS = frozenset(["todo", "todos", "plan", "tasks", "tracker"])
-_BOX = compile_later(r"^\s{0,12}(?:[-*•]|\d{1,3}[.)]) {0,4}\[ \] {0,4}(\S[^\n]{0,400})", re.MULTILINE)
+_BOX = re.compile(r"^\s{0,12}(?:[-*•]|\d{1,3}[.)]) {0,4}\[ \] {0,4}(\S[^\n]{0,400})", re.MULTILINE)
 TODO_CHARS = 160
 MAX_TODOS = 40
 
-_PATCHED = compile_later(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
-_EXIT_CODE = compile_later(
+_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"'`]{1,300})")
+_EXIT_CODE = re.compile(
     r"(?:exit(?:ed with)?(?: code| status)?|returncode|exit_code|exitcode)\"?\W{1,3}(-?\d{1,9})"
 )
 """In lower case, which is several times as fast as to ignore the case."""
@@ -192,8 +191,8 @@ def _line_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-_ASKS_VERSION = compile_later(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
-_SWITCHES_BRANCH = compile_later(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([\w./-]{1,80})")
+_ASKS_VERSION = re.compile(r"\b[\w.+-]{1,30} (?:--version|-version|version|-V)\b")
+_SWITCHES_BRANCH = re.compile(r"\bgit (?:checkout -[bB]|switch(?: -[cC])?) ([\w./-]{1,80})")
 
 
 def facts_of_call(

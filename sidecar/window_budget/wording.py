@@ -16,7 +16,6 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from sidecar._internal.patterns import compile_later
 from sidecar.window_budget.rule_words import (
     ASIAN_REPORTS,
     ASIAN_RULES,
@@ -36,7 +35,7 @@ from sidecar.window_budget.rule_words import (
     TURKISH_RULES,
 )
 
-_LEAD = compile_later(
+_LEAD = re.compile(
     r"(?:\A|\n|[^\w\s'/.-]|[.-]\s|\b(?:and|but|so|please|pls|also|just|then|or|actually|again|plus|because"
     r"|hence"
     r"|thus|therefore|now|ok|okay|yes|you|kindly|ever|not|otherwise|instead|simply|y|pero|por favor|favor"
@@ -45,7 +44,7 @@ _LEAD = compile_later(
 )
 """What stands before an order in an English sentence: "I don't know" gives none, "so don't" does."""
 
-_START = compile_later(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
+_START = re.compile(r"(?:\A|\n|[.!?;] )\W{0,6}(?:(?:please|also|just|and|but|so|and please),? )?\Z")
 _LEAD_CHARS = 24
 
 _PERMISSIONS = (
@@ -158,17 +157,17 @@ _ASIAN_DECISIONS = (
 )
 
 
-_ALTERNATIVE = compile_later(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
+_ALTERNATIVE = re.compile(r"(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\\.|\[[^\]]*\]|[^|(\[\\])+")
 """One alternative of a pattern, with its groups and classes."""
 
-_CHOICE = compile_later(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
+_CHOICE = re.compile(r"\(\?:((?:[^()]|\([^()]*\))*)\)(\??)(?![{*+])")
 """A choice at the beginning of an alternative, and whether it may be left out."""
 
-_NOT_BEHIND = compile_later(r"\(\?<!([^()]*)\)")
+_NOT_BEHIND = re.compile(r"\(\?<!([^()]*)\)")
 """What must not stand before an alternative; it is looked for once the first letter is there."""
 
 
-_HEAD = compile_later(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
+_HEAD = re.compile(_ALTERNATIVE.pattern.replace(r"[^|(\[\\]", r"[^|(\[\\.]"))
 """An alternative up to its first gap between words."""
 
 _NO_LETTER = (
@@ -219,21 +218,21 @@ _RULES = (
     *(ENGLISH_RULES, GERMAN_RULES, ROMANCE_RULES, RUSSIAN_RULES),
     *(GENERAL_RULES, POLISH_RULES, DUTCH_AND_NORDIC_RULES, TURKISH_RULES),
 )
-_ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = compile_later(_ASIAN_PERMISSIONS), compile_later(_ASIAN_WITHDRAWALS)
-_REFUSAL = compile_later(
+_ASIAN_PERMISSION, _ASIAN_WITHDRAWAL = re.compile(_ASIAN_PERMISSIONS), re.compile(_ASIAN_WITHDRAWALS)
+_REFUSAL = re.compile(
     r"\W{1,3}(?:\w{1,20} ){0,6}?(?:nicht(?! mehr)|nie|niemals|keine?\w?|nur|pas|plus|jamais|aucun\w*|solo"
     r"|only)\b"
 )
 """What turns a permission into its opposite where it follows: "du darfst ... nicht"."""
 
-_DENIED = compile_later(r"\b(?:not?|nicht|não|non|nie|не)\s{1,2}\Z")
+_DENIED = re.compile(r"\b(?:not?|nicht|não|non|nie|не)\s{1,2}\Z")
 """The same before it: "no está permitido"."""
 
-_ASIAN = compile_later(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+_ASIAN = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 """A character that all of the Asian words above have: a dash or an accent is none."""
 
-_ASIAN_RULE, _ASIAN_DECISION = compile_later(ASIAN_RULES), compile_later(_ASIAN_DECISIONS)
-_ASIAN_REPORT, _BARE_VERB = compile_later(ASIAN_REPORTS), compile_later(BARE_VERB)
+_ASIAN_RULE, _ASIAN_DECISION = re.compile(ASIAN_RULES), re.compile(_ASIAN_DECISIONS)
+_ASIAN_REPORT, _BARE_VERB = re.compile(ASIAN_REPORTS), re.compile(BARE_VERB)
 
 
 class Words(NamedTuple):
@@ -277,22 +276,16 @@ def load_words() -> Words:
     )
     decision = _by_letter(_ALTERNATIVE.findall(_DECISIONS))
     return Words(
-        rule=compile_later(_search_words(*_RULES) + r"\b"),
-        order=compile_later(_search_words(*orders)),
-        opening=compile_later(_search_words(OPENINGS)),
-        bare=compile_later(_search_words(BARE_NEGATIONS)),
-        report=compile_later(REPORTS),
-        permission=compile_later(_search_words(_PERMISSIONS) + r"\b"),
-        withdrawal=compile_later(_search_words(_WITHDRAWALS) + r"\b"),
-        beginning=compile_later(rf"{_NO_LETTER}(?={beginning})(?<!\w)"),
-        decision=compile_later(rf"{_NO_LETTER}(?=(?:{decision})\b)(?<!\w)"),
+        rule=re.compile(_search_words(*_RULES) + r"\b"),
+        order=re.compile(_search_words(*orders)),
+        opening=re.compile(_search_words(OPENINGS)),
+        bare=re.compile(_search_words(BARE_NEGATIONS)),
+        report=re.compile(REPORTS),
+        permission=re.compile(_search_words(_PERMISSIONS) + r"\b"),
+        withdrawal=re.compile(_search_words(_WITHDRAWALS) + r"\b"),
+        beginning=re.compile(rf"{_NO_LETTER}(?={beginning})(?<!\w)"),
+        decision=re.compile(rf"{_NO_LETTER}(?=(?:{decision})\b)(?<!\w)"),
     )
-
-
-def compile_words() -> None:
-    """Compile the patterns ahead, which takes longer than to load this package."""
-    for words in load_words():
-        words.match("")
 
 
 @lru_cache(maxsize=2)

@@ -93,7 +93,8 @@ async def main(api):
 
 asyncio.run(main(sys.argv[1]))
 """
-LONGEST_STALL_S = 0.05
+LONGEST_STALL_S = 0.1
+"""A pause that a person notices begins here."""
 SUPPORT = str(Path(__file__).parents[1] / "support")
 N_CHUNKS = 3_000
 ROUNDS = 4

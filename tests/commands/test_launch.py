@@ -17,7 +17,6 @@ import pytest
 
 from sidecar import cli
 from sidecar._internal.errors import SidecarError
-from sidecar._internal.loading import fast_imports
 from sidecar.boot import build
 from sidecar.cli import choose_module, plain_options
 from sidecar.commands import serve
@@ -96,15 +95,9 @@ def test_a_daemon_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPa
     lazy = LazyDaemon()
     with pytest.raises(SidecarError, match="cannot be loaded: RuntimeError") as raised:
         lazy.open({})
-    assert (raised.value.kind, gc.isenabled()) == ("internal", True)
+    assert raised.value.kind == "internal"
     monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
     lazy.open({})
-
-
-def test_loading_leaves_the_collector_on() -> None:
-    with fast_imports():
-        was_on = gc.isenabled()
-    assert (was_on, gc.isenabled()) == (False, True)
 
 
 INITIALIZE = {
@@ -242,16 +235,3 @@ async def test_a_daemon_that_cannot_be_loaded_ahead_still_waits_for_its_client(
 ) -> None:
     monkeypatch.setattr(serve, "_FOR_ALL", ("sidecar.no_such_module",))
     await serve.load_until(asyncio.get_running_loop().create_future())
-
-
-@pytest.mark.parametrize(
-    ("command", "is_collected"), [("run", False), ("doctor", False), pytest.param("shim", True, id="a shim")]
-)
-def test_a_command_is_loaded_without_collections(
-    command: str, is_collected: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A shim is the exception: to load the means takes longer than its collections."""
-    seen: list[tuple[str, bool]] = []
-    monkeypatch.setattr(cli, "import_module", lambda name: seen.append((name, gc.isenabled())))
-    cli.load(command)
-    assert seen == [(f"sidecar.commands.{command}", is_collected)]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from sidecar._internal.errors import InvalidInput
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
 from sidecar.conductor.rule_shapes import RuleRevocation, RuleSource, SessionRule
@@ -23,11 +22,11 @@ MAX_RULE_CHARS: Final = 2_000
 MAX_QUOTES: Final = 12
 """How many rules one summary may propose."""
 
-_RULES_HEADING: Final = compile_later(r"^#.*\b(?:guardrail|constraint|rule|preference)s?\b.*$", re.IGNORECASE)
-_QUOTE: Final = compile_later(
+_RULES_HEADING: Final = re.compile(r"^#.*\b(?:guardrail|constraint|rule|preference)s?\b.*$", re.IGNORECASE)
+_QUOTE: Final = re.compile(
     r'"([^"\n]{8,400})"|“([^”\n]{8,400})”|„([^“”\n]{8,400})[“”]|«([^»\n]{8,400})»|「([^」\n]{4,400})」'
 )
-_SENTENCE: Final = compile_later(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
+_SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
 
 
 class RuleChange(Value, kw_only=True):

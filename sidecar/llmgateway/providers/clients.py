@@ -2,22 +2,19 @@
 
 They are made when a session has chosen a model (:meth:`ClientPool.warm_up`), else when a call needs them.
 
-Importing an SDK or an HTTP client takes tenths of a second, which the event loop must not spend. Nor may it
-wait for a garbage collection among everything that was imported, which takes as long in every thread.
+Importing an SDK or an HTTP client takes tenths of a second, which the event loop must not spend.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from sidecar._internal.loading import fast_imports, install_command
+from sidecar._internal.loading import install_command
 from sidecar.llmgateway.contract import gateway_error
 from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import Provider, extra_of, library_of
@@ -90,15 +87,14 @@ class ClientPool(Generic[ClientT]):
     ) -> asyncio.Task[_Opened[ClientT]]:
         """Begin to make the client for *api_key* in a thread."""
         provider = self.provider
-        extra, module = extra_of(provider)
+        extra, _ = extra_of(provider)
 
         def connect() -> _Opened[ClientT]:
             if not is_installed(provider):
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
                 raise gateway_error("unsupported", message, provider=provider.id)
-            with nullcontext() if module in sys.modules else fast_imports():
-                endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
-                return endpoint, self._connect(endpoint)
+            endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
+            return endpoint, self._connect(endpoint)
 
         task = asyncio.create_task(asyncio.to_thread(connect))
         # The caller may be gone before it fails; its failure is looked at in any case.

@@ -16,8 +16,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sidecar._internal.patterns import compile_later
-
 _STATUS: Final = frozenset({None, 400, 413, 422, 500})
 _STATUS_WITHOUT_REASON: Final = frozenset({400, 413})
 _TOO_LARGE: Final = 413
@@ -79,33 +77,33 @@ WORDINGS: Final[tuple[tuple[str, str], ...]] = (
 )
 """The services, and their wording as a regular expression."""
 
-_OVERFLOW: Final = compile_later("|".join(wording for _, wording in WORDINGS), re.IGNORECASE)
-_CONVERSATION: Final = compile_later(
+_OVERFLOW: Final = re.compile("|".join(wording for _, wording in WORDINGS), re.IGNORECASE)
+_CONVERSATION: Final = re.compile(
     r"\b(?:prompt|input|context|conversation|history|messages?|sequence|request|payload)\b|token|输入|请求|上下文|对话|消息",
     re.IGNORECASE,
 )
-_TOO_MUCH: Final = compile_later(
+_TOO_MUCH: Final = re.compile(
     r"\b(?:too (?:long|large|big|many)|(?:long|larg|great)er than (?!or equal)|more than|exceed(?:s|ed)?"
     r"|must be less than)\b|超过|超出|超长|过长|超限",
     re.IGNORECASE,
 )
-_TEXT_MEASURE: Final = compile_later(
+_TEXT_MEASURE: Final = re.compile(
     r"\b(?:length|long|context|window|size|characters)\b|token|长|字数", re.IGNORECASE
 )
-_OTHER_LIMIT: Final = compile_later(
+_OTHER_LIMIT: Final = re.compile(
     r"max_\w*tokens|(?:completion|output|answer|reasoning) tokens|image|file|tool|schema|\bname|\bid\b|field"
     r"|metadata|cache|deadline|timeout|connection|daily|monthly|hourly|per.(?:day|month|hour|minute)|credit"
     r"|balance|billing|plan\b|频|并发|速率|次数|每|额度|余额",
     re.IGNORECASE,
 )
-_RATE: Final = compile_later(
+_RATE: Final = re.compile(
     r"rate.?limit|too many requests|throttl|tokens per (?:min|day)|\bTPM\b|please wait|quota", re.IGNORECASE
 )
-_NO_REASON: Final = compile_later(
+_NO_REASON: Final = re.compile(
     r"(?:error code: )?(?:\d{3})?\s*(?:status code)?\s*(?:\(no body\))?", re.IGNORECASE
 )
 _TOKENS: Final = r"(\d[\d,]{2,9})"
-_WINDOW: Final = compile_later(
+_WINDOW: Final = re.compile(
     rf"""
     maximum\ (?:context|prompt|model)\ length\ (?:is|of)\ {_TOKENS} | maximum\ context\ length:?\ \(?{_TOKENS}
   | context\ (?:size|length|window|limit)\ (?:limit\ )?(?:of\ |is\ )?(?:only\ )?\(?{_TOKENS}

@@ -19,10 +19,9 @@ Line numbers count from 1.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
-
-from sidecar._internal.patterns import compile_later
 
 MAX_QUERY_WORDS = 48
 MAX_RANKED_WORDS = 12
@@ -33,10 +32,10 @@ CHUNK_CHARS = 6000
 LINES_BEFORE = 2
 LINES_AFTER = 9
 
-_WORD = compile_later(r"\w+")
-_CAMEL = compile_later(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"\w+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts that are written without spaces: a run of them is one plain word, so it is found by its pairs.
-_UNSPACED = compile_later("[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
+_UNSPACED = re.compile("[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
 # A list of words is easier to read as words.
 _STOPWORDS = frozenset(
     """

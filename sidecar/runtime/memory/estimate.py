@@ -16,7 +16,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sidecar._internal.patterns import compile_later
 from sidecar.llmgateway.contract import (
     CommandBlock,
     ImageBlock,
@@ -35,7 +34,7 @@ DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 CHARS_PER_TOKEN: Final = 4
 TURN_OVERHEAD_TOKENS: Final = 4
 
-_FORGED_LINE: Final = compile_later(
+_FORGED_LINE: Final = re.compile(
     r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
     r"(?=(?:user|assistant|tool):\s*?(?:\n|\Z)|tool_(?:call|result) )",
     re.IGNORECASE,

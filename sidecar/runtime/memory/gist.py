@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from sidecar._internal.patterns import compile_later
 from sidecar._internal.typed_text import find_typed_sentences
 from sidecar.conversation import EntryKind
 from sidecar.llmgateway.contract import (
@@ -32,15 +31,13 @@ SUMMARY_HEADING: Final = "[condensed earlier context]"
 _SECTIONS: Final = ("Rules", "Requests", "Errors", "Files", "Commands", "Decisions", "Open")
 """The headings, in the order in which they get room."""
 
-_RULE: Final = compile_later(
+_RULE: Final = re.compile(
     r"\b(?:always|never|must|do not|don't|only|avoid|prefer|make sure|from now on|remember)\b", re.I
 )
-_DECISION: Final = compile_later(r"\b(?:decided|decision|because|instead of|chose|rather than)\b", re.I)
-_SENTENCE: Final = compile_later(r"(?<=[.!?])\s+|\n+")
-_ALARM: Final = compile_later(
-    r"(?:error|exception)\b|\b(?:failed|failure|fatal|panic|not found|denied)\b", re.I
-)
-_EXIT: Final = compile_later(r"\bexit(?:ed)?(?: code| status)?[ :=]+(-?\d+)", re.I)
+_DECISION: Final = re.compile(r"\b(?:decided|decision|because|instead of|chose|rather than)\b", re.I)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_ALARM: Final = re.compile(r"(?:error|exception)\b|\b(?:failed|failure|fatal|panic|not found|denied)\b", re.I)
+_EXIT: Final = re.compile(r"\bexit(?:ed)?(?: code| status)?[ :=]+(-?\d+)", re.I)
 _PATH_KEYS: Final = ("path", "file_path", "filePath", "file")
 _LINE_CHARS: Final = 240
 _MAX_SEARCHED_CHARS: Final = 20_000

@@ -20,6 +20,7 @@ put together once as well. Nothing here reads a file, awaits or calls a model; i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,6 @@ from hashlib import blake2b
 from typing import Final, get_args
 
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.patterns import compile_later
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conversation import Entry, count_shared
@@ -48,7 +48,7 @@ _MAX_PLACES: Final = 64
 """Where the rarest word of a text has more places than this, one search of the whole text costs less."""
 
 _IDEOGRAPH = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD: Final = compile_later(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+")
+_WORD: Final = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+")
 """A word, or one character of a script without blanks."""
 
 _CALL_KINDS: Final = frozenset({FactKind.COMMAND, FactKind.MODIFIED, FactKind.READ, FactKind.SEARCH})
