@@ -247,12 +247,7 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.capabilities.mcp", ("mcp", "mcp_types", "pydantic"), id="tool servers are only named"
         ),
         pytest.param(
-            "sidecar.capabilities.effects",
-            ("asyncio", "msgspec", "sidecar.capabilities.contract"),
-            id="an engine may name effects",
-        ),
-        pytest.param(
-            "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="nor does the client"
+            "sidecar_client", ("pygls", "lsprotocol", "sidecar.runtime", "rich"), id="neither does the client"
         ),
         pytest.param(
             "sidecar.transport.lifetime, sidecar.transport.streams",

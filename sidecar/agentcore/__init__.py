@@ -11,7 +11,6 @@ from sidecar.agentcore.messages import (
     StopReason,
     ThinkingLevel,
     ToolCall,
-    ToolEffect,
     Usage,
 )
 
@@ -26,7 +25,6 @@ __all__ = [
     "StopReason",
     "ThinkingLevel",
     "ToolCall",
-    "ToolEffect",
     "Usage",
     "default_convert_to_llm",
     "repair_message_sequence",

@@ -15,9 +15,9 @@ It decides nothing itself and stores no history.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -25,8 +25,8 @@ from sidecar._internal.breaker import Breaker
 from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import estimate_total
-from sidecar.agentcore.files import TOOL_EFFECTS
-from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary, ToolEffect
+from sidecar.agentcore.files import OWN_TOOLS, EffectsOf
+from sidecar.agentcore.messages import AgentMessage, ChatModel, CompactionSummary
 from sidecar.agentcore.plan import (
     DEFAULT_KEEP_RECENT_TOKENS,
     DEFAULT_RESERVE_TOKENS,
@@ -85,7 +85,7 @@ class CompactionConfig:
         overhead_tokens: the size of each prompt beside the messages, the system prompt and the tools'
             schemas; it matters where no usage is reported.
         summariser_window: the window of *model*, where that is smaller than the agent's own.
-        tool_effects: the tools that read or write files or run commands, by name.
+        effects_of: looks up the effects of a tool by its name.
         run: calls the functions that look at every message, to plan and to write; here, or in a thread.
     """
 
@@ -97,7 +97,7 @@ class CompactionConfig:
     _: KW_ONLY
     overhead_tokens: int = 0
     summariser_window: int | None = None
-    tool_effects: Mapping[str, ToolEffect] = field(default_factory=lambda: TOOL_EFFECTS)
+    effects_of: EffectsOf = OWN_TOOLS
     run: RunWork = run_now
 
 
@@ -237,7 +237,7 @@ class HistoryCompactor:
             plan,
             self._summariser_budget,
             wishes=wishes,
-            effects=self._config.tool_effects,
+            effects_of=self._config.effects_of,
             run=run,
         )
         self.breaker = self.breaker.after(called=model is not None, failed=written.failed)

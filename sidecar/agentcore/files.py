@@ -1,34 +1,37 @@
 """The files that condensed messages read and changed: found in tool calls, carried from summary to summary.
 
-Pure: paths are text, no file is looked at. Which tool reads, writes or runs is an argument, a table of
-:class:`~sidecar.agentcore.messages.ToolEffect`. The lists go from summary to summary; the sections in a
-summary's text are written anew each time and never left inside the text that a model is asked to update.
-
-Of a shell command the files count that its line names; the effects of a called script are not followed.
+Pure: paths are text, no file is looked at. The effects of a tool are looked up by its name with a function of
+the caller; the files of a call are told by :mod:`sidecar.text`. The lists go from summary to summary; the
+sections in a summary's text are written anew each time and never left inside the text that a model is asked
+to update.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import byte_length
-from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolEffect
-from sidecar.text.touches import use_of_line
+from sidecar.agentcore.messages import AgentMessage, CompactionSummary, Message, ToolCall
+from sidecar.text.calls import ToolEffects, touches_of_call
 
-TOOL_EFFECTS: Mapping[str, ToolEffect] = {
-    "read": ToolEffect("reads", ("file_path", "path")),
-    "write": ToolEffect("writes", ("file_path", "path")),
-    "edit": ToolEffect("writes", ("file_path", "path")),
-    "bash": ToolEffect("runs", ("command", "cmd")),
-}
+EffectsOf: TypeAlias = Callable[[str], ToolEffects | None]
+"""Returns the effects of a tool by its name, None where its calls do not count."""
+
+_FILE = ("file_path", "path")
+OWN_TOOLS: Final[EffectsOf] = {
+    "read": ToolEffects("reads", _FILE),
+    "write": ToolEffects("writes", _FILE),
+    "edit": ToolEffects("edits", _FILE),
+    "bash": ToolEffects("runs", ("command", "cmd")),
+}.get
 """The tools that the library knows when its caller names none."""
 
 _SECTION = re.compile(r"\n*^<(read|modified)-files>\n(.*?)\n?^</\1-files>$", re.MULTILINE | re.DOTALL)
 _MORE = re.compile(r"\(\+\d+ more\)")
 
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
 _MAX_LISTED = 500
 
 
@@ -48,13 +51,11 @@ class FileLists(Value):
         return cls(tuple(sorted(read - modified)), tuple(sorted(modified)))
 
 
-def file_lists(
-    messages: Sequence[AgentMessage], effects: Mapping[str, ToolEffect] = TOOL_EFFECTS
-) -> FileLists:
+def file_lists(messages: Sequence[AgentMessage], effects_of: EffectsOf = OWN_TOOLS) -> FileLists:
     """Return the files that *messages* read and changed, the lists of earlier summaries included.
 
-    The calls of tools named in *effects* count, unless their result is an error. Of more than 500 files of a
-    kind the newest are listed: each summary carries the lists of all before it.
+    The calls of tools with effects count, those without a result too. Of more than 500 files of a kind the
+    newest are listed: each summary carries the lists of all before it.
 
     >>> from sidecar.agentcore.messages import call_block
     >>> file_lists([Message("assistant", (call_block("1", "edit", '{"path": "a.py"}'),))])
@@ -63,7 +64,7 @@ def file_lists(
     # In the order of their last use.
     read: dict[str, None] = {}
     modified: dict[str, None] = {}
-    calls: list[tuple[ToolEffect, str] | None] = []
+    calls: list[tuple[ToolCall, Message | None]] = []
     places: dict[str, int] = {}
     for message in messages:
         if isinstance(message, CompactionSummary):
@@ -71,28 +72,20 @@ def file_lists(
             read |= dict.fromkeys((*message.read_files, *listed.read))
             modified |= dict.fromkeys((*message.modified_files, *listed.modified))
         elif isinstance(message, Message):
-            if message.is_error and message.tool_call_id in places:
-                calls[places[message.tool_call_id]] = None
+            if message.tool_call_id in places:
+                place = places.pop(message.tool_call_id)
+                calls[place] = (calls[place][0], message)
             for call in message.tool_calls():
-                places.pop(call.id, None)
-                effect = effects.get(call.name)
-                if effect is not None:
-                    arguments = call.arguments() or {}
-                    given = (arguments.get(name) for name in effect.arguments)
-                    places[call.id] = len(calls)
-                    calls.append((effect, next((value for value in given if isinstance(value, str)), "")))
-    for effect, value in filter(None, calls):
-        shown, changed = list[str](), list[str]()
-        if effect.kind == "runs":
-            touches = use_of_line(value).touches
-            shown = [touch.path for touch in touches if touch.kind == "read"]
-            changed = [path for touch in touches for path in touch.changed_paths]
-        elif effect.kind == "patches":
-            changed = _PATCHED.findall(value)
-        else:
-            (shown if effect.kind == "reads" else changed).append(value)
-        for used, paths in ((read, shown), (modified, changed)):
-            for path in filter(None, paths):
+                places[call.id] = len(calls)
+                calls.append((call, None))
+    for call, result in calls:
+        if (effects := effects_of(call.name)) is None:
+            continue
+        is_error, body = (result.is_error, result.text_content()) if result else (False, "")
+        for touch in touches_of_call(call.name, call.arguments(), body, effects, is_error=is_error):
+            is_read = touch.kind == "read"
+            for path in (touch.path,) if is_read else touch.changed_paths:
+                used = read if is_read else modified
                 used.pop(path, None)
                 used[path] = None
     newest = set(list(modified)[-_MAX_LISTED:])

@@ -198,20 +198,6 @@ class CompactionSummary:
         return False
 
 
-class ToolEffect(Value):
-    """The effect of a tool on files, as the tool declares it.
-
-    Attributes:
-        kind: ``reads`` or ``writes`` a file, ``patches`` the files that a patch names, or ``runs`` a shell
-            command.
-        arguments: names of the call's argument that holds the path, the patch or the command; the first
-            one that is a string counts.
-    """
-
-    kind: Literal["reads", "writes", "patches", "runs"]
-    arguments: tuple[str, ...]
-
-
 class ChatModel(Protocol):
     """The model that writes summaries.
 

@@ -19,20 +19,26 @@ The model is the caller's and is only awaited here, one call at a time. A failur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelledByToken
 from sidecar._internal.run_work import RunWork, run_now
 from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import BYTES_PER_TOKEN, byte_length, clip_middle, fair_cap, prompt_tokens
-from sidecar.agentcore.files import TOOL_EFFECTS, FileLists, file_lists, render_sections, split_sections
+from sidecar.agentcore.files import (
+    OWN_TOOLS,
+    EffectsOf,
+    FileLists,
+    file_lists,
+    render_sections,
+    split_sections,
+)
 from sidecar.agentcore.messages import (
     AgentMessage,
     ChatModel,
     CompactionSummary,
     ThinkingLevel,
-    ToolEffect,
     Unread,
     text_message,
 )
@@ -112,7 +118,7 @@ async def write_summary(
     budget: Budget,
     *,
     wishes: str = "",
-    effects: Mapping[str, ToolEffect] = TOOL_EFFECTS,
+    effects_of: EffectsOf = OWN_TOOLS,
     run: RunWork = run_now,
 ) -> WrittenSummary:
     """Write the summary of the messages that *plan* drops.
@@ -126,7 +132,7 @@ async def write_summary(
         plan: the messages to drop, and the room for the summary.
         budget: the window of the model, and how long the answers may be.
         wishes: instructions of the user for this compaction.
-        effects: the tools that read, write or run, by name.
+        effects_of: looks up the effects of a tool.
         run: calls the functions that look at every message.
 
     Raises:
@@ -136,7 +142,7 @@ async def write_summary(
     window = max(budget.window, _LEAST_WINDOW)
     history = await _summarize_half(model, whole, window, wishes, run)
     prefix = await _summarize_half(None if history.failed else model, begun, window, wishes, run)
-    files = await run(file_lists, messages[: plan.cut], effects)
+    files = await run(file_lists, messages[: plan.cut], effects_of)
     texts = [text for text in (history.text or NO_PRIOR_HISTORY, prefix.text) if text]
     limit = plan.summary_tokens * BYTES_PER_TOKEN
     sections = render_sections(files, limit // 4)

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.bash import runs_posix_shell
-from sidecar.capabilities.effects import FETCHES_PAGE, ToolEffects
 from sidecar.permissions.access import (
     Access,
     CommandAccess,
@@ -23,6 +22,7 @@ from sidecar.permissions.access import (
     ReadAccess,
     ServerToolAccess,
 )
+from sidecar.text.calls import FETCHES_PAGE, ToolEffects
 from sidecar.workspace.paths import resolve_path
 
 

@@ -10,7 +10,6 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import PATCHES_FILES, paths_of_patch
 from sidecar.capabilities.file_changes import (
     AppliedChange,
     FileChange,
@@ -23,6 +22,7 @@ from sidecar.capabilities.patch_format import FilePatch, apply_hunks, parse_patc
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.text_edit import EditedText, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import PATCHES_FILES, paths_of_patch
 from sidecar.workspace.contract import FileAccessError
 
 _NOTES_CHARS = 500

@@ -18,10 +18,10 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import NO_EFFECTS
 
 MOST_RUNNING: Final = 8
 DAY_S: Final = 86_400.0

@@ -30,11 +30,11 @@ from sidecar.capabilities.contract import (
     ToolContext,
     ToolReply,
 )
-from sidecar.capabilities.effects import RUNS_COMMAND
 from sidecar.capabilities.paths import display_path, require_permission, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.permissions.access import CommandAccess
+from sidecar.text.calls import RUNS_COMMAND
 from sidecar.workspace.handles import require_resolved
 
 _PROGRESS_EVERY_S = 0.1

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
-from sidecar.capabilities.effects import ToolEffects, ToolKind
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import Access
+from sidecar.text.calls import ToolEffects, ToolKind
 from sidecar.workspace.contract import FileView, WorkspacePort
 
 if TYPE_CHECKING:  # it imports this module

@@ -15,9 +15,9 @@ import msgspec
 from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Problem, ProblemWatch, ToolContext, ToolReply
-from sidecar.capabilities.effects import READS_FILE
 from sidecar.capabilities.paths import display_path, resolve
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.text.calls import READS_FILE
 
 SEVERITIES: Final = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 _MESSAGE_CHARS: Final = 300

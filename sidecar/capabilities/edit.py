@@ -14,7 +14,6 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import EDITS_FILE, WRITES_FILE
 from sidecar.capabilities.file_changes import (
     FileChange,
     apply_changes,
@@ -25,6 +24,7 @@ from sidecar.capabilities.file_changes import (
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.text_edit import EditedText, replace_passage, shift_ranges
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import EDITS_FILE, WRITES_FILE
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.line_index import LineText
 

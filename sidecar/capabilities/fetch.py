@@ -19,11 +19,11 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import find_proxy
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
-from sidecar.capabilities.effects import FETCHES_PAGE
 from sidecar.capabilities.paths import require_permission
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.capabilities.web_client import FetchError, WebPage, WebRequest, parse_url, resolve_host
 from sidecar.permissions.access import FetchAccess
+from sidecar.text.calls import FETCHES_PAGE
 
 _MOST_REDIRECTS: Final = 5
 _MOST_BYTES: Final = 5_000_000

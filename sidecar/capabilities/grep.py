@@ -23,11 +23,11 @@ from msgspec import Struct, field
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.listing import TreeWalk
 from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.text.calls import SEARCHES
 from sidecar.workspace.globs import glob_matcher
 from sidecar.workspace.ignore import rules_for
 

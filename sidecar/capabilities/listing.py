@@ -20,9 +20,9 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import SEARCHES
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.globs import glob_matcher
 from sidecar.workspace.ignore import IgnoreRules, is_folder, rules_for, walk

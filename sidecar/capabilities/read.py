@@ -16,7 +16,6 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
-from sidecar.capabilities.effects import READS_FILE
 from sidecar.capabilities.file_formats import (
     Pages,
     is_pdf,
@@ -30,6 +29,7 @@ from sidecar.capabilities.listing import LsArguments, list_tree
 from sidecar.capabilities.output import NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable, view_file
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
+from sidecar.text.calls import READS_FILE
 from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.files import open_regular
 from sidecar.workspace.line_index import LineText

@@ -13,10 +13,10 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import SEARCHES
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.conversation import Entry
 from sidecar.conversation.search import entry_text, search_entries
+from sidecar.text.calls import SEARCHES
 
 RECALL_NOTE = "What was said before can be searched, word for word, with the tool `recall`."
 """The line in a summary that tells the model of the tool."""

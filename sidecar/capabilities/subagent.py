@@ -13,8 +13,8 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import SubagentTask, ToolContext, ToolReply
-from sidecar.capabilities.effects import DELEGATES
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import DELEGATES
 
 _NOTES_CHARS = 300
 

@@ -11,9 +11,9 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PlanEntry, PlanStatus, ToolContext, ToolReply
-from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.capabilities.output import cut_line
 from sidecar.capabilities.typed_tool import TypedTool
+from sidecar.text.calls import NO_EFFECTS
 
 _SHOWN_CHARS = 200
 _SIGNS: dict[PlanStatus, str] = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}

@@ -31,7 +31,6 @@ from sidecar.capabilities.contract import (
     ToolReply,
 )
 from sidecar.capabilities.edit import EDIT, WRITE
-from sidecar.capabilities.effects import ToolEffects
 from sidecar.capabilities.fetch import FETCH
 from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import FIND, GLOB, LS
@@ -40,6 +39,7 @@ from sidecar.capabilities.todo import TODO
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome
+from sidecar.text.calls import ToolEffects
 
 _log = logging.getLogger(__name__)
 

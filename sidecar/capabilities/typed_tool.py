@@ -17,8 +17,8 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import PATH_ARGUMENTS, ToolEffects, ToolKind
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.text.calls import PATH_ARGUMENTS, ToolEffects, ToolKind
 
 A = TypeVar("A", bound=msgspec.Struct)
 _OTHER_NAMES: Final = (

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Final, assert_never
 
-from sidecar.capabilities.effects import EffectKind, ToolEffects
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -45,9 +43,7 @@ from sidecar.window_budget import (
     UserMessage,
     text_of,
 )
-from sidecar.window_budget.contract import CallEffect, CallEffects
 from sidecar.window_budget.message import UserKind, blocks_of
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 TOOL_TURN = "toolTurn"
 """The custom type under which a tool turn travels that is not simply a list of results."""
@@ -276,18 +272,6 @@ def _tool_turn(messages: Sequence[ToolResultMessage]) -> ToolTurn:
     return ToolTurn((*results, *images))
 
 
-_EFFECTS: Final[dict[EffectKind, CallEffect]] = {
-    "none": CallEffect(is_minor=True),
-    "reads": CallEffect(reads=True, is_repeatable=True),
-    "searches": CallEffect(searches=True, is_repeatable=True),
-    "edits": CallEffect(writes="part", is_repeatable=True),
-    "patches": CallEffect(patches=True, is_repeatable=True),
-    "writes": CallEffect(writes="whole", is_repeatable=True),
-    "runs": CallEffect(runs=True, is_repeatable=True),
-    "anything": CallEffect(),
-}
-
-
 def find_cut(
     history: History, n_messages: int, cut: int, prompt_index: int | None
 ) -> tuple[int, tuple[int, ...]]:
@@ -314,13 +298,3 @@ def kept_length(history: History, originals: Sequence[Entry]) -> int:
 def has_calls(entry: Entry) -> bool:
     """Whether *entry* calls tools."""
     return any(isinstance(block, ToolCallBlock) for block in entry.turn.blocks)
-
-
-def call_effects(tools: Mapping[str, ToolEffects]) -> CallEffects:
-    """Return the effects of *tools*, those on offer, and of common tool names, for the window budget."""
-    found = dict(TOOL_EFFECTS)
-    for name, effects in tools.items():
-        effect, names = _EFFECTS[effects.kind], effects.arguments
-        is_patch = effect.patches  # its paths are in the patch
-        found[name] = effect if is_patch else replace(effect, path_arguments=names, command_arguments=names)
-    return found

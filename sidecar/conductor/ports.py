@@ -13,7 +13,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
-from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
 from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.conversation import Entry, History
@@ -21,6 +20,7 @@ from sidecar.llmgateway.contract import ModelCard, Turn
 from sidecar.permissions.rules import Rules
 from sidecar.runtime.contract import ModelInvoker, SessionBranch, ToolBox, ToolCall
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
+from sidecar.text.calls import ToolEffects
 
 
 class ClientPort(Protocol):

@@ -19,11 +19,11 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.extensions.contract import Skill
 from sidecar.extensions.finding import FILE_LIMIT_BYTES
 from sidecar.extensions.front_matter import parse_front_matter
+from sidecar.text.calls import NO_EFFECTS
 from sidecar.workspace.files import read_text
 
 BRIEF_CHARS: Final = 4_000

@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final
 
-from sidecar.capabilities.effects import effects_of_name
 from sidecar.conversation import Entry, FileRead
 from sidecar.importing.builder import Added, Folded, ImportBuilder, Item, ShownFile
 from sidecar.importing.content import Json, as_mapping
@@ -22,14 +21,15 @@ from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
     ToolCallBlock,
+    ToolResultBlock,
     ToolTurn,
     UserTurn,
 )
 from sidecar.runtime.store import SessionGraph
+from sidecar.text.calls import touches_of_call
 
 _OLD: Final = ("old_string", "oldString", "old_text", "oldText", "old_str")
 _NEW: Final = ("new_string", "newString", "new_text", "newText", "new_str")
-_CONTENT: Final = ("content", "file_text", "contents")
 
 
 def build_session(builder: ImportBuilder, format_name: str) -> ImportedSession:
@@ -142,26 +142,27 @@ class KnownFiles:
         if "" in item.shown:
             yield from self._read(item.shown[""], "")
         for call in item.calls:
-            if not item.results[call.id].is_error:
-                yield from self.find_reads_of_call(call, item.shown.get(call.id))
+            yield from self.find_reads_of_call(call, item.results[call.id], item.shown.get(call.id))
 
-    def find_reads_of_call(self, call: ToolCallBlock, shown: ShownFile | None) -> Iterator[FileRead]:
-        effects = effects_of_name(call.name)
-        path = effects.path_in(call.input) if effects is not None else None
+    def find_reads_of_call(
+        self, call: ToolCallBlock, result: ToolResultBlock, shown: ShownFile | None
+    ) -> Iterator[FileRead]:
+        """Yield the reads of a call; a file that it changed in a way that cannot be followed is forgotten."""
         if shown is not None:
             yield from self._read(shown, call.id)
-        elif effects is None or path is None:
             return
-        elif effects.kind == "writes":
-            text = _first(as_mapping(call.input), _CONTENT)
-            if text is not None:
-                yield from self._read(ShownFile(path, text), call.id)
-        elif effects.kind == "edits":
-            known = self._texts.pop(self._absolute(path), None)
-            edited = None if known is None else edit_text(known, as_mapping(call.input))
-            if edited is not None:
-                text, first, count = edited
-                yield from self._read(ShownFile(path, text), call.id, ((first, count),))
+        body = result.output if isinstance(result.output, str) else ""
+        for touch in touches_of_call(call.name, call.input, body, is_error=bool(result.is_error)):
+            known = self._texts.get(self._absolute(touch.path))
+            for path in touch.changed_paths:
+                self._texts.pop(self._absolute(path), None)
+            if touch.kind == "write" and touch.text:
+                yield from self._read(ShownFile(touch.path, touch.text), call.id)
+            elif touch.kind == "edit" and known is not None:
+                edited = edit_text(known, as_mapping(call.input))
+                if edited is not None:
+                    text, first, count = edited
+                    yield from self._read(ShownFile(touch.path, text), call.id, ((first, count),))
 
     def _read(
         self, file: ShownFile, call_id: str, ranges: tuple[tuple[int, int | None], ...] = ()

@@ -121,7 +121,8 @@ class Redirection(Struct):
 class SimpleCommand(Value):
     """One simple command: its words, its redirections, and the assignments before its words.
 
-    *is_fed* says whether a pipe leads into it, and *feeds* whether one leads out. *local_names* are the
+    *is_fed* says whether a pipe leads into it, and *feeds* whether one leads out; *is_conditional* whether it
+    runs only after the success or failure of another one. *local_names* are the
     variables that it sets, when it does nothing else and the rest of the line reads each of them. *shells*
     numbers the subshells around it, the outermost first. It stands in the line from *start* to *end*.
     """
@@ -131,6 +132,7 @@ class SimpleCommand(Value):
     assignments: tuple[Word, ...] = ()
     is_fed: bool = False
     feeds: bool = False
+    is_conditional: bool = False
     local_names: frozenset[str] = frozenset()
     shells: tuple[int, ...] = ()
     start: int = 0
@@ -244,6 +246,7 @@ class _Parser:
     at: int = 0
     depth: int = 0
     is_fed: bool = False
+    is_conditional: bool = False
     scope: _Scope = field(default_factory=_Scope)
     offset: int = 0
     shells: tuple[int, ...] = ()
@@ -267,7 +270,8 @@ class _Parser:
         """Read commands up to *closer*, ``)``, ``}`` or ``done``, and past it; without one up to the end."""
         if self.depth > _MAX_DEPTH:
             raise ShellSyntaxError("it nests too deep")
-        needs_command, n_before, was_fed = False, len(self.commands), self.is_fed
+        needs_command, n_before = False, len(self.commands)
+        was_fed, was_conditional = self.is_fed, self.is_conditional
         is_beginning = not closer and not self.depth
         while True:
             self.skip_blanks()
@@ -282,7 +286,7 @@ class _Parser:
                 if self._open_documents or len(self.commands) == n_before:
                     self.doubt("a group ends too early")
                 self.at += len(closer)
-                self.is_fed = was_fed
+                self.is_fed, self.is_conditional = was_fed, was_conditional
                 return
             elif not self.scope.is_strict and self.skip_reserved():
                 needs_command = False
@@ -296,6 +300,8 @@ class _Parser:
                 is_plain = not is_group and len(self.commands) == n_read + 1
                 is_beginning = is_beginning and is_plain and operator in ("", ";", "&&") and self.keep_texts()
                 self.is_fed = was_fed or operator in ("|", "|&")
+                goes_on = operator in ("|", "|&") and self.is_conditional
+                self.is_conditional = was_conditional or goes_on or operator in ("&&", "||")
                 if operator in ("|", "|&") and len(self.commands) > n_read:
                     self.commands[-1] = replace(self.commands[-1], feeds=True)
 
@@ -359,6 +365,7 @@ class _Parser:
                     tuple(redirections),
                     tuple(assignments),
                     is_fed=self.is_fed,
+                    is_conditional=self.is_conditional,
                     local_names=frozenset(names if is_local else ()),
                     shells=self.shells,
                     start=self.offset + start,

@@ -17,7 +17,7 @@ sure. The cost is linear in the command line. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise
 from posixpath import basename, join, normpath
@@ -70,9 +70,12 @@ class LineUse(Value, kw_only=True):
         searches: each of its searches as the pattern and the places, as far as it names any.
         is_sure: whether *touches* holds every file that it touches.
         only_looks: whether its programs print something and do nothing else; it may be redirected.
+        touches_after_failure: the touches that count where the line failed. The part that failed is taken to
+            be the first program not in the table, or else the last one; a redirection comes before it.
     """
 
     touches: tuple[Touch, ...] = ()
+    touches_after_failure: tuple[Touch, ...] = ()
     searches: tuple[tuple[str, ...], ...] = ()
     is_sure: bool = False
     only_looks: bool = False
@@ -174,15 +177,23 @@ class _LineReader:
         self._folders: dict[tuple[int, ...], str | None] = {(): folder}
         self._depth = depth
         self._touches: list[Touch] = []
+        self._lasting: list[bool] = []
         self._searches: list[tuple[str, ...]] = []
         self._is_sure = True
         self._only_looks = True
         self._n_before_pipe = 0
+        self._may_have_stopped = False
+        self._newest = range(0)
 
     def result(self) -> LineUse:
         """Return the effects of all that was read."""
+        stopped_at = () if self._may_have_stopped else self._newest
+        lasting = [
+            touch for at, touch in enumerate(self._touches) if self._lasting[at] and at not in stopped_at
+        ]
         return LineUse(
             touches=tuple(self._touches[:MAX_FILES]),
+            touches_after_failure=tuple(lasting[:MAX_FILES]),
             searches=tuple(self._searches),
             is_sure=self._is_sure and len(self._touches) <= MAX_FILES,
             only_looks=self._only_looks,
@@ -201,29 +212,37 @@ class _LineReader:
         if words and words[0] == "git":
             words, folder = split_git(words, folder)
         program, arguments = (basename(words[0]), words[1:]) if words else (":", [])
-        if program in ("cd", "pushd", "popd") and not command.is_fed and not command.feeds:
-            self._folders[command.shells] = folder_after(folder, arguments)
         if not command.is_fed:
             self._n_before_pipe = len(self._touches)
+        if not command.is_conditional and not command.is_fed:
+            self._may_have_stopped = False
+        lasts, n_before = not self._may_have_stopped, len(self._touches)
         if program in _SHELLS and len(arguments) > 1 and re.fullmatch(r"-[a-z]*c", arguments[0]):
-            self.read_inner(arguments[1], folder)
-            found = []
+            self.read_inner(arguments[1], folder, lasts=lasts)
         else:
             found = self.read_program(program, arguments)
-        found += touches_of_redirections(command)
+            if command.is_fed and not found and (ranges := lines_shown_by(program, arguments)):
+                fed = self._touches[self._n_before_pipe :]
+                self._touches[self._n_before_pipe :] = [
+                    replace(touch, ranges=ranges) if touch.kind == "read" else touch for touch in fed
+                ]
+            self.add(found, folder, lasts=lasts)
+        self._newest = range(n_before, len(self._touches))
+        self.add(touches_of_redirections(command), folder, lasts=lasts)
         if any(each.touches_file and not each.target.is_literal for each in command.redirections):
             self._is_sure = False
-        if command.is_fed and not found and (ranges := lines_shown_by(program, arguments)):
-            fed = self._touches[self._n_before_pipe :]
-            self._touches[self._n_before_pipe :] = [
-                replace(touch, ranges=ranges) if touch.kind == "read" else touch for touch in fed
-            ]
-        for touch in found:
+        if program in ("cd", "pushd", "popd") and not command.is_fed and not command.feeds:
+            self._folders[command.shells] = folder_after(folder, arguments)
+
+    def add(self, touches: Iterable[Touch], folder: str | None, *, lasts: bool) -> None:
+        """Add *touches* in *folder*; *lasts*: whether they count where a later part of the line failed."""
+        for touch in touches:
             paths = [path for path in (touch.path, touch.target) if path]
             is_known = folder is not None or all(map(_ABSOLUTE.match, paths))
             if is_known and all(basename(path) not in ("", ".", "..") and "\n" not in path for path in paths):
                 path, target = in_folder(folder or "", touch.path), in_folder(folder or "", touch.target)
                 self._touches.append(replace(touch, path=path, target=target))
+                self._lasting.append(lasts)
             else:
                 self._is_sure = False
 
@@ -235,6 +254,7 @@ class _LineReader:
             known, arguments = programs()["git-restore"], arguments[arguments.index("--") + 1 :]
         if known is None or acts:
             self._is_sure = self._only_looks = False
+            self._may_have_stopped = True
             return []
         found = list(touches_of_program(known, program, arguments))
         self._is_sure = self._is_sure and all(arguments)
@@ -247,15 +267,17 @@ class _LineReader:
             self._searches.append(wanted)
         return found
 
-    def read_inner(self, line: str, folder: str | None) -> None:
+    def read_inner(self, line: str, folder: str | None, *, lasts: bool) -> None:
         """Read the line that a shell of its own runs."""
         inner = _LineReader(folder, self._depth + 1)
         if self._depth < _MAX_DEPTH:
             inner.read(read_command_line(line))
         self._touches += inner._touches
+        self._lasting += (lasts and each for each in inner._lasting)
         self._searches += inner._searches
         self._is_sure = self._is_sure and inner._is_sure and bool(line) and self._depth < _MAX_DEPTH
         self._only_looks = self._only_looks and inner._only_looks
+        self._may_have_stopped = self._may_have_stopped or inner._may_have_stopped
 
     def folder_of(self, shells: tuple[int, ...]) -> str | None:
         """Return the folder of a subshell, which begins in the one around it; None for one not known."""

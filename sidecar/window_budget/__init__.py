@@ -19,8 +19,6 @@ from sidecar.window_budget.contract import (
     AUTO_CONDENSE_POLICY,
     BudgetPolicy,
     BudgetRequest,
-    CallEffect,
-    CallEffects,
     CondensePlan,
     CondenseScope,
     RehydrateOpts,
@@ -96,7 +94,7 @@ from sidecar.window_budget.rehydrate import (
     rehydrate_recent_reads,
     restore_files,
 )
-from sidecar.window_budget.tool_use import TOOL_EFFECTS, FileRange
+from sidecar.window_budget.tool_use import FileRange
 from sidecar.window_budget.transcript import MeterReading, Transcript, read_meter
 
 __all__ = [
@@ -109,7 +107,6 @@ __all__ = [
     "LOCAL_DIGEST_TOKENS",
     "RESTORED_FILE_PREFIX",
     "SECTION_TEMPLATE",
-    "TOOL_EFFECTS",
     "AssistantMessage",
     "BashExecutionMessage",
     "Block",
@@ -118,8 +115,6 @@ __all__ = [
     "BudgetPolicy",
     "BudgetRequest",
     "BudgetResult",
-    "CallEffect",
-    "CallEffects",
     "CompactionSummaryMessage",
     "CondensePlan",
     "CondenseScope",

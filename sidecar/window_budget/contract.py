@@ -6,7 +6,7 @@ belongs to a policy, and results where it belongs to microcompact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
@@ -155,36 +155,3 @@ class BudgetRequest(Value, kw_only=True):
     added_tokens: int = 0
 
     __repr__ = hide_in_repr("cached")
-
-
-class CallEffect(Value, kw_only=True):
-    """The effect of the calls of one tool: which files they read and change, and whether they run a command.
-
-    A tool that both reads and changes files says in its argument ``command`` which one a call does: ``view``
-    reads.
-
-    Attributes:
-        reads: the result shows the file that the call names.
-        writes: the call changes that file, in "part" or as a "whole"; None when it changes none.
-        patches: the arguments hold a patch that names its files (``*** Update File: PATH``).
-        runs: the call runs a command line.
-        searches: the call searches; its arguments name the object and the place.
-        is_minor: its calls are rarely missed (notes, todo lists); their errors still count.
-        is_repeatable: the output can be produced again, so a stale one may be blanked.
-        path_arguments: the arguments that may hold the path; the first one with text counts.
-        command_arguments: the arguments that may hold the command line; the first one present counts.
-    """
-
-    reads: bool = False
-    writes: Literal["part", "whole"] | None = None
-    patches: bool = False
-    runs: bool = False
-    searches: bool = False
-    is_minor: bool = False
-    is_repeatable: bool = False
-    path_arguments: tuple[str, ...] = ("path", "file_path", "filePath", "file")
-    command_arguments: tuple[str, ...] = ("command", "cmd")
-
-
-CallEffects: TypeAlias = Mapping[str, CallEffect]
-"""The effects of tools, by the tool's name."""

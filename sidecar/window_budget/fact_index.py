@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
-from sidecar.window_budget.contract import CallEffects
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.facts import (
     Fact,
     FactKind,
@@ -49,7 +49,7 @@ from sidecar.window_budget.message import (
 )
 from sidecar.window_budget.text import one_line
 from sidecar.window_budget.tool_use import (
-    TOOL_EFFECTS,
+    NO_TOOLS,
     FileRange,
     ReadCall,
     WriteCall,
@@ -126,7 +126,7 @@ class FactIndex:
 
     __slots__ = ("_buffer", "_count", "_open_calls", "tools")
 
-    def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
+    def __init__(self, tools: Mapping[str, ToolEffects] = NO_TOOLS) -> None:
         self.tools = tools
         self._buffer = _FactBuffer()
         self._count = 0
@@ -155,7 +155,7 @@ class FactIndex:
         shorter._count = count
         return shorter
 
-    def with_tools(self, tools: CallEffects) -> FactIndex:
+    def with_tools(self, tools: Mapping[str, ToolEffects]) -> FactIndex:
         """Return the index such that calls from now on have the effects *tools*."""
         same = self.first(self._count)
         same._open_calls, same.tools = self._open_calls, tools
@@ -232,7 +232,9 @@ class _FactBuffer:
         self.groups: dict[tuple[FactKind, str], list[Fact]] = {}
         self.order: dict[FactKind, list[list[Fact]]] = {kind: [] for kind in FactKind}
 
-    def append(self, message: Message, open_calls: dict[str, ToolCallBlock], tools: CallEffects) -> None:
+    def append(
+        self, message: Message, open_calls: dict[str, ToolCallBlock], tools: Mapping[str, ToolEffects]
+    ) -> None:
         """Add *message*; *open_calls* are the calls that still wait for their results."""
         index = self.count
         self.count += 1
@@ -253,14 +255,13 @@ class _FactBuffer:
                 if (call := open_calls.pop(call_id, None)) is None:
                     return
                 body = text_of(content)
-                is_error = bool(message.is_error)
-                files = files_of_call(call, index, tools)
-                self._add_facts(facts_of_call(call, files, body, index, is_error=is_error))
-                if is_error:
+                files = files_of_call(call, index, tools, body=body, is_error=bool(message.is_error))
+                self._add_facts(facts_of_call(call, files, body, index))
+                self.writes.extend(files.writes)
+                if message.is_error:
                     return
                 if (todos := open_todos(call)) is not None:
                     self.todos.append(TodoList(index, todos))
-                self.writes.extend(files.writes)
                 if files.read is not None and body.strip():
                     self.reads.append(files.read)
             case BashExecutionMessage(command=command, output=output, exit_code=code):

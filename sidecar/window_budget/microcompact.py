@@ -6,11 +6,11 @@ pairs stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sidecar.llmgateway.contract import TextBlock
-from sidecar.window_budget.contract import CallEffects
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.message import (
     CLEARED_TOOL_RESULT,
     Message,
@@ -18,7 +18,7 @@ from sidecar.window_budget.message import (
     calls_of,
     is_cleared,
 )
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
+from sidecar.window_budget.tool_use import NO_TOOLS
 
 DEFAULT_KEEP_RECENT = 6
 """How many of the newest compactable results keep their bodies."""
@@ -26,13 +26,19 @@ DEFAULT_KEEP_RECENT = 6
 _CLEARED = (TextBlock(CLEARED_TOOL_RESULT),)
 
 
-def compactable_tool_names(tools: CallEffects = TOOL_EFFECTS) -> frozenset[str]:
+_NAMES = frozenset("read grep find ls glob bash websearch webfetch edit write".split())  # noqa: SIM905 - a list has a line for each
+
+
+def compactable_tool_names(tools: Mapping[str, ToolEffects] = NO_TOOLS) -> frozenset[str]:
     """Return the names of the tools with output that may be blanked, because it can be had again.
+
+    These are ten names, and of the declared *tools* those with a known effect.
 
     >>> "read" in compactable_tool_names(), "todo" in compactable_tool_names()
     (True, False)
     """
-    return frozenset(name for name, effect in tools.items() if effect.is_repeatable)
+    declared = (name for name, effects in tools.items() if effects.kind not in ("none", "anything"))
+    return (_NAMES - tools.keys()) | {*declared}
 
 
 def clear_stale_tool_results(
@@ -56,7 +62,7 @@ def blank_results(
     keep_recent: int,
     *,
     may_blank: Callable[[ToolResultMessage], bool],
-    tools: CallEffects = TOOL_EFFECTS,
+    tools: Mapping[str, ToolEffects] = NO_TOOLS,
 ) -> tuple[Message, ...] | None:
     """Blank stale results as :func:`clear_stale_tool_results` does, with more say for the caller.
 
@@ -70,13 +76,14 @@ def blank_results(
         The new transcript, or None when nothing was cleared.
     """
     owners: dict[str, str] = {}
+    names = compactable_tool_names(tools)
     compactable: list[tuple[int, ToolResultMessage]] = []
     for index, message in enumerate(messages):
         owners.update((call.id, call.name) for call in calls_of(message))
-        if isinstance(message, ToolResultMessage) and not is_cleared(message):
-            owner = owners.get(message.tool_call_id, "")
-            if (effect := tools.get(owner)) is not None and effect.is_repeatable:
-                compactable.append((index, message))
+        if not isinstance(message, ToolResultMessage) or is_cleared(message):
+            continue
+        if owners.get(message.tool_call_id) in names:
+            compactable.append((index, message))
     blanked = {
         index: replace(result, content=_CLEARED)
         for index, result in compactable[: -max(1, keep_recent)]

@@ -27,6 +27,7 @@ from itertools import islice
 from typing import Literal, TypeAlias
 
 from sidecar._internal.values import Value
+from sidecar.text.calls import effects_of_call
 from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
 from sidecar.window_budget.fact_index import FactIndex
@@ -41,7 +42,7 @@ from sidecar.window_budget.message import (
 )
 from sidecar.window_budget.tail import file_cut_marker
 from sidecar.window_budget.text import cut_end, path_key
-from sidecar.window_budget.tool_use import FileRange, ReadCall, effect_of
+from sidecar.window_budget.tool_use import FileRange, ReadCall
 from sidecar.window_budget.transcript import Transcript
 
 LOOK_BACK = 500
@@ -254,7 +255,8 @@ def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterato
     """Yield the reads of the named tool before *before*, and files restored from such, newest first."""
     name = opts.read_tool_name
     for read in islice(facts.reads(before), LOOK_BACK):
-        is_named = effect_of(facts.tools, read.tool).reads if name is None else read.tool == name
+        effects = effects_of_call(read.tool, None, facts.tools.get(read.tool))
+        is_named = effects.kind == "reads" if name is None else read.tool == name
         if is_named or not read.tool:
             yield read
 

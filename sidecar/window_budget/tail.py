@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ImageBlock, TextBlock
-from sidecar.window_budget.contract import CallEffects
+from sidecar.text.calls import ToolEffects, effects_of_call, path_of_call
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.message import (
     CLEARED_TOOL_RESULT,
@@ -30,7 +30,7 @@ from sidecar.window_budget.message import (
 )
 from sidecar.window_budget.microcompact import DEFAULT_KEEP_RECENT, blank_results
 from sidecar.window_budget.text import cut_end, cut_middle
-from sidecar.window_budget.tool_use import TOOL_EFFECTS, effect_of, path_of
+from sidecar.window_budget.tool_use import NO_TOOLS
 
 TAIL_SHARE = 0.45
 """How much of the room the tail takes at most, the newest prompt not counted."""
@@ -63,7 +63,7 @@ def fit_tail(
     *,
     room: int | None,
     reserve: int,
-    tools: CallEffects = TOOL_EFFECTS,
+    tools: Mapping[str, ToolEffects] = NO_TOOLS,
 ) -> Tail:
     """Return *messages* made to fit *room*, in the same order and number.
 
@@ -103,7 +103,7 @@ def fit_tail(
 
 
 def clip_bodies(
-    messages: Sequence[Message], max_tokens: int, tools: CallEffects = TOOL_EFFECTS
+    messages: Sequence[Message], max_tokens: int, tools: Mapping[str, ToolEffects] = NO_TOOLS
 ) -> tuple[Message, ...]:
     """Return *messages* with their largest bodies cut until all together cost at most *max_tokens*.
 
@@ -119,10 +119,10 @@ def clip_bodies(
     if estimate_tokens(messages) <= max_tokens:
         return tuple(messages)
     paths = {
-        call.id: path_of(call, effect)
+        call.id: path_of_call(effects, call.input)
         for message in messages
         for call in calls_of(message)
-        if (effect := effect_of(tools, call.name, call.input)).reads
+        if (effects := effects_of_call(call.name, call.input, tools.get(call.name))).kind == "reads"
     }
     low, high = MIN_BODY_CHARS, max(map(_body_length, messages), default=0)
     while low < high:
@@ -157,7 +157,11 @@ def file_cut_marker(path: str) -> str:
 
 
 def _cut_bodies_and_prompt(
-    messages: tuple[Message, ...], prompt: int | None, room: int, reserve: int, tools: CallEffects
+    messages: tuple[Message, ...],
+    prompt: int | None,
+    room: int,
+    reserve: int,
+    tools: Mapping[str, ToolEffects],
 ) -> tuple[Message, ...]:
     """Return *messages* with giant bodies cut, and the prompt only if that is not enough."""
     limit = room - reserve

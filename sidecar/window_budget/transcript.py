@@ -12,13 +12,14 @@ has its position among those, and :meth:`Transcript.position` maps to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
 from sidecar._internal.values import Value
 from sidecar.conversation.history import AppendOnlySeq
 from sidecar.llmgateway.contract import ToolCallBlock
-from sidecar.window_budget.contract import BudgetRequest, CallEffects, NoOpReason, TokenEstimate
+from sidecar.text.calls import ToolEffects
+from sidecar.window_budget.contract import BudgetRequest, NoOpReason, TokenEstimate
 from sidecar.window_budget.estimate import PrefixMeter, budget_limit, estimate_tokens
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import (
@@ -27,7 +28,7 @@ from sidecar.window_budget.message import (
     calls_of,
 )
 from sidecar.window_budget.scrollback import Scrollback
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
+from sidecar.window_budget.tool_use import NO_TOOLS
 
 MIN_ROOM_TOKENS = 160
 """With less room than this beside system prompt and tools, condensing the messages cannot help."""
@@ -97,7 +98,7 @@ class Transcript(Sequence[Message]):
     meter: PrefixMeter
     knows_folded: bool
 
-    def __init__(self, tools: CallEffects = TOOL_EFFECTS) -> None:
+    def __init__(self, tools: Mapping[str, ToolEffects] = NO_TOOLS) -> None:
         self._messages = AppendOnlySeq()
         self._n_front = self._n_folded = self._n_originals = 0
         self._originals = ()
@@ -161,7 +162,7 @@ class Transcript(Sequence[Message]):
         return self._facts
 
     @property
-    def tools(self) -> CallEffects:
+    def tools(self) -> Mapping[str, ToolEffects]:
         """The effects of the tools that the calls name."""
         return self._facts.tools
 
@@ -233,7 +234,7 @@ class Transcript(Sequence[Message]):
         shorter._facts = facts
         return shorter
 
-    def with_tools(self, tools: CallEffects) -> Transcript:
+    def with_tools(self, tools: Mapping[str, ToolEffects]) -> Transcript:
         """Return this transcript such that calls from now on have the effects *tools*."""
         same = self.extend(())
         same._facts = self._facts.with_tools(tools)

@@ -18,10 +18,10 @@ from sidecar.agentcore.messages import (
     AgentMessage,
     CompactionSummary,
     Message,
-    ToolEffect,
     call_block,
     tool_message,
 )
+from sidecar.text.calls import ToolEffects
 
 
 def call(name: str, call_id: str = "1", **arguments: object) -> Message:
@@ -86,10 +86,10 @@ def test_files_follow_the_calls_and_their_results(messages: list[AgentMessage], 
 
 def test_tools_are_known_by_their_declared_effects() -> None:
     effects = {
-        "view": ToolEffect("reads", ("target",)),
-        "patch": ToolEffect("writes", ("file", "target")),
-        "shell": ToolEffect("runs", ("line",)),
-        "patches": ToolEffect("patches", ("input",)),
+        "view": ToolEffects("reads", ("target",)),
+        "patch": ToolEffects("edits", ("file", "target")),
+        "shell": ToolEffects("runs", ("line",)),
+        "patches": ToolEffects("patches", ("input",)),
     }
     history = [
         call("view", target="seen"),
@@ -98,7 +98,7 @@ def test_tools_are_known_by_their_declared_effects() -> None:
         call("patches", input="*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch"),
         call("read", path="of no declared tool"),
     ]
-    assert file_lists(history, effects) == FileLists(("seen",), ("a", "b", "patched", "removed"))
+    assert file_lists(history, effects.get) == FileLists(("seen",), ("a", "b", "patched", "removed"))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 SHORT, LONG = 1_000, 10_000
 KEPT = 40
@@ -67,7 +66,7 @@ def compare_lengths() -> None:
         def report(
             history: History = history, view: tuple[Entry, ...] = view, ledger: FactLedger = ledger
         ) -> Loss:
-            facts = ledger.facts_of(history.list_folded(view), view, TOOL_EFFECTS)
+            facts = ledger.facts_of(history.list_folded(view), view, {})
             return report_facts(facts, TextLookup(text_shown(view))).loss
 
         began = time.process_time()

@@ -10,9 +10,9 @@ import pytest
 
 from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.capabilities.contract import Tool
-from sidecar.capabilities.effects import effects_of_name
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.toolbox import UNLISTED_TOOLS, default_tools
+from sidecar.text.calls import effects_of_name
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk

@@ -19,7 +19,6 @@ from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ModelCard, ToolCallBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.window_budget import BudgetPolicy, BudgetRequest, Transcript, read_meter
 from sidecar.window_budget.facts import FactKind
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
 from turns import assistant, calling, user
 
 PROMPT, CALL = (
@@ -63,7 +62,7 @@ def test_a_summary_whose_entries_are_gone_stays_as_it_is() -> None:
 
 
 def test_facts_that_were_folded_away_stay_known() -> None:
-    follower = SessionTranscript(TOOL_EFFECTS)
+    follower = SessionTranscript({})
     follower.of(History([PROMPT, CALL, RESULT, ANSWER, NEXT]))
     after = follower.of(compacted())
     assert rules(after) == ["Never push to main."]
@@ -73,7 +72,7 @@ def test_facts_that_were_folded_away_stay_known() -> None:
 
 
 def test_an_entry_that_was_shortened_keeps_its_facts() -> None:
-    follower = SessionTranscript(TOOL_EFFECTS)
+    follower = SessionTranscript({})
     follower.of(History([PROMPT, ANSWER]))
     shorter = again(PROMPT, user("[cut]"))
     after = follower.of(History([shorter, again(ANSWER, ANSWER.turn)], STORED))
@@ -83,13 +82,13 @@ def test_an_entry_that_was_shortened_keeps_its_facts() -> None:
 
 
 def test_a_branch_forgets_what_is_not_on_it() -> None:
-    follower = SessionTranscript(TOOL_EFFECTS)
+    follower = SessionTranscript({})
     follower.of(History([ANSWER, PROMPT]))
     assert rules(follower.of(History([ANSWER, NEXT]))) == []
 
 
 def test_a_call_that_was_open_at_the_fork_finds_its_result() -> None:
-    follower = SessionTranscript(TOOL_EFFECTS)
+    follower = SessionTranscript({})
     follower.of(History([PROMPT, CALL, entry_of(ToolTurn((ToolResultBlock("1", "b.py"),)))]))
     facts = follower.of(History([PROMPT, CALL, RESULT])).facts
     assert [each.fact.text for each in facts.rank(FactKind.COMMAND, 3)] == ["ls"]
@@ -122,27 +121,27 @@ async def test_many_entries_are_weighed_at_once_and_read_while_the_loop_is_idle(
         return is_left
 
     monkeypatch.setattr(Transcript, "read_on", reading)
-    follower, entries = SessionTranscript(TOOL_EFFECTS), many(100)
+    follower, entries = SessionTranscript({}), many(100)
     found = follower.of(History(entries))
     assert (len(found), found.n_unread) == (200, 200)
     assert found.meter.total == Transcript.of(list(found)).meter.total
     async with asyncio.timeout(10):
         await is_read.wait()
     assert found.n_unread == 0
-    assert rules(found) == rules(SessionTranscript(TOOL_EFFECTS).of(History(entries)))
+    assert rules(found) == rules(SessionTranscript({}).of(History(entries)))
 
 
 @pytest.mark.parametrize("n_read", [0, 60, 200])
 @pytest.mark.parametrize("n_left", [0, 50, 101, 199])
 def test_a_path_that_ends_earlier_reads_nothing_twice(n_read: int, n_left: int) -> None:
-    follower, entries = SessionTranscript(TOOL_EFFECTS), many(100)
+    follower, entries = SessionTranscript({}), many(100)
     follower.of(History(entries)).read_on(n_read)
     shorter = follower.of(History(entries[:n_left]))
     assert shorter.n_unread >= n_left - n_read
     assert list(shorter) == list(entries_to_messages(entries[:n_left]))
-    assert rules(shorter) == rules(SessionTranscript(TOOL_EFFECTS).of(History(entries[:n_left])))
+    assert rules(shorter) == rules(SessionTranscript({}).of(History(entries[:n_left])))
     longer = follower.of(History([*entries[:n_left], NEXT]))
-    assert rules(longer) == rules(SessionTranscript(TOOL_EFFECTS).of(History([*entries[:n_left], NEXT])))
+    assert rules(longer) == rules(SessionTranscript({}).of(History([*entries[:n_left], NEXT])))
     assert longer.meter.total == Transcript.of(list(longer)).meter.total
 
 
@@ -152,9 +151,9 @@ def test_what_a_compaction_folded_before_it_was_read_is_read_later(n_read: int) 
     stored = {entry.node_id: entry for entry in entries}
     summary = Entry(user("# Plan"), "summary", origin=tuple(stored)[:150], node_id="s")
     path = History([summary, *entries[150:]], stored)
-    follower = SessionTranscript(TOOL_EFFECTS)
+    follower = SessionTranscript({})
     follower.of(History(entries)).read_on(n_read)
-    after, anew = follower.of(path), SessionTranscript(TOOL_EFFECTS).of(path)
+    after, anew = follower.of(path), SessionTranscript({}).of(path)
     assert after.n_unread == 201 - n_read
     assert rules(after) == rules(anew)
     assert [after.position(at) for at in range(len(after))] == [anew.position(at) for at in range(len(anew))]
@@ -162,13 +161,13 @@ def test_what_a_compaction_folded_before_it_was_read_is_read_later(n_read: int) 
 
 
 def test_a_change_of_tools_begins_anew_only_where_one_of_them_was_called() -> None:
-    history, transcript = History([PROMPT, CALL, RESULT, ANSWER]), SessionTranscript(TOOL_EFFECTS)
+    history, transcript = History([PROMPT, CALL, RESULT, ANSWER]), SessionTranscript({})
     before = transcript.of(history)
-    kept = transcript.with_tools(TOOL_EFFECTS, {"recall"})
+    kept = transcript.with_tools({}, {"recall"})
     assert kept.history is history
     assert kept.of(history) == before
     assert rules(kept.of(history.extended([NEXT]))) == ["Never push to main."]
-    assert len(transcript.with_tools(TOOL_EFFECTS, {"bash"}).history) == 0
+    assert len(transcript.with_tools({}, {"bash"}).history) == 0
 
 
 @pytest.mark.parametrize("policy", [{}, {"triggerRatio": 0.3}, {"reserveTokens": 0}])

@@ -8,8 +8,8 @@ from typing import Any
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import ToolContext, ToolReply
-from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.text.calls import ToolEffects, ToolKind, effects_of_kind
 
 
 @dataclass(slots=True)

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from recorded_sessions import Record, read_records, recorded_files
-from sidecar.capabilities.effects import effects_of_name
-from sidecar.capabilities.touches import numbered_lines, output_of, touches_of_call
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
 from sidecar.conductor.window.engines.contract import FreshFile
@@ -32,6 +30,8 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
+from sidecar.text.calls import touches_of_call
+from sidecar.text.results import numbered_lines, output_of
 from sidecar.text.touches import Touch
 
 CALLS_AFTER: Final = 15
@@ -170,7 +170,7 @@ def calls_in(
         if result is None or result["is_error"]:
             yield (), {}
         else:
-            touches = touches_of_call(call["input"], result["text"], effects_of_name(call["name"]))
+            touches = touches_of_call(call["name"], call["input"], result["text"])
             yield touches, lines_shown(touches, result["text"])
 
 

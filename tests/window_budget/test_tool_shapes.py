@@ -48,7 +48,7 @@ from sidecar.window_budget.tool_use import facts_of_call, files_of_call, open_to
 )
 def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -> None:
     call = ToolCallBlock("1", name, given)
-    found = facts_of_call(call, files_of_call(call, 0), "ok", 0, is_error=False)
+    found = facts_of_call(call, files_of_call(call, 0), "ok", 0)
     assert [f"{fact.kind.value}: {fact.text}" for fact in found] == facts
 
 
@@ -63,7 +63,7 @@ def test_a_tool_is_known_by_its_names(name: str, given: Any, facts: list[str]) -
 )
 def test_a_failure_is_found_in_the_wrapping_of_a_result(body: str) -> None:
     call = ToolCallBlock("1", "run", {"command": "git push"})
-    found = facts_of_call(call, files_of_call(call, 0), body, 0, is_error=False)
+    found = facts_of_call(call, files_of_call(call, 0, body=body), body, 0)
     errors = [fact for fact in found if fact.kind is FactKind.ERROR]
     assert [fact.text.endswith(": fatal: no remote") for fact in errors] == [True]
 

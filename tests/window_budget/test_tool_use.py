@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.text.calls import EDITS_FILE, ToolEffects
 from sidecar.window_budget import (
     AssistantMessage,
-    CallEffect,
     FileRange,
     Message,
     ToolResultMessage,
@@ -32,7 +32,7 @@ from sidecar.window_budget.tool_use import (
         (("Read", {"file_path": "a"}), FileRange("a"), []),
         (("mcp__fs__read_file", {"path": "a", "offset": True, "limit": "4"}), FileRange("a"), []),
         (("str_replace_editor", {"command": "view", "path": "a"}), FileRange("a"), []),
-        (("str_replace_editor", {"command": "create", "path": "a"}), None, [("a", False)]),
+        (("str_replace_editor", {"command": "create", "path": "a"}), None, [("a", True)]),
         (("peek", {"path": "a"}), FileRange("a"), []),
         (("write", {"path": "a"}), None, [("a", True)]),
         (("Edit", {"filePath": "a"}), None, [("a", False)]),
@@ -89,13 +89,13 @@ def test_a_call_gives_its_facts_in_a_few_words(
 ) -> None:
     """Its outcome, its files, its error."""
     block = ToolCallBlock("1", *call)
-    found = facts_of_call(block, files_of_call(block, 0), body, 0, is_error=is_error)
+    found = facts_of_call(block, files_of_call(block, 0, body=body, is_error=is_error), body, 0)
     assert [fact.text for fact in found] == facts
 
 
 def test_a_host_declares_the_effects_of_its_own_tools() -> None:
     """Names of its own, an argument of its own for the path; a tool in no table is kept as a call."""
-    tools = {"peek": CallEffect(reads=True, path_arguments=("where",)), "fix": CallEffect(writes="part")}
+    tools = {"peek": ToolEffects("reads", ("where",)), "fix": EDITS_FILE}
     messages: list[Message] = [
         AssistantMessage(
             (ToolCallBlock("1", "peek", {"where": "a"}), ToolCallBlock("2", "fix", {"path": "b"}))

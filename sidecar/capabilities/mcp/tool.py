@@ -18,13 +18,13 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
-from sidecar.capabilities.effects import ToolEffects, ToolKind, effects_of_kind
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import require_permission
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.permissions.access import ServerToolAccess
+from sidecar.text.calls import ToolEffects, ToolKind, effects_of_kind
 
 NAME_CAP: Final = 64
 """Characters of a tool's name that every provider takes."""

@@ -9,7 +9,6 @@ from typing import Final, get_args
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.apply_patch import APPLY_PATCH
-from sidecar.capabilities.effects import NO_EFFECTS
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
@@ -45,6 +44,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, NO_LIMIT, CompactionPolicy, RunSnapshot
 from sidecar.runtime.wire import Outgoing, build_conversation
+from sidecar.text.calls import NO_EFFECTS
 from sidecar.window_budget.contract import CachedRequest
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)

@@ -15,8 +15,6 @@ from typing import Literal
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.values import Value
-from sidecar.capabilities.effects import NO_EFFECTS, ToolEffects, effects_of_name
-from sidecar.capabilities.touches import touches_of_call
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import NodeNotFound
@@ -37,6 +35,7 @@ from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conductor.workbench.kept_changes import FileRestore
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
+from sidecar.text.calls import ToolEffects, touches_of_call
 
 
 class HeadChange(Value):
@@ -252,21 +251,16 @@ class Changes:
             known[node] for entry in entries for node in entry.origin if node in known and node not in kept
         )
         all_blocks = [block for entry in (*entries, *folded) for block in entry.turn.blocks]
-        failed = {
-            block.call_id for block in all_blocks if isinstance(block, ToolResultBlock) and block.is_error
-        }
+        results = {block.call_id: block for block in all_blocks if isinstance(block, ToolResultBlock)}
         edited = dict[str, None]()
         for block in all_blocks:
-            if isinstance(block, ToolCallBlock) and block.id not in failed:
-                effect = effects.get(block.name) or effects_of_name(block.name) or NO_EFFECTS
-                changed = [
-                    path
-                    for touch in touches_of_call(block.input, "", effect)
-                    if touch.kind in ("edit", "write", "remove", "move")
-                    for path in (touch.path, touch.target)
-                ]
-                for path in changed or (effect.paths_in(block.input) if effect.may_change else ()):
-                    if path:
+            if isinstance(block, ToolCallBlock):
+                result = results.get(block.id)
+                body = result.output if result is not None and isinstance(result.output, str) else ""
+                is_error = result is not None and bool(result.is_error)
+                declared = effects.get(block.name)
+                for touch in touches_of_call(block.name, block.input, body, declared, is_error=is_error):
+                    for path in touch.changed_paths:
                         edited[self._files.uri_of(path)] = None
         return tuple(edited)
 

@@ -31,7 +31,6 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar._internal.values import Value
-from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import RuleFileUsage, RuleScope
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.session_events import OneTimeNotices
@@ -39,6 +38,7 @@ from sidecar.conductor.window.meter import text_tokens
 from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conversation import TABLE_KEPT_EVERY, Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
+from sidecar.text.calls import ToolEffects
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
 
 RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")

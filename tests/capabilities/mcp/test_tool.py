@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import PermissionQuestion, ToolReply
-from sidecar.capabilities.effects import ToolKind
 from sidecar.capabilities.mcp import sanitize
 from sidecar.capabilities.mcp import tool as tool_module
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
 from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.permissions.access import ServerToolAccess
+from sidecar.text.calls import ToolKind
 
 if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk

@@ -42,7 +42,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.window_budget.facts import FactKind
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
 from talks import AUTO, FORCED, TALKS, Follower, Talk, turns_of
 
 ENGINES = [name for name in boot.ENGINES if name != "none"]
@@ -74,7 +73,7 @@ def a_round(number: int) -> list[Turn]:
 
 
 def report(before: History, view: Sequence[Entry]) -> list[tuple[HeldFact, FactState]]:
-    facts = FactLedger().facts_of(before.list_folded(view), view, TOOL_EFFECTS)
+    facts = FactLedger().facts_of(before.list_folded(view), view, {})
     return [*report_facts(facts, TextLookup(text_shown(view))).facts]
 
 
@@ -200,16 +199,16 @@ def test_what_calls_say_is_compared_unescaped() -> None:
 def test_a_call_and_its_result_in_two_batches_belong_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loss, "_BATCH", 1)
     split = history_of(turn for number in range(3) for turn in a_round(number))
-    in_steps = FactLedger().facts_of(split, (), TOOL_EFFECTS)
+    in_steps = FactLedger().facts_of(split, (), {})
     monkeypatch.undo()
-    assert in_steps == FactLedger().facts_of(split, (), TOOL_EFFECTS)
+    assert in_steps == FactLedger().facts_of(split, (), {})
 
 
 def test_a_report_of_a_closed_session_ends_early() -> None:
     cancel = CancelToken()
     cancel.cancel("closed")
     with pytest.raises(CancelledByToken):
-        FactLedger(cancel).facts_of(history_of(a_round(1)), (), TOOL_EFFECTS)
+        FactLedger(cancel).facts_of(history_of(a_round(1)), (), {})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=6))
@@ -218,6 +217,4 @@ def test_a_ledger_that_follows_a_session_finds_what_a_new_one_finds(parts: list[
     whole, ledger = history_of(turn for number in range(2) for turn in a_round(number)), FactLedger()
     for count, shows_todos in parts:
         folded, view = whole[:count], whole[-4:] if shows_todos else ()
-        assert ledger.facts_of(folded, view, TOOL_EFFECTS) == FactLedger().facts_of(
-            folded, view, TOOL_EFFECTS
-        )
+        assert ledger.facts_of(folded, view, {}) == FactLedger().facts_of(folded, view, {})

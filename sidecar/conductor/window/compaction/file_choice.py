@@ -18,9 +18,9 @@ from itertools import accumulate, chain, groupby, islice, takewhile
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.capabilities.touches import numbered_lines, output_of
 from sidecar.conductor.window.compaction.file_use import FileUse
 from sidecar.conductor.window.compaction.outlines import outline_of
+from sidecar.text.results import numbered_lines, output_of
 from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange, estimate_message_tokens
 from sidecar.window_budget.rehydrate import MIN_FILE_TOKENS, file_message

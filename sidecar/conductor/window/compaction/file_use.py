@@ -24,10 +24,9 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from sidecar.capabilities.effects import ToolEffects, effects_of_name
-from sidecar.capabilities.touches import touches_of_call
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
+from sidecar.text.calls import ToolEffects, effects_of_call, touches_of_call
 from sidecar.text.touches import Touch
 from sidecar.window_budget.text import compact_json
 
@@ -137,7 +136,9 @@ class CallUse(Struct):
     @property
     def is_known(self) -> bool:
         """Whether a tool of the session read the files, and not only a command line that names them."""
-        return self.call is None or (self.effects is not None and self.effects.kind == "reads")
+        if self.call is None:
+            return True
+        return effects_of_call(self.call.name, self.call.input, self.effects).kind == "reads"
 
     def answer(
         self,
@@ -150,15 +151,10 @@ class CallUse(Struct):
         self.result, self.reads, self.effects = result, reads, effects
         if known is not None and (known.result, known.effects) == (result, effects) and known.reads is reads:
             self.touches = known.touches
-        elif self.call is not None and (
-            not result.is_error or (effects is not None and effects.kind == "runs")
-        ):
+        elif self.call is not None:
             body = result.output if isinstance(result.output, str) else compact_json(result.output)
             self.touches = [
-                touch
-                for touch in touches_of_block(self.call, body, reads, effects)
-                # A command that fails may have done this or stopped before it.
-                if not (result.is_error and touch.kind in ("move", "remove"))
+                *touches_of_block(self.call, body, reads, effects, is_error=bool(result.is_error))
             ]
 
 
@@ -228,7 +224,7 @@ class RecentCalls:
                 use = self._open[block.id] = CallUse(entry, index, block)
                 self._uses.append(use)
             elif isinstance(block, ToolResultBlock) and (asked := self._open.pop(block.call_id, None)):
-                effects = self._effects.get(asked.tool) or effects_of_name(asked.tool)
+                effects = self._effects.get(asked.tool)
                 asked.answer(block, entry.reads, effects, self._known.get(id(asked.call)))
         if entry.reads and (touches := touches_beside_calls(entry)):
             self._uses.append(CallUse(entry, index, None, touches=touches))
@@ -280,10 +276,15 @@ def words_of(text: str) -> Set[str]:
 
 
 def touches_of_block(
-    call: ToolCallBlock, body: str, known_reads: Iterable[FileRead], declared: ToolEffects | None
+    call: ToolCallBlock,
+    body: str,
+    known_reads: Iterable[FileRead],
+    declared: ToolEffects | None,
+    *,
+    is_error: bool = False,
 ) -> Iterable[Touch]:
     """Return the touches of a call, with the lines that its entry is known to show."""
-    touches = touches_of_call(call.input, body, declared)
+    touches = touches_of_call(call.name, call.input, body, declared, is_error=is_error)
     reads = [read for read in known_reads if read.call_id == call.id]
     if not touches:
         return [Touch(path=read.path, kind="read", ranges=read.ranges) for read in reads]

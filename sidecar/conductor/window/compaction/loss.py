@@ -32,7 +32,7 @@ from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conversation import Entry, count_shared
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
-from sidecar.window_budget.contract import CallEffects
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.facts import KEY_CHARS, FactKind, fact_key, split_error
 from sidecar.window_budget.message import AssistantMessage, Message, ToolResultMessage
@@ -140,7 +140,9 @@ class FactLedger:
         self._todos: dict[str, HeldFact] = {}
         self._calls: dict[str, tuple[ToolCallBlock, str]] = {}
 
-    def facts_of(self, folded: Sequence[Entry], shown: Sequence[Entry], tools: CallEffects) -> list[HeldFact]:
+    def facts_of(
+        self, folded: Sequence[Entry], shown: Sequence[Entry], tools: Mapping[str, ToolEffects]
+    ) -> list[HeldFact]:
         """Return the facts of the *folded* entries, each once and where it was said last.
 
         Args:
@@ -171,7 +173,7 @@ class FactLedger:
             newest = newest | {FactKind.TODO: newest[FactKind.TODO] | self._todos}
         return [fact for facts in newest.values() for fact in facts.values()]
 
-    def add(self, entries: Sequence[Entry], tools: CallEffects) -> None:
+    def add(self, entries: Sequence[Entry], tools: Mapping[str, ToolEffects]) -> None:
         """Find the facts of *entries*, of which none is known."""
         called = {
             block.id for entry in entries for block in entry.turn.blocks if isinstance(block, ToolCallBlock)

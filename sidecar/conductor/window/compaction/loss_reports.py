@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
-from sidecar.conductor.bridge import call_effects
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
 from sidecar.conductor.record.compactions import as_standing, changed_only_the_view
@@ -140,7 +139,7 @@ class LossReports:
     async def _compare(
         self, before: History, view: Sequence[Entry], result_of: Callable[[Iterable[HeldFact], TextLookup], T]
     ) -> T:
-        tools, beside = call_effects(self._engine_input().tool_effects), self.text_beside()
+        tools, beside = self._engine_input().tool_effects, self.text_beside()
 
         @bulk_work()
         def compare() -> T:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from functools import reduce
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 from msgspec import Struct, field
 
 from sidecar._internal.breaker import Breaker
 from sidecar.agentcore import SUMMARY_MARK, AgentMessage
 from sidecar.agentcore.estimate import cost_in_prompt
-from sidecar.agentcore.files import TOOL_EFFECTS, split_sections
+from sidecar.agentcore.files import split_sections
 from sidecar.agentcore.gateway import InvokerModel, messages_to_turns, turns_to_messages
 from sidecar.agentcore.memory import (
     Budget,
@@ -32,10 +32,9 @@ from sidecar.agentcore.memory import (
     fit_budget,
     new_compaction,
 )
-from sidecar.agentcore.messages import ToolEffect, Unread
+from sidecar.agentcore.messages import Unread
 from sidecar.agentcore.prompts import LOCAL_HEADING, serialize_parts
 from sidecar.agentcore.view import shrink_message
-from sidecar.capabilities.effects import EffectKind
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.window.engines.contract import (
     WOULD_NOT_SHRINK,
@@ -50,14 +49,8 @@ from sidecar.conductor.window.engines.contract import (
     committed_view,
 )
 from sidecar.conversation import Entry, History, Index
+from sidecar.text.calls import ANYTHING
 
-_EFFECTS: Final[Mapping[EffectKind, Literal["reads", "writes", "patches", "runs"]]] = {
-    "reads": "reads",
-    "edits": "writes",
-    "patches": "patches",
-    "writes": "writes",
-    "runs": "runs",
-}
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
@@ -289,11 +282,7 @@ def _config(
     model: InvokerModel | None = None,
     infos: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
-    """Return the settings of one compaction, with the effects of the offered and of some common tools."""
-    effects = {name: effect for name, effect in TOOL_EFFECTS.items() if name not in given.tool_effects}
-    for name, each in given.tool_effects.items():
-        if (kind := _EFFECTS.get(each.kind)) is not None:
-            effects[name] = ToolEffect(kind, each.arguments)
+    """Return the settings of one compaction; the files of all tools count, declared or not."""
     return CompactionConfig(
         model,
         given.card.context_window if given.card is not None else 0,
@@ -302,7 +291,7 @@ def _config(
         None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,
         summariser_window=given.summarizer_card.context_window if given.summarizer_card else None,
-        tool_effects=effects,
+        effects_of=lambda name: given.tool_effects.get(name, ANYTHING),
         run=asyncio.to_thread,
     )
 

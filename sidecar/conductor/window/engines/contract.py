@@ -20,7 +20,6 @@ from msgspec import field
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value, hide_in_repr
-from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.contract import (
     Gate,
     Microcompact,
@@ -34,6 +33,7 @@ from sidecar.conductor.window.engines.room import Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.contract import CachedRequest
 
 WOULD_NOT_SHRINK = NoOp("the result would not be smaller")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
 from time import perf_counter
@@ -31,8 +31,8 @@ from sidecar.conductor.bridge import (
 )
 from sidecar.conversation import AppendOnlySeq, Entry, EntryKind, History, count_shared
 from sidecar.llmgateway.contract import ToolCallBlock, Turn
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget import Message, Transcript
-from sidecar.window_budget.contract import CallEffects
 from sidecar.window_budget.fact_index import FactIndex
 
 READ_AT_ONCE: Final = 64
@@ -51,7 +51,7 @@ class SessionTranscript:
         history: the history that it was last asked for.
     """
 
-    def __init__(self, tools: CallEffects) -> None:
+    def __init__(self, tools: Mapping[str, ToolEffects]) -> None:
         self.history = History()
         self._originals: list[Entry] = []
         self._known: AppendOnlySeq[Entry] = AppendOnlySeq()
@@ -81,7 +81,7 @@ class SessionTranscript:
         moved._transcript = moved._transcript.detach()
         return moved
 
-    def with_tools(self, tools: CallEffects, changed: Collection[str]) -> SessionTranscript:
+    def with_tools(self, tools: Mapping[str, ToolEffects], changed: Collection[str]) -> SessionTranscript:
         """Return the transcript with the effects *tools*; the tools *changed* differ from those so far.
 
         It begins anew only where one of those was called: calls before it were read with other effects.

@@ -11,9 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
-from sidecar.capabilities.effects import ToolEffects
 from sidecar.conductor.bridge import (
-    call_effects,
     entries_to_messages,
     find_cut,
     find_turn,
@@ -44,6 +42,7 @@ from sidecar.conductor.window.engines.contract import (
 )
 from sidecar.conductor.window.engines.session_transcript import SessionTranscript, read_all
 from sidecar.conversation import Entry, History
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -64,7 +63,6 @@ from sidecar.window_budget import (
     text_of,
 )
 from sidecar.window_budget.contract import PreparedDigest
-from sidecar.window_budget.tool_use import TOOL_EFFECTS
 
 _PRICED_TAIL_SHARE: Final = 0.05
 _LEAST_PRICED_TAIL: Final = 3_000
@@ -97,7 +95,7 @@ class WindowBudgetEngine(CommittingEngine):
 
     def __init__(self) -> None:
         self._effects: Mapping[str, ToolEffects] = {}
-        self._transcript = SessionTranscript(TOOL_EFFECTS)
+        self._transcript = SessionTranscript({})
         self._ahead: SessionTranscript | None = None
         self._recent = RecentCalls()
 
@@ -219,7 +217,7 @@ class WindowBudgetEngine(CommittingEngine):
         """Return the history as messages; all of it is read anew where a tool that it calls has changed."""
         if given.tool_effects != self._effects:
             before, self._effects = self._effects, given.tool_effects
-            names, tools = {*before, *self._effects}, call_effects(self._effects)
+            names, tools = {*before, *self._effects}, self._effects
             changed = {name for name in names if before.get(name) != self._effects.get(name)}
             self._transcript = self._transcript.with_tools(tools, changed)
             self._ahead = None if self._ahead is None else self._ahead.with_tools(tools, changed)

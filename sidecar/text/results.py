@@ -1,0 +1,113 @@
+"""Results of tool calls: the output in their wrapping, exit codes, and the lines of files that they show.
+
+Nothing here knows the call; a text is read by its shape alone. For example ``     7\\tdef f():`` is line 7 of
+a file. The cost is linear in the parts that are looked at, which are bounded. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from sidecar.conversation import LineRange
+
+RESULT_CHARS: Final = 100_000
+"""How much of a result is looked at for numbered lines."""
+
+EDGE_LINES: Final = 6
+EDGE_CHARS: Final = 2_000
+OUTCOME_CHARS: Final = 400
+"""How far into a body, from either end, an exit code is looked for."""
+
+_LONG_OUTPUT: Final = 400_000
+
+NAMED_HIT: Final = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}?)[:](?P<line>\d{1,7})[:]", re.MULTILINE)
+LONE_HIT: Final = re.compile(r"^(\d{1,7})[:]", re.MULTILINE)
+"""A line that a search found, with its file and without."""
+
+NUMBERED_LINE: Final = re.compile(r"[ ]{0,12}(\d{1,7})(?:\t|→|[:|] ?)(.*)")
+"""A line of a file as tools show it: its number, a tab, an arrow, a colon or a bar, and its text."""
+
+_EXIT_CODE: Final = re.compile(
+    r"(?:exit(?:ed with)?(?: code| status)?|returncode|exit_code|exitcode)\"?\W{1,3}(-?\d{1,9})"
+)
+"""In lower case, which is several times as fast as to ignore the case."""
+
+
+def exit_code_in(body: str) -> int | None:
+    """Return the exit code that the result of a command names near one of its ends, None for none.
+
+    >>> exit_code_in("make: stop\\n[exit 2]"), exit_code_in("done")
+    (2, None)
+    """
+    ends = (body[:OUTCOME_CHARS], body[-OUTCOME_CHARS:])
+    found = next(filter(None, (_EXIT_CODE.search(end.lower()) for end in ends)), None)
+    return None if found is None else int(found.group(1))
+
+
+def output_of(result: str) -> str:
+    """Return the output of a command, without the lines that some agents put before it."""
+    return result.partition("\nOutput:\n")[2] or result
+
+
+def unwrap_output(body: str) -> str:
+    """Return the output of a command: *body*, or the texts in it where it is one JSON value.
+
+    >>> unwrap_output('{"output": "a\\\\nb", "metadata": {"exit_code": 0}}')
+    'a\\nb'
+    """
+    if not body.startswith(("{", "[")) or len(body) > _LONG_OUTPUT:
+        return body
+    try:
+        return "\n".join(texts_in(json.loads(body), 3)) or body
+    except (ValueError, RecursionError):
+        return body
+
+
+def texts_in(value: Any, depth: int) -> Iterator[str]:
+    """Yield the texts in a JSON value, at most *depth* levels deep.
+
+    >>> list(texts_in([{"type": "text", "text": "a"}, {"text": "b"}], 2))
+    ['a', 'b']
+    """
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        for name, part in parts:
+            if name != "type":
+                yield from texts_in(part, depth - 1)
+
+
+def numbered_range(result: str) -> LineRange | None:
+    """Return the range of the numbered lines in *result*, by its first and last lines; None for none.
+
+    >>> numbered_range("     7\\tdef f():\\n     8\\t    pass")
+    (7, 2)
+    """
+    first = _first_number(result[:EDGE_CHARS].split("\n", EDGE_LINES)[:EDGE_LINES])
+    if first is None:
+        return None
+    last = _first_number(result[-EDGE_CHARS:].rsplit("\n", EDGE_LINES)[: -EDGE_LINES - 1 : -1])
+    return (first, last - first + 1) if last is not None and 0 < first <= last else None
+
+
+def _first_number(lines: Iterable[str]) -> int | None:
+    """Return the number of the first of *lines* that has one, None where none has."""
+    for line in lines:
+        if (match := NUMBERED_LINE.match(line)) is not None:
+            return int(match[1])
+    return None
+
+
+def numbered_lines(result: str) -> dict[int, str]:
+    """Return the lines of a file that *result* shows with their numbers; none where it is not such a text.
+
+    >>> numbered_lines("     7\\tdef f():\\n     8\\t    pass")
+    {7: 'def f():', 8: '    pass'}
+    """
+    lines = result[:RESULT_CHARS].split("\n")
+    found = {int(match[1]): match[2] for match in map(NUMBERED_LINE.match, lines) if match is not None}
+    return found if 2 * len(found) > len(lines) - 4 else {}
