@@ -98,7 +98,7 @@ MOST: dict[str, dict[str, int]] = {
         "sidecar/attach": 6,
         "sidecar/_internal": 1,
         "sidecar/capabilities": 9,
-        "sidecar/chronicle": 7,
+        "sidecar/chronicle": 8,
         "sidecar/commands": 7,
         "sidecar/conductor": 37,
         "sidecar/llmgateway": 15,

@@ -35,6 +35,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import log2
 from typing import Final, Literal, TypeAlias
 
@@ -67,6 +68,9 @@ INDEX_HEADER: Final = (
 )
 INDEX_SHARE: Final = 5
 """The index has at most a fifth of the room."""
+
+MOST_TOKEN_CHARS: Final = 8
+"""The characters of a token at most, about: so much of the index is looked for."""
 
 PLACE_CHARS: Final = 8
 """The room that a place takes, about."""
@@ -120,6 +124,7 @@ class Chronicle:
         self.ranked: list[RankedEntry] = []
         self._starts = array("Q")
         self._total = 0
+        self._token_chars = 3.5  # of the last chronicle: where the search for a factor begins
         self._superseded = array("I")
         self._levels = [_Level() for _ in range(LEVELS)]
         self.facts = Facts()
@@ -137,8 +142,8 @@ class Chronicle:
         self.facts.add(entry, ranked, place + 1)
         self._give_way(ranked, place)
         sizes: dict[int, int] = {}
-        for piece, level in enumerate(ranked.levels):
-            sizes[level] = sizes.get(level, 0) + ranked.size(piece)
+        for level, start, end in zip(ranked.levels, ranked.starts, ranked.starts[1:], strict=False):
+            sizes[level] = sizes.get(level, 0) + end - start
         if sizes:
             sizes[max(sizes)] += PLACE_CHARS
         for level, size in sizes.items():
@@ -150,74 +155,93 @@ class Chronicle:
 
     def _give_way(self, ranked: RankedEntry, place: int) -> None:
         """Take earlier copies of lines out, and let the new ones live longer."""
-        newest, levels = self._newest, ranked.levels
-        for piece, key in enumerate(ranked.keys):
-            if not key:
-                continue
-            before = newest.get(key)
-            times = 1
-            if before is not None:
-                at, earlier, n_before = before
-                other = ranked if at == place else self.ranked[at]
-                level, other.levels[earlier] = other.levels[earlier], 0
-                if at != place:
-                    self._levels[level].take(at, other.size(earlier))
-                self._superseded[at] += other.size(earlier)
-                times = min(n_before + 1, len(_AGAIN) - 1)
-                levels[piece] = min(LEVELS - 1, max(levels[piece] + _AGAIN[times], level))
-            newest[key] = (place, piece, times)
+        newest, levels, keys = self._newest, ranked.levels, ranked.keys
+        last = dict(zip(keys, range(len(keys)), strict=True))
+        last.pop(0, None)
+        if len(last) < len(keys):
+            for piece, key in enumerate(keys):
+                if key and last[key] != piece:
+                    levels[last[key]] = max(levels[last[key]], levels[piece])
+                    levels[piece] = 0
+                    self._superseded[place] += ranked.size(piece)
+        seen = {}
+        for key in newest.keys() & last.keys():
+            at, earlier, times = newest[key]
+            before, piece = self.ranked[at], last[key]
+            level, before.levels[earlier] = before.levels[earlier], 0
+            self._levels[level].take(at, before.size(earlier))
+            self._superseded[at] += before.size(earlier)
+            times = min(times + 1, len(_AGAIN) - 1)
+            levels[piece] = min(LEVELS - 1, max(levels[piece] + _AGAIN[times], level))
+            seen[key] = place, piece, times
+        newest.update({key: (place, piece, 1) for key, piece in last.items()})
+        newest.update(seen)
 
     def write(self, room: int, *, meter: Meter, n_entries: int | None = None) -> Written:
         """Return the chronicle of the first *n_entries* entries, of all for None, in *room* tokens.
 
         It begins with an index of at most a fifth of the room (see :mod:`sidecar.chronicle.index`), and the
-        lines have the room that this leaves. The other entries stand behind
-        it as they are; they count for the age of each line, and need no room for lines that come again there.
+        lines have the room that this leaves. The other entries stand behind it as they are; they count for
+        the age of each line, and need no room for lines that come again there.
         """
         n_entries = len(self.ranked) if n_entries is None else min(n_entries, len(self.ranked))
         written = self._fill(room - room // INDEX_SHARE, meter, n_entries)
         if not written.text:
-            return written if not n_entries else self._fill(room, meter, n_entries)
-        index, has_all = self._write_index(written.text, room // INDEX_SHARE, meter, n_entries)
+            return self._fill(room, meter, n_entries) if n_entries else written
+        index, has_all = self._write_index(written, room // INDEX_SHARE, meter)
+        index_tokens = meter(index)
         if has_all:
-            written = self._fill(room - meter(index), meter, n_entries)
-        text = mask_text(index + written.text)
-        return replace(written, text=text, index_chars=len(index), tokens=meter(text))
+            written = self._fill(room - index_tokens, meter, n_entries)
+        return replace(
+            written,
+            text=mask_text(index + written.text),
+            tokens=index_tokens + written.tokens,
+            index_chars=len(index),
+        )
 
-    def _write_index(self, shown: str, room: int, meter: Meter, n_entries: int) -> tuple[str, bool]:
-        """Return the index in *room* tokens, without items that stand in *shown* or behind the chronicle."""
-        shown += "\n".join(ranked.text for ranked in self.ranked[n_entries:])
-        lines = [line for name, line in self.facts.items(n_entries) if name not in shown]
-        if not lines:
-            return "", True
-        low, high = 0, min(len(lines), room)
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if meter(_join(lines[:middle])) <= room else (low, middle - 1)
-        return _join(lines[:low]), low == len(lines)
+    def _write_index(self, written: Written, room: int, meter: Meter) -> tuple[str, bool]:
+        """Return the index in *room* tokens, and whether it has all items that do not stand in *written*."""
+        shown = self.facts.names_of([*written.shares, *range(written.n_entries + 1, len(self.ranked) + 1)])
+        lines: list[str] = []
+        chars, most_chars = 0, room * MOST_TOKEN_CHARS
+        for name, line in self.facts.items(written.n_entries):
+            if chars > most_chars:
+                break
+            if name not in shown:
+                lines.append(line)
+                chars += len(line)
+        n_lines = len(lines)
+        while lines and (tokens := meter(_join(lines))) > room:
+            del lines[min(len(lines) - 1, len(lines) * room // tokens) :]
+        return _join(lines), len(lines) == n_lines
 
     def _fill(self, room: int, meter: Meter, n_entries: int) -> Written:
-        """Return the lines that stand with the largest factor with which they fit in *room* tokens."""
+        """Return the lines that stand with the largest factor with which they fit in *room* tokens.
+
+        Factors that change nothing are passed over.
+        """
         best = Written(text="", tokens=0, n_entries=n_entries, shares={})
-        if not n_entries:
-            return best
+        size_at = partial(self._size, [each.before(n_entries) for each in self._levels], n_entries)
         fits, fails = SMALLEST - 1, LARGEST + 1
-        tried = self._step_within(room * 3, n_entries)
-        while fails - fits > 1:
-            tried = min(max(tried, fits + 1), fails - 1)
-            cuts = self._cuts(tried, n_entries)
+        low_chars, high_chars = -1, size_at(LARGEST) + 1
+        target = int(room * self._token_chars)
+        while n_entries and low_chars < high_chars:
+            # Between the two: the largest factor for the size aimed at, else the next that adds a line.
+            tried = self._step_within(min(max(target, low_chars), high_chars - 1), size_at)
+            if tried <= fits:
+                tried = self._step_within(size_at(fits + 1), size_at)
+            if not fits < tried < fails:
+                break
+            size, cuts = size_at(tried), self._cuts(tried, n_entries)
             text, shares = self._render(cuts, n_entries)
             tokens = meter(text)
             if tokens > room:
-                fails = tried
+                fails, high_chars = tried, size
             else:
-                fits, best = tried, Written(text=text, tokens=tokens, n_entries=n_entries, shares=shares)
-                if not any(cuts):
-                    break  # everything stands
-            guess = self._step_within(room * len(text) // max(1, tokens), n_entries)
-            if guess == tried:
-                guess += 1 if tokens <= room else -1
-            tried = guess if fits < guess < fails else (fits + fails) // 2
+                fits, low_chars = tried, size
+                best = Written(text=text, tokens=tokens, n_entries=n_entries, shares=shares)
+            self._token_chars = len(text) / max(1, tokens)
+            target = size + int((room - tokens) * self._token_chars)
         return best
 
     def _cuts(self, step: int, n_entries: int) -> list[int]:
@@ -232,17 +256,22 @@ class Chronicle:
         cuts[0] = cuts[1]
         return cuts
 
-    def _step_within(self, chars: int, n_entries: int) -> int:
+    def _size(self, sizes: list[int], n_entries: int, step: int) -> int:
+        """Return about how many characters stand with the factor of *step*; *sizes* is all of each level."""
+        cuts = self._cuts(step, n_entries)
+        return sum(
+            sizes[level] - self._levels[level].before(cuts[level])
+            for level in range(1, LEVELS)
+            if sizes[level] and cuts[level] < n_entries
+        )
+
+    @staticmethod
+    def _step_within(chars: int, size_at: Callable[[int], int]) -> int:
         """Return the largest step with which about *chars* characters stand."""
         low, high = SMALLEST - 1, LARGEST
-        levels = [
-            (level, each, each.before(n_entries)) for level, each in enumerate(self._levels) if each.places
-        ]
         while low < high:
             middle = (low + high + 1) // 2
-            cuts = self._cuts(middle, n_entries)
-            size = sum(all_ - each.before(cuts[level]) for level, each, all_ in levels if level)
-            low, high = (middle, high) if size <= chars else (low, middle - 1)
+            low, high = (middle, high) if size_at(middle) <= chars else (low, middle - 1)
         return low
 
     def _render(self, cuts: list[int], n_entries: int) -> tuple[str, dict[int, float]]:

@@ -5,10 +5,11 @@
 * the open items of the newest list of tasks,
 * the last value of a name that the user gave anew (``port: 8080``, later ``port: 9090``).
 
-An item stands in the index only where the chronicle and the entries behind it do not have it, the newest
-first, until the index has its fifth of the room. Each has the place of its entry, so that it can be brought
-back. Tools are known by the shape of their calls: an argument that looks like a path, one for a command line,
-a patch, a list of items with a status. Shell lines are read by :mod:`sidecar.text`.
+An item stands in the index only where neither the chronicle nor the entries behind it show an entry that
+touched it, the newest first, until the index has its fifth of the room. Each has the place of the entry that
+touched it last, so that it can be brought back. Tools are known by the shape of their calls: an argument that
+looks like a path, one for a command line, a patch, a list of items with a status. Shell lines are read by
+:mod:`sidecar.text`.
 
 For example, after ``read {"path": "src/a.py", "offset": 10, "limit": 30}`` in entry 7 and an edit of it in
 entry 12 the index has ``src/a.py* 10-39 #12``.
@@ -17,7 +18,10 @@ entry 12 the index has ``src/a.py* 10-39 #12``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Final
 
 from sidecar._internal.values import Value
@@ -70,6 +74,7 @@ class Facts:
         self.tasks: tuple[str, ...] = ()
         self.tasks_place = 0
         self.values: dict[str, tuple[str, int, bool]] = {}
+        self._names: dict[int, tuple[str, ...]] = {}
         self._running: dict[str, str] = {}
 
     def add(self, entry: Entry, ranked: RankedEntry, place: int) -> None:
@@ -87,9 +92,13 @@ class Facts:
                     before = self.values.pop(name, None)
                     is_anew = before is not None and (before[2] or before[0] != value)
                     self.values[name] = (value, place, is_anew)
+                    self._names[place] = (*self._names.get(place, ()), f"{name}: {value}")
 
     def _add_call(self, call: ToolCallBlock, place: int) -> None:
         use = read_call(call.input)
+        names = (*(path for path, _, _ in use.files), *filter(None, (use.command,)), *(use.tasks or ()))
+        if names:
+            self._names[place] = self._names.get(place, ()) + names
         for path, is_edited, ranges in use.files:
             before = self.files.pop(path, None)
             if before is not None:
@@ -105,8 +114,12 @@ class Facts:
         self.commands.pop(command, None)
         self.commands[command] = IndexedCommand(outcome=outcome, has_failed=has_failed, place=place)
 
+    def names_of(self, places: Iterable[int]) -> set[str]:
+        """Return the names of the items that the entries at *places* touched."""
+        return set(chain.from_iterable(map(self._names.get, places, repeat(()))))
+
     def items(self, n_entries: int) -> Iterator[tuple[str, str]]:
-        """Yield the items of the first *n_entries* entries, each as the text that names it and its line.
+        """Yield the items of the first *n_entries* entries, each as its name and its line.
 
         Tasks and values come first, then files and commands, the newest first.
         """
@@ -114,10 +127,12 @@ class Facts:
             yield from ((task, f"open: {task} #{self.tasks_place}") for task in self.tasks)
         for name, (value, place, is_anew) in reversed(self.values.items()):
             if is_anew and place <= n_entries:
-                yield value, f"now {name}: {value} #{place}"
-        uses = [(use.place, path, file_line(path, use)) for path, use in self.files.items()]
-        uses += [(run.place, line, command_line(line, run)) for line, run in self.commands.items()]
-        yield from ((name, line) for place, name, line in sorted(uses, reverse=True) if place <= n_entries)
+                yield f"{name}: {value}", f"now {name}: {value} #{place}"
+        files = ((use.place, path, file_line(path, use)) for path, use in reversed(self.files.items()))
+        runs = ((run.place, line, command_line(line, run)) for line, run in reversed(self.commands.items()))
+        for place, name, line in merge(files, runs, key=itemgetter(0), reverse=True):
+            if place <= n_entries:
+                yield name, line
 
 
 def file_line(path: str, use: IndexedFile) -> str:

@@ -41,6 +41,8 @@ def is_random(value: str) -> bool:
     >>> is_random("q7Zt0Lm4XbV9sK2dPw8R"), is_random("getParserFactoryForVersion2")
     (True, False)
     """
+    if value.isalpha() or value.islower() or value.isupper():
+        return False
     kinds = ["0" if sign.isdigit() else "A" if sign.isupper() else "a" for sign in value]
     n_changes = sum(one != other for one, other in pairwise(kinds))
     n_numbers = sum(other == "0" and one != "0" for one, other in pairwise(["a", *kinds]))

@@ -313,17 +313,22 @@ def measure_telling(lines: Sequence[str]) -> list[float]:
     n_alike = Counter(punctuation)
     # A long number or word of capitals is not more of a name than a short one.
     signs = kinds.translate(None, _OTHER_SIGNS).replace(b"00", b"0").replace(b"00", b"0").replace(b"AA", b"A")
-    failing = find_failures(text.lower())
-    tellings: list[float] = []
+    tellings = [
+        96 * (len(own) if len(own) < 16 else 16) / (len(line) + 24)
+        for line, own in zip(lines, signs.split(b"\n"), strict=True)
+    ]
+    for at in find_failures(text.lower()):
+        tellings[at] += FAILURE
+    if len(n_alike) < len(lines):
+        roots = {own: sqrt(n) for own, n in n_alike.items()}
+        tellings = [telling / roots[own] for telling, own in zip(tellings, punctuation, strict=True)]
     before, indent_before = 0.0, 0
-    for at, (line, own, alike) in enumerate(zip(lines, signs.split(b"\n"), punctuation, strict=True)):
-        telling = 96 * min(16, len(own)) / (len(line) + 24) + FAILURE * (at in failing)
-        telling /= sqrt(n_alike[alike])
-        indent = len(line) - len(line.lstrip())
-        belongs = indent > indent_before or ("^" in line and _CARETS.issuperset(line))
-        if belongs and before * BELONGS > telling:
-            telling = before * BELONGS
-        tellings.append(telling)
+    for at, indent in enumerate([len(line) - len(line.lstrip()) for line in lines]):
+        telling = tellings[at]
+        if telling < before * BELONGS:
+            is_caret = "^" in lines[at] and _CARETS.issuperset(lines[at])
+            if is_caret or indent > indent_before:
+                tellings[at] = telling = before * BELONGS
         before, indent_before = telling, indent
     return tellings
 
