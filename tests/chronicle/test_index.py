@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sidecar.chronicle import INDEX_HEADER, Chronicle
-from sidecar.chronicle.index import read_call
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -90,24 +89,34 @@ def test_the_index_has_at_most_a_fifth_of_the_room() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "files", "command"),
+    ("tool", "given", "expected"),
     [
-        pytest.param({"path": "a.py"}, [("a.py", False)], "", id="a path is read"),
-        pytest.param({"target": "src/a", "newText": "x"}, [("src/a", True)], "", id="new text edits"),
+        pytest.param("fs_open", {"target_file": "a.py"}, ["a.py #1"], id="a tool of another agent"),
         pytest.param(
-            {"input": "*** Begin Patch\n*** Update File: a b.py\n-x"}, [("a b.py", True)], "", id="a patch"
+            "apply_patch",
+            {"input": "*** Begin Patch\n*** Update File: a.py\n-x\n"},
+            ["a.py* #1"],
+            id="a patch",
         ),
         pytest.param(
-            {"command": ["bash", "-lc", "cat a.py"]}, [("a.py", False)], "cat a.py", id="a list of words"
+            "shell",
+            {"command": ["bash", "-lc", "cat a.py"]},
+            ["$ cat a.py → done #2", "a.py #1"],
+            id="words of a command",
         ),
-        pytest.param({"url": "https://a.example/b.html"}, [], "", id="an address is no file"),
-        pytest.param({"pattern": "foo.*bar", "path": "src/"}, [("src/", False)], "", id="nor is a pattern"),
-        pytest.param({"query": "how are you"}, [], "", id="nor are words"),
-        pytest.param("raw", [], "", id="arguments that are no object"),
-        pytest.param({"command": 3, "path": None}, [], "", id="arguments of other types"),
+        pytest.param("fetch", {"url": "https://a.example/b.html"}, [], id="an address is no file"),
+        pytest.param("ask", {"query": "how are you"}, [], id="nor are words"),
+        pytest.param("read", "raw", [], id="arguments that are no object"),
+        pytest.param("bash", {"command": 3}, [], id="arguments of other types"),
+        pytest.param(
+            "todo", {"items": [{"status": "done", "content": "Add tests"}]}, [], id="a task that is done"
+        ),
     ],
 )
-def test_a_call_is_read_by_its_shape(given: Any, files: list[tuple[str, bool]], command: str) -> None:
-    use = read_call(given)
-    assert [(path, is_edited) for path, is_edited, _ in use.files] == files
-    assert use.command == command
+def test_a_call_is_known_by_its_name_or_its_shape(tool: str, given: Any, expected: list[str]) -> None:
+    assert items_of(used(tool, given, "done")) == expected
+
+
+def test_an_edit_that_failed_is_no_edit() -> None:
+    given = {"path": "a.py", "old_text": "a", "new_text": "b"}
+    assert items_of(used("edit", given, "no such text", is_error=True)) == []
