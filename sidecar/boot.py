@@ -45,7 +45,6 @@ from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.llmgateway.user_rules import UserRules
-from sidecar.protocol.handshake import SCHEMA_HASH
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import (
@@ -72,7 +71,6 @@ from sidecar.workspace.workspace import Workspace
 
 if TYPE_CHECKING:  # a daemon begins without the driver
     from sidecar.runtime.store.postgres.store import PostgresStore
-    from sidecar.transport.streams import ByteStream
 
 DEFAULT_ENGINE: Final = "windowBudget"
 ENGINES: Final[dict[str, Callable[[], SessionEngine]]] = {
@@ -184,11 +182,11 @@ def build(
     parts = replace(parts, run_subagent=Subagents(shelf).run)
     tracer = Tracer(home / "traces", wall_clock_ms)
     hub = Hub(shelf, parts, DEFAULT_ENGINE)
-    place.on_lost = Takeovers(hub).lose
     shelf.freed.is_at_rest = lambda: not any(session.is_running for session in hub.sessions)
     service = Service(hub, stats, tracer, new_id)
     if not isinstance(place, SessionStore):
-        shelf.on_open = link_to_others(service, place)
+        takeovers = Takeovers(hub)
+        place.leases.on_lost, place.leases.on_wanted = takeovers.lose, takeovers.hand_over
         contents.read_elsewhere = place.read_content
         if models.settings.store_checkpoints:
             place.find_content = contents.find
@@ -204,25 +202,6 @@ def place_of_sessions(home: Path, address: str | None = None) -> SessionStore | 
     if address is None:
         return SessionStore(home / "sessions", recognise=recognise_kind)
     return _postgres_store(address)
-
-
-def link_to_others(service: Service, store: PostgresStore) -> Callable[[], None]:
-    """Let clients of *service* attach to sessions that other daemons have open, and theirs to ours.
-
-    Returns:
-        A function to call when the first session is opened: from then on others may come.
-    """
-    from sidecar.attach.tunnels import Guest, Tunnels
-    from sidecar.service.relay import Relays
-
-    tunnels = Tunnels(store, SCHEMA_HASH)
-    relays = service.relays = Relays(service, tunnels)
-
-    def welcome(stream: ByteStream, guest: Guest) -> None:
-        relays.welcome(stream, guest.name, guest.wire)
-
-    tunnels.on_guest = welcome
-    return tunnels.start
 
 
 def check_database(address: str) -> str:
@@ -273,7 +252,6 @@ class SessionShelf:
     """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one.
 
     Attributes:
-        on_open: called when a session is opened for writing.
         freed: returns the memory of sessions that were closed.
     """
 
@@ -281,7 +259,6 @@ class SessionShelf:
         self._store = store
         self._home = home
         self._list = store.lister(SessionSummary, describe_stored)
-        self.on_open: Callable[[], None] = lambda: None
         self.freed = FreedMemory()
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
@@ -293,11 +270,17 @@ class SessionShelf:
         await self._store.settle()
         try:
             held = await self._store.hold(sid)
-            self.on_open()
         except StoreUnavailable:
             if not create:
                 raise
+        return await self._open_held(sid, held, create=create)
 
+    async def take_over(self, sid: str) -> OpenedSession:
+        """Open the stored *sid* under its lock, which an idle daemon on another machine gives up for that."""
+        await self._store.settle()
+        return await self._open_held(sid, await self._store.take_over(sid), create=False)
+
+    async def _open_held(self, sid: str, held: Hold | None, *, create: bool) -> OpenedSession:
         async def release() -> None:
             self._store.close(sid)
             if held is not None:

@@ -37,6 +37,13 @@ _DEFAULTS: Final[dict[str, dict[str, object]]] = {
         "listen": None,
         "log": "warning",
     },
+    "shim": {
+        "command": "shim",
+        "client_process_id": None,
+        "join": None,
+        "idle_exit": 600.0,
+        "log": "warning",
+    },
 }
 """The parser's results for these commands without arguments; a test compares the two."""
 

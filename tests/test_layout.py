@@ -40,7 +40,6 @@ TESTED_IN = {
     "capabilities.working_diff": "service/test_prompt_context.py",
     "cli": "commands/test_arguments.py",
     "commands.*": "commands/test_process.py",
-    "attach.tunnels": "runtime/store/postgres/test_daemons.py",
     "extensions.custom_commands": "test_doctests.py",
     "extensions.settings": "extensions/test_finding.py",
     "importing.content": "test_doctests.py",

@@ -43,7 +43,7 @@ class LeaseLostError(SidecarError):
     kind: ClassVar[str] = "leaseLost"
 
     def __init__(self, session_id: str, holder: str) -> None:
-        hint = "attach to the session to go on there, or load it again once it is free"
+        hint = "load it again to take it back, once it is idle there"
         super().__init__(f"{holder} has taken session {session_id!r} over", hint=hint, sid=session_id)
 
 

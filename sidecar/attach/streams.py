@@ -36,13 +36,16 @@ class SocketStream(TransportStream):
         return b"".join(self._early)
 
     def close_after_process(self, pid: int | None) -> None:
-        """Close when process *pid* has ended, or at once when it is gone; None and 0 are ignored."""
+        """Close when process *pid* has ended, or at once when it is gone; None and 0 are ignored.
+
+        The client of a shim may be on another machine, where *pid* means nothing here. A shim ends with it.
+        """
 
         async def watch(pid: int) -> None:
             await wait_until_gone(pid)
             self.close()
 
-        if is_process_id(pid) and self._watch is None:
+        if is_process_id(pid) and self._watch is None and not self.is_shim:
             self._watch = asyncio.ensure_future(watch(pid))
 
     async def take_line(self, limit: int) -> bytes | None:

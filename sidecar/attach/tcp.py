@@ -85,7 +85,7 @@ def bind_loopback(address: str) -> socket.socket:
         ) from None
     if not found.is_loopback:
         raise AttachError(
-            f"--listen {address}: only a loopback address is allowed; use a tunnel from other machines"
+            f"--listen {address}: only a loopback address is allowed; other machines use ssh and sidecar shim"
         )
     bound = socket.socket(socket.AF_INET if found.version == 4 else socket.AF_INET6)
     if exclusive := getattr(

@@ -113,6 +113,13 @@ def parse_count(text: str) -> int:
     return int(text)
 
 
+_CLIENT = _arg(
+    "--clientProcessId",
+    dest="client_process_id",
+    type=int,
+    metavar="PID",
+    help="end when this process ends",
+)
 _LOG = _arg(
     "--log",
     metavar="LEVEL",
@@ -351,13 +358,7 @@ _COMMANDS = (
         epilog=help_texts.SERVE,
         arguments=(
             _arg("--stdio", action="store_true", help="speak on stdin and stdout; the default"),
-            _arg(
-                "--clientProcessId",
-                dest="client_process_id",
-                type=int,
-                metavar="PID",
-                help="end when this process ends",
-            ),
+            _CLIENT,
             _arg(
                 "--shared",
                 action="store_true",
@@ -382,6 +383,30 @@ _COMMANDS = (
                 metavar="HOST:PORT",
                 help="with --daemon: a loopback address too, for clients with the token",
             ),
+            _LOG,
+        ),
+    ),
+    _Command(
+        name="shim",
+        summary="join the shared daemon of this machine, for a client here or over SSH",
+        description="Join stdin and stdout to the shared daemon, which is started when it is not running;\n"
+        'the same as "serve --shared". A client on another machine runs it by SSH.',
+        epilog=help_texts.SHIM,
+        arguments=(
+            _arg(
+                "--join",
+                type=int,
+                metavar="PID",
+                help="the daemon of this process, which has a session open, instead",
+            ),
+            _arg(
+                "--idle-exit",
+                type=parse_seconds,
+                default=_IDLE_EXIT_S,
+                metavar="SECONDS",
+                help="how long a new daemon stays without clients and work (600)",
+            ),
+            _CLIENT,
             _LOG,
         ),
     ),

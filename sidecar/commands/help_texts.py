@@ -45,6 +45,18 @@ run/tcp.json has the port and the token (INDUSAGI_HOME, else ~/.pindusagi).
 exit codes: 0 the client has requested the end, or SIGTERM; 1 any other end;
 2 wrong arguments."""
 
+SHIM: Final = """\
+examples:
+  ssh box sidecar shim              as the command of a client: a daemon on box
+  ssh box sidecar shim --join 4711  the daemon that has a session open there
+
+SSH is the way to work on sessions of another machine. Folders and files are those
+of that machine, and so are its models, keys and permissions. The daemon and its
+turns go on when the connection ends; a client that comes again gets the events
+that it has missed. SSH keys belong to you; the shim asks for nothing more.
+
+exit codes: as the daemon says; 1 it could not be reached, or has ended."""
+
 ACP: Final = """\
 An agent panel starts it, with the command "sidecar" and the argument "acp" in
 its settings; editors/zed and editors/jetbrains have examples. By hand:

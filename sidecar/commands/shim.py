@@ -1,6 +1,6 @@
-"""``sidecar serve --shared``: standard input and output of this client, joined to the daemon that it shares.
+"""``sidecar shim``, ``sidecar serve --shared``: standard input and output of a client, joined to a daemon.
 
-An editor waits for it, so it loads nothing of the daemon.
+A client waits for it, so it loads nothing of the daemon.
 """
 
 from __future__ import annotations
@@ -52,12 +52,19 @@ def run(options: Namespace) -> int:
 
 
 def join(paths: DaemonPaths, pid: int) -> socket:
-    """Return a connection to the daemon that process *pid* has for itself. Raises AttachError."""
+    """Return a connection to the daemon of process *pid*, its own or the shared one. Raises AttachError."""
     if sys.platform != "win32":
+        from sidecar._internal.file_lock import FileLock
         from sidecar.attach.connecting import connect
         from sidecar.attach.guests import guest_socket
 
-        paths.socket_name = str(guest_socket(paths.home, pid))
+        holder = None
+        if paths.lock.exists():
+            lock = FileLock(paths.lock)
+            holder = lock.read_holder()
+            lock.release()
+        if holder != pid:
+            paths.socket_name = str(guest_socket(paths.home, pid))
         if (found := connect(paths)) is not None:
             return found
     raise AttachError(f"no daemon of process {pid} can be joined here; end that program, or go on there")

@@ -357,7 +357,7 @@ class Hub:
         folders: dict[str, Any] = {} if cwd is None else {"cwd": existing_folder(cwd)}
         if roots is not None:
             folders["roots"] = existing_folders(roots)
-        opened = await (await self._store_of(sid)).open(sid, create=False)
+        opened = await (await self._store_of(sid)).take_over(sid)
         self.lost.pop(sid, None)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)

@@ -312,6 +312,13 @@ class StorePort(Protocol):
         """Open *sid* for writing and lock it. Raises SidecarError ``busy`` when another process has it."""
         ...
 
+    async def take_over(self, sid: str) -> OpenedSession:
+        """Open a stored *sid*; an idle daemon on another machine hands it over, in some seconds.
+
+        Raises SidecarError ``busy`` when another process is at work in it.
+        """
+        ...
+
     async def open_in_memory(self, sid: str) -> OpenedSession:
         """Return a session that is never written to disk."""
         ...

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
@@ -40,9 +40,6 @@ from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
 from sidecar.transport.feed import FeedItem, Gap
 from sidecar.workspace.contract import Dispose, PositionEncoding
-
-if TYPE_CHECKING:
-    from sidecar.service.relay import Relays
 
 Begin: TypeAlias = Callable[[], Answer | Awaitable[Answer]]
 """Begins to answer one request."""
@@ -91,7 +88,6 @@ class Service:
     Attributes:
         order: keeps the requests of all clients about one session in order.
         tracer: records the messages of all clients.
-        relays: the way to sessions that other daemons have open; None where sessions are files.
     """
 
     def __init__(self, hub: Hub, stats: ProcessStats, tracer: Tracer, new_id: Callable[[], str]) -> None:
@@ -100,7 +96,6 @@ class Service:
         self.tracer = tracer
         self.order = SessionOrder()
         self.new_id = new_id
-        self.relays: Relays | None = None
         self._connections: dict[str, Connection] = {}
 
     @property
@@ -132,8 +127,6 @@ class Service:
 
     async def aclose(self) -> None:
         """Cancel turns, settle, store, end children."""
-        if self.relays is not None:
-            await self.relays.aclose()
         await self.hub.aclose()
         await self.stats.aclose()
         await self.tracer.aclose()
@@ -195,8 +188,6 @@ class Connection:
         self._has_left.set()
         for watch_id in tuple(self._watches):
             self.unwatch(watch_id)
-        if self.service.relays is not None:
-            self.service.relays.unlink(self)
         self.sink.close()
         self.service.forget(self)
 
@@ -272,12 +263,6 @@ class Connection:
         if row is None or handler is None:
             raise MethodNotFound(method)
         typed = from_wire(row.params, {} if params is None else params)
-        if self.service.relays is not None and row.scope != "daemon":
-            link = self.service.relays.find(self, typed.sid)
-            if link is not None and method == "sidecar/session/load":
-                return self.service.relays.load(self, link, params)
-            if link is not None and method != "sidecar/detach":
-                return link.request(method, params)
 
         def begin() -> Answer | Awaitable[Answer]:
             outcome = handler(self, typed)

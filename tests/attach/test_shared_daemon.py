@@ -17,16 +17,15 @@ from typing import Any
 
 import pytest
 
-from sidecar._internal.file_lock import FileLock
+from shared_daemon import PATIENCE_S, SIDECAR, Stage, stage
 from sidecar.attach.connecting import is_answering
-from sidecar.attach.paths import DaemonPaths
 from sidecar.commands.arguments import parse
 from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError, allow
 
+__all__ = ["stage"]
+
 pytestmark = pytest.mark.e2e
 
-SIDECAR = (sys.executable, "-P", "-m", "sidecar")
-PATIENCE_S = 30.0
 HANGING = {"fake-1": {"scripted": [[{"text": "half"}, {"hang": True}]]}}
 
 
@@ -37,65 +36,6 @@ def framed(message: dict[str, Any]) -> bytes:
 
 HELLO = framed({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}})
 PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
-
-
-class Stage:
-    """A state directory, its shared daemon, and shims to it."""
-
-    def __init__(self, home: Path) -> None:
-        home.mkdir()
-        self.paths = DaemonPaths(home)
-        self.environment = {"INDUSAGI_HOME": str(home)}
-
-    def shim(self, *arguments: str, **setup: Any) -> SidecarClient:
-        """Return a client behind a shim of its own."""
-        command = (*SIDECAR, "serve", "--shared", *arguments)
-        return SidecarClient.spawn(command, cwd=self.paths.home, env=self.environment, **setup)
-
-    def run(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
-        env = {**os.environ, **self.environment}
-        return subprocess.run(
-            [*SIDECAR, *arguments], env=env, input=typed, capture_output=True, text=True, timeout=PATIENCE_S
-        )
-
-    def start(self, *command: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """Start a program whose output is read here."""
-        env = {**os.environ, **self.environment}
-        return subprocess.Popen(command, env=env, stdin=stdin, stdout=subprocess.PIPE)
-
-    @property
-    def daemon_pid(self) -> int | None:
-        """The number that the last daemon has left."""
-        if not self.paths.lock.exists():
-            return None
-        lock = FileLock(self.paths.lock)
-        pid = lock.read_holder()
-        lock.release()
-        return pid
-
-    async def wait_until_gone(self) -> None:
-        """Return when no daemon runs any more."""
-        lock = FileLock(self.paths.lock)
-        await asyncio.wait_for(asyncio.to_thread(lock.take), PATIENCE_S)
-        lock.release()
-
-    async def end(self, number: signal.Signals) -> None:
-        """Send the daemon a signal and see it out."""
-        assert self.daemon_pid is not None
-        os.kill(self.daemon_pid, number)
-        await self.wait_until_gone()
-
-
-@pytest.fixture
-async def stage(home: Path) -> AsyncIterator[Stage]:
-    """A stage without a daemon; the one that is started ends with the test."""
-    made = Stage(home)
-    yield made
-    if made.daemon_pid is not None:
-        with suppress(ProcessLookupError):
-            os.kill(made.daemon_pid, signal.SIGKILL)
-        await made.wait_until_gone()
 
 
 @pytest.fixture(scope="module")

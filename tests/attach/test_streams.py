@@ -138,6 +138,19 @@ async def test_the_connection_ends_with_the_process_it_is_for(wire: Wire) -> Non
 
 
 @pytest.mark.processes
+async def test_the_process_of_a_shim_s_client_may_be_on_another_machine(wire: Wire) -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await process.wait()
+    wire.client.sendall(HELLO)
+    await read_hello(wire.stream)
+    wire.stream.close_after_process(process.pid)
+    await wait_until_gone(process.pid)  # as a watch would
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert not wire.stream.is_lost
+
+
+@pytest.mark.processes
 async def test_a_process_that_is_gone_already_ends_it_at_once(wire: Wire) -> None:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await process.wait()

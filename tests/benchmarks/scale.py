@@ -105,7 +105,7 @@ def model(measured: Measured, habits: Habits) -> list[str]:
         ),
         "writes: {:,.0f} a second in the busy hours; one writer here makes {:,.0f}".format(*busiest),
         f"heartbeats: {n_open / 10:,.0f} a second, for {n_open:,} open sessions, all on the table sessions",
-        f"connections: {2 * n_open:,}, two a daemon (one listens)",
+        f"connections: {n_open:,}, one a daemon at rest",
     ]
 
 

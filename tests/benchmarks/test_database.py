@@ -1,4 +1,4 @@
-"""Sessions in PostgreSQL: the cost of a write, a lease, a list and a follower."""
+"""Sessions in PostgreSQL: the cost of a write, a lease and a list."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from tests.benchmarks import scale
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer
-    from sidecar.attach.tunnels import Guest, Tunnels
     from sidecar.runtime.store.postgres.store import PostgresStore
-    from sidecar.transport.streams import ByteStream
 
 __all__ = ["database", "make_server", "server"]
 
@@ -160,76 +158,14 @@ async def test_a_word_in_many_conversations(
     assert times["rare7"] * 10 < times["usual"] or not times_are_judged
 
 
-async def follow(host: Tunnels, guest: Tunnels, inbox: Inbox) -> list[float]:
-    """Return the seconds until each of 30 writes of *host* was at the *inbox* of *guest*."""
-    met: asyncio.Future[ByteStream] = asyncio.get_running_loop().create_future()
-
-    def welcome(stream: ByteStream, visitor: Guest) -> None:
-        met.set_result(stream)
-
-    host.on_guest = welcome
-    host.start()
-    stream = await guest.open("s", "reader")
-    assert stream is not None
-    stream.open(inbox)
-    served, sender = await met, Inbox()
-    served.open(sender)
-    times = []
-    for n in range(30):
-        started = time.perf_counter()
-        inbox.wanted, inbox.arrived = b"%d;" % n, asyncio.Event()
-        served.write(b"%d;" % n)
-        async with asyncio.timeout(10):
-            await inbox.arrived.wait()
-            times.append(time.perf_counter() - started)
-            await sender.has_room.wait()
-            sender.has_room.clear()
-    return times
-
-
-async def test_a_lease_and_a_follower(make_store: Callable[[], PostgresStore]) -> None:
-    from sidecar.attach.tunnels import Tunnels
-
-    writer, reader = make_store(), make_store()
+async def test_a_lease(make_store: Callable[[], PostgresStore]) -> None:
+    store = make_store()
     started = time.perf_counter()
     for n in range(50):
-        held = await writer.hold(f"lease{n}")
+        held = await store.hold(f"lease{n}")
         held.release()
-        await writer.wait_free(f"lease{n}")
-    lease_s = (time.perf_counter() - started) / 50
-    await writer.hold("s")
-    host, guest, inbox = Tunnels(writer, "w"), Tunnels(reader, "w"), Inbox()
-    try:
-        times = await follow(host, guest, inbox)
-    finally:
-        await guest.aclose()
-        await host.aclose()
-    times.sort()
-    event_ms = times[15] * 1e3
-    print(f"\nlease taken and released: {lease_s * 1e3:.1f} ms; an event to a follower: {event_ms:.1f} ms")
-    assert inbox.data == b"".join(b"%d;" % n for n in range(30))
-
-
-class Inbox:
-    """The receiver of one end of a tunnel."""
-
-    def __init__(self) -> None:
-        self.data = b""
-        self.wanted = b""
-        self.arrived = asyncio.Event()
-        self.has_room = asyncio.Event()
-
-    def on_data(self, data: bytes) -> None:
-        self.data += data
-        if self.data.endswith(self.wanted):
-            self.arrived.set()
-
-    def on_writable(self) -> None:
-        """Note that the last write is stored."""
-        self.has_room.set()
-
-    def on_end(self) -> None:
-        """The end comes by itself."""
+        await store.wait_free(f"lease{n}")
+    print(f"\nlease taken and released: {(time.perf_counter() - started) / 50 * 1e3:.1f} ms")
 
 
 async def test_the_model_of_scale_counts_what_is_stored(server: PostgresServer, database: str) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sidecar_client import SidecarClient
+
+_MACHINE = """
+import os, time
+real, real_ns, readlink = time.time, time.time_ns, os.readlink
+time.time = lambda: real() + {clock_s}
+time.time_ns = lambda: real_ns() + {clock_s} * 10**9
+os.readlink = lambda path, **at: "{machine}" if path == "/proc/self/ns/pid" else readlink(path, **at)
+"""
+"""Makes a process believe that it runs on another machine, in the way that leases tell machines apart."""
 
 ANSWERS = [[{"text": f"answer {n}"}] for n in range(9)]
 
@@ -19,7 +27,8 @@ def spawn(
     permission: Any = None,
     *,
     settings: str = "",
-    environment: Mapping[str, str] | None = None,
+    machine: str = "",
+    clock_s: int = 0,
 ) -> SidecarClient:
     """Return the client of a daemon with a state directory of its own, as on another machine.
 
@@ -30,13 +39,15 @@ def spawn(
         script: the answers of its model.
         permission: answers its questions.
         settings: more lines of its settings.
-        environment: more variables of its environment.
+        machine: the name of its machine, by default *name*.
+        clock_s: how far the clock of its machine is ahead.
     """
     home = tmp_path / name
     setup: Any = {} if permission is None else {"permission": permission}
     home.mkdir()
     (home / "config.toml").write_text(f'store = "{address}"\n{settings}')
-    given = {"INDUSAGI_HOME": str(home), **(environment or {})}
+    (home / "sitecustomize.py").write_text(_MACHINE.format(machine=machine or name, clock_s=clock_s))
+    given = {"INDUSAGI_HOME": str(home), "PYTHONPATH": str(home)}
     options = {"models": {"fake-1": {"scripted": script}}}
     return SidecarClient.spawn(cwd=tmp_path, env=given, options=options, **setup)
 

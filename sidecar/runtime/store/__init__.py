@@ -8,7 +8,7 @@ from sidecar.runtime.store.dag import Clock, SessionGraph, new_id, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
 from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
 from sidecar.runtime.store.lock import SessionLock
-from sidecar.runtime.store.place import Hold, LostHandler, SessionPlace, StoredSummary
+from sidecar.runtime.store.place import Hold, SessionPlace, StoredSummary
 from sidecar.runtime.store.reading import IntegrityReport, StoredSession, heal
 from sidecar.runtime.store.session_store import SessionStore
 
@@ -16,7 +16,6 @@ __all__ = [
     "Clock",
     "Hold",
     "IntegrityReport",
-    "LostHandler",
     "SessionGraph",
     "SessionJournal",
     "SessionLock",

@@ -26,6 +26,8 @@ class SessionLockedError(SidecarError):
     def __init__(self, session_id: str, pid: int | None, writer: str | None = None) -> None:
         by = writer or ("another process" if pid is None else f"process {pid}")
         hint = "attach to the daemon that has it, or end that one; reading it needs no lock"
+        if pid is None and writer is not None:
+            hint = "read it here; load it once it is idle there; or work on it there: ssh HOST sidecar shim"
         super().__init__(f"session {session_id!r} is in use by {by}", hint=hint, sid=session_id, pid=pid)
         self.session_id = session_id
         self.pid = pid

@@ -50,14 +50,9 @@ Describe: TypeAlias = Callable[[StoredSummary], T | None]
 ListSessions: TypeAlias = Callable[[SessionQuery], Awaitable[list[T]]]
 """Returns the lines of a page of sessions, the newest first. Raises StoreUnavailable."""
 
-LostHandler: TypeAlias = Callable[[str, str], None]
-"""Called on the event loop with a session id and who has it now, when a hold was lost. It must not raise."""
-
 
 class SessionPlace(Protocol):
     """A place where sessions are kept. One holder writes a session; readers need no hold."""
-
-    on_lost: LostHandler | None
 
     async def hold(self, session_id: str) -> Hold:
         """Take the right to write *session_id*; that of a holder which died is taken over.
@@ -65,6 +60,13 @@ class SessionPlace(Protocol):
         Raises:
             SessionLockedError: another holder has it.
             StoreUnavailable: the place does not answer.
+        """
+        ...
+
+    async def take_over(self, session_id: str) -> Hold:
+        """Take the right to write *session_id* as :meth:`hold`; an idle holder elsewhere hands it over.
+
+        That takes some seconds.
         """
         ...
 

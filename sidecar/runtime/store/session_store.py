@@ -36,7 +36,7 @@ from sidecar.runtime.store.lines import (
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.node_offsets import offsets_path, read_page
-from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.place import Describe, ListSessions, SessionWriters, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
 from sidecar.runtime.store.session_index import SETTLED_NS, FileState, SessionIndex, state_of
 
@@ -55,7 +55,7 @@ class SessionStore:
     """The sessions stored under *root*, which is made when something is first written.
 
     *migrators* run over every record on load, in order. *recognise* returns the kind of a turn that
-    an earlier version stored without one. A hold of a file is never lost, so *on_lost* is never called.
+    an earlier version stored without one.
     """
 
     def __init__(
@@ -74,7 +74,6 @@ class SessionStore:
         self._indexes: list[SessionIndex[Any]] = []
         self._opened: tuple[tuple[str, FileState] | None, StoredSession] | None = None
         self._forgetting: asyncio.TimerHandle | None = None
-        self.on_lost: LostHandler | None = None
 
     async def append_node(self, session_id: str, node: SessionNode) -> None:
         """Store *node* and make it the head: one write of two lines.
@@ -164,6 +163,10 @@ class SessionStore:
 
     async def hold(self, session_id: str) -> SessionLock:
         """Take the right to write *session_id*, as :meth:`lock`."""
+        return self.lock(session_id)
+
+    async def take_over(self, session_id: str) -> SessionLock:
+        """Take the right to write *session_id*, as :meth:`lock`: a file has no holders on other machines."""
         return self.lock(session_id)
 
     def lock(self, session_id: str) -> SessionLock:

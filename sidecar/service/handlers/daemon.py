@@ -8,15 +8,14 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar import __version__
-from sidecar._internal.errors import SidecarError
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.protocol import messages as m
-from sidecar.protocol.codec import to_wire
+from sidecar.runtime.contract.listing import SessionQuery
+from sidecar.runtime.store import SessionLockedError
 from sidecar.service.contract import Answer
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
-    from sidecar.service.relay import Relays
     from sidecar.service.service import Connection
 
 
@@ -61,10 +60,9 @@ async def trace_set(connection: Connection, params: m.TraceSetParams) -> m.Trace
 
 
 def attach(connection: Connection, params: m.AttachParams) -> Answer | Awaitable[Answer]:
-    """Follow a session, from an event of the client's choice or from now on; also one of another daemon."""
-    is_here = any(session.sid == params.sid for session in connection.hub.sessions)
-    if not is_here and connection.service.relays is not None:
-        return _attach_elsewhere(connection, params, connection.service.relays)
+    """Follow a session, from an event of the client's choice or from now on."""
+    if all(session.sid != params.sid for session in connection.hub.sessions):
+        return refuse(connection, params.sid)
     session = connection.hub.session(params.sid)
     seq = session.log.seq
     after = seq if params.from_seq is None else max(0, min(params.from_seq, seq))
@@ -87,21 +85,18 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer | Awaitable
     return Answer(result, follow)
 
 
-async def _attach_elsewhere(connection: Connection, params: m.AttachParams, relays: Relays) -> Answer:
-    link = await relays.link(connection, params.sid)
-    if link is None:
-        raise SessionNotFound(params.sid)
-    try:
-        return await link.request("sidecar/attach", to_wire(params))
-    except SidecarError:
-        relays.unlink(connection, params.sid)
-        raise
+async def refuse(connection: Connection, sid: str) -> Answer:
+    """Raise the reason for which *sid* cannot be followed here: SessionNotFound, unless others have it."""
+    if sid in connection.hub.lost:
+        connection.hub.session(sid)  # raises
+    for found in await connection.hub.list(SessionQuery(ids={sid})):
+        if found.host is not None:
+            raise SessionLockedError(sid, None, f"process {found.pid} on {found.host}")
+    raise SessionNotFound(sid)
 
 
 def detach(connection: Connection, params: m.SidParams) -> m.Empty:
     """Stop following a session."""
-    if connection.service.relays is not None:
-        connection.service.relays.unlink(connection, params.sid)
     connection.unfollow(params.sid)
     return m.Empty()
 

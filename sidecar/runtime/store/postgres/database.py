@@ -8,7 +8,6 @@ Messages for the user never have the password, nor any other part of the connect
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +16,10 @@ from typing import Final, TypeVar
 import psycopg
 
 from sidecar.runtime.store.postgres.connection import PATIENCE_S, DatabaseError, PatientConnection, describe
-from sidecar.runtime.store.postgres.connections import Connections, check_connection
+from sidecar.runtime.store.postgres.connections import Connections
 
 T = TypeVar("T")
 _N_THREADS: Final = 16
-_LOOK_S: Final = 0.5
-"""How long a listener takes to see that it is over."""
-_ASK_S: Final = 10.0
-"""How often a listener asks whether the server is there; a connection that waits for notices is silent."""
 
 _CHECK: Final = """
 SELECT current_setting('server_version'), current_user::text,
@@ -82,28 +77,6 @@ class Database:
         tls = "encrypted by TLS" if is_encrypted else "not encrypted"
         told = f"PostgreSQL {version} as {user}, {n_sessions} {noun}, {tls}, connected in {taken_ms:.0f} ms"
         return f"{told}; it takes no changes, as a standby does not" if is_standby else told
-
-    def listen(self, channel: str, on_notice: Callable[[str], None], is_over: threading.Event) -> None:
-        """Call *on_notice* with the text of each notice on *channel*, until *is_over*.
-
-        At first, and whenever notices may have been lost with a connection, it is called with an empty text.
-
-        Raises:
-            DatabaseError: the connection is lost, or there is none.
-        """
-        try:
-            with self._connections.connect() as connection:
-                connection.execute(f"LISTEN {channel}".encode())
-                on_notice("")
-                asked_at = time.monotonic()
-                while not is_over.is_set():
-                    for notice in connection.notifies(timeout=_LOOK_S):
-                        on_notice(notice.payload)
-                    if time.monotonic() - asked_at > _ASK_S:
-                        check_connection(connection)
-                        asked_at = time.monotonic()
-        except psycopg.Error as error:
-            raise DatabaseError(describe(error)) from error
 
     def close(self) -> None:
         """Close the idle connections."""

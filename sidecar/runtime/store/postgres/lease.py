@@ -1,10 +1,14 @@
-"""One writer a session, over machines: leases with fencing tokens.
+"""One writer a session, over machines: leases with fencing tokens, which an idle holder hands over.
 
 A lease is taken for half a minute and kept by a heartbeat. The clock is the database's own, so clocks that
 differ between machines mean nothing. Every taking draws a new token, and every write names the token of its
 lease: a daemon that was thought dead, and wakes up after another one took over, writes nothing. It learns of
 the loss from the refused write or the next heartbeat, whichever comes first. The lease of a process that died
 on this machine is taken over at once.
+
+A daemon that wants the session of a living one on another machine writes its name beside the lease. The
+holder finds it with its next heartbeat. If the session is idle, it closes it, which frees the lease. Else it
+removes the name, which is a refusal. Nothing else passes between daemons.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import getnode, uuid4
 
 import msgspec
@@ -25,13 +29,25 @@ import psutil
 from psycopg.rows import TupleRow
 
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, TakenOverError
-from sidecar.runtime.store.place import LostHandler
-from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
+from sidecar.runtime.store.postgres.connection import DatabaseError
 from sidecar.runtime.store.postgres.database import Database
 
 LEASE_S: Final = 30.0
 _BEATS: Final = 3
 """Heartbeats in the time of a lease."""
+_LOOK_S: Final = 0.25
+"""How often a daemon that wants a session looks whether it is free."""
+_HANDOVER_BEATS: Final = 1.5
+"""How many heartbeats it waits: the holder closes the session after the first one."""
+
+LostHandler: TypeAlias = Callable[[str, str], None]
+"""Called on the event loop with a session id and the daemon that has taken it over. It must not raise."""
+
+WantedHandler: TypeAlias = Callable[[str, str], bool]
+"""Called on the event loop with a session id and a daemon that wants it. It must not raise.
+
+It returns whether the session is being closed for that, which releases the lease.
+"""
 
 _TAKE: Final = """
 INSERT INTO sidecar.sessions AS s (id, lease_token, lease_holder, leased_until)
@@ -39,16 +55,25 @@ VALUES (%(id)s, nextval('sidecar.lease_tokens'), %(holder)s,
         clock_timestamp() + %(seconds)s * interval '1 s')
 ON CONFLICT (owner, id) DO UPDATE
 SET lease_token = excluded.lease_token, lease_holder = excluded.lease_holder,
-    leased_until = excluded.leased_until
+    leased_until = excluded.leased_until, wanted_by = ''
 WHERE s.leased_until < clock_timestamp() OR s.lease_holder = %(dead)s
 RETURNING lease_token, n_records
 """
-_HOLDER: Final = "SELECT lease_holder FROM sidecar.sessions WHERE owner = current_user::text AND id = %s"
+_HOLDER: Final = """
+SELECT lease_holder, wanted_by FROM sidecar.sessions WHERE owner = current_user::text AND id = %s
+"""
+_WANT: Final = """
+UPDATE sidecar.sessions SET wanted_by = %s WHERE owner = current_user::text AND id = %s AND lease_holder = %s
+"""
+_REFUSE: Final = """
+UPDATE sidecar.sessions SET wanted_by = ''
+WHERE owner = current_user::text AND id = %s AND lease_token = %s AND wanted_by = %s
+"""
 _KEEP: Final = """
 UPDATE sidecar.sessions AS s SET leased_until = clock_timestamp() + %s * interval '1 s'
 FROM unnest(%s::text[], %s::bigint[]) AS mine(id, token)
 WHERE s.owner = current_user::text AND s.id = mine.id AND s.lease_token = mine.token
-RETURNING s.id
+RETURNING s.id, s.wanted_by
 """
 _RELEASE: Final = """
 UPDATE sidecar.sessions SET leased_until = '-infinity', lease_holder = ''
@@ -79,15 +104,15 @@ class Leases:
 
     Attributes:
         on_lost: called once for each lease that another daemon took over.
-        daemon: the name of this daemon in the database.
+        on_wanted: called when a daemon on another machine wants one.
     """
 
     def __init__(self, database: Database, seconds: float = LEASE_S) -> None:
         self.on_lost: LostHandler | None = None
+        self.on_wanted: WantedHandler | None = None
         self._database = database
         self._seconds = seconds
-        self.daemon = uuid4().hex
-        self._holder = describe_self(self.daemon)
+        self._holder = describe_self()
         self._held: dict[str, Lease] = {}
         self._taking: set[str] = set()
         self._choosing = threading.Lock()
@@ -109,6 +134,35 @@ class Leases:
         lease = await self._database.in_thread(self.take_now, session_id)
         self.start_heart()
         return lease
+
+    async def take_over(self, session_id: str) -> Lease:
+        """Take the lease of *session_id*; a living holder on another machine is asked for it first.
+
+        Raises:
+            SessionLockedError: the session is at work there, or its holder is on this machine.
+            StoreUnavailable: the database does not answer.
+        """
+        try:
+            return await self.take(session_id)
+        except SessionLockedError as error:
+            if error.pid is not None:
+                raise
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _HANDOVER_BEATS * self._seconds / _BEATS
+        try:
+            holder, _ = await self._database.in_thread(self.find_holder, session_id)
+            key = (self._holder, session_id, holder)
+            await self._database.in_thread(self._database.run, lambda each: each.execute(_WANT, key))
+            while True:
+                try:
+                    return await self.take(session_id)
+                except SessionLockedError:
+                    _, wanted_by = await self._database.in_thread(self.find_holder, session_id)
+                    if wanted_by != self._holder or loop.time() > deadline:
+                        raise
+                await asyncio.sleep(_LOOK_S)
+        except DatabaseError as error:
+            raise StoreUnavailable(session_id, error) from error
 
     def start_heart(self) -> None:
         """Keep the leases, unless that is done already. On the event loop."""
@@ -172,15 +226,8 @@ class Leases:
     def _try_to_take(self, session_id: str, dead: str) -> tuple[TupleRow | None, str]:
         """Return the token and count of the new lease, or None for a lease of another, and its holder."""
         values = {"id": session_id, "holder": self._holder, "seconds": self._seconds, "dead": dead}
-
-        def take(connection: PatientConnection) -> tuple[TupleRow | None, str]:
-            row = connection.execute(_TAKE, values).fetchone()
-            if row is not None:
-                return row, self._holder
-            others = connection.execute(_HOLDER, (session_id,)).fetchall()
-            return row, str(others[0][0]) if others else ""
-
-        return self._database.run(take)
+        row = self._database.run(lambda connection: connection.execute(_TAKE, values).fetchone())
+        return row, self._holder if row is not None else self.find_holder(session_id)[0]
 
     def _let_go(self, lease: Lease) -> None:
         if self._held.get(lease.session_id) is not lease:
@@ -209,32 +256,46 @@ class Leases:
             try:
                 kept = await self._database.in_thread(self.keep, leases)
                 for lease in leases:
-                    if lease.session_id not in kept and self._held.get(lease.session_id) is lease:
-                        holder = await self._database.in_thread(self.find_holder, lease.session_id)
-                        self.lose(lease, name_of(holder))
+                    if self._held.get(lease.session_id) is lease:
+                        await self.keep_or_give_up(lease, kept.get(lease.session_id))
                 pause_s = self._seconds / _BEATS
             except DatabaseError:  # the token still guards every write
                 pause_s = self._seconds / _BEATS / 10
 
-    def keep(self, leases: tuple[Lease, ...]) -> set[str]:
-        """Prolong *leases*, and return the sessions that are ours still. Blocks."""
+    async def keep_or_give_up(self, lease: Lease, wanted_by: str | None) -> None:
+        """Give *lease* up where it is lost, or hand it over; *wanted_by* is None for a lost one."""
+        if wanted_by is None:
+            holder, _ = await self._database.in_thread(self.find_holder, lease.session_id)
+            self.lose(lease, name_of(holder))
+            return
+        if not wanted_by or (self.on_wanted and self.on_wanted(lease.session_id, name_of(wanted_by))):
+            return
+        key = (lease.session_id, lease.token, wanted_by)
+        await self._database.in_thread(self._database.run, lambda each: each.execute(_REFUSE, key))
+
+    def keep(self, leases: tuple[Lease, ...]) -> dict[str, str]:
+        """Prolong *leases*, and return the daemon that wants it for each session of ours, or "". Blocks."""
         ids, tokens = [each.session_id for each in leases], [each.token for each in leases]
         rows = self._database.run(
             lambda connection: connection.execute(_KEEP, (self._seconds, ids, tokens)).fetchall(),
             patience_s=self._seconds / _BEATS / 2,
         )
-        return {row[0] for row in rows}
+        return {row[0]: row[1] for row in rows}
 
-    def find_holder(self, session_id: str) -> str:
-        """Return the stored holder of the lease that lasts, empty for none. Blocks. Raises DatabaseError."""
+    def find_holder(self, session_id: str) -> tuple[str, str]:
+        """Return the stored holder of a lease, and the daemon that wants it, or empty names. Blocks.
+
+        Raises:
+            DatabaseError: the database does not answer.
+        """
         rows = self._database.run(lambda connection: connection.execute(_HOLDER, (session_id,)).fetchall())
-        return str(rows[0][0]) if rows else ""
+        return (str(rows[0][0]), str(rows[0][1])) if rows else ("", "")
 
 
 class _Holder(msgspec.Struct, frozen=True):
     """A process as it is stored. *machine* tells machines and containers apart where their names do not.
 
-    *daemon* is the name that its tunnels have.
+    *daemon* tells the stores of one process apart.
     """
 
     host: str
@@ -244,8 +305,8 @@ class _Holder(msgspec.Struct, frozen=True):
     daemon: str = ""
 
 
-def describe_self(daemon: str) -> str:
-    """Return this process as the holder of a lease; *daemon* is the name that its tunnels have."""
+def describe_self() -> str:
+    """Return this process as the holder of leases, another one each time."""
     machine = f"{getnode():x} {int(psutil.boot_time())}"
     if sys.platform == "linux":  # where a container may have the name and the address of another one
         with suppress(OSError):
@@ -253,7 +314,7 @@ def describe_self(daemon: str) -> str:
             machine = f"{boot.strip()} {os.readlink('/proc/self/ns/pid')}"
     own = psutil.Process()
     return msgspec.json.encode(
-        _Holder(platform.node()[:100], own.pid, start_of(own), machine, daemon)
+        _Holder(platform.node()[:100], own.pid, start_of(own), machine, uuid4().hex)
     ).decode()
 
 
@@ -286,12 +347,6 @@ def host_of(holder: str) -> tuple[str, int | None]:
     """Return the machine and the process of the stored *holder*; an empty name where it cannot be read."""
     found = _parse(holder)
     return ("", None) if found is None else (found.host, found.pid)
-
-
-def daemon_of(holder: str) -> str:
-    """Return the name of the daemon *holder* in the database, empty where it has none."""
-    found = _parse(holder)
-    return "" if found is None else found.daemon
 
 
 def pid_of(holder: str, own: str) -> int | None:

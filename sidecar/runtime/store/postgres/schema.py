@@ -38,6 +38,7 @@ CREATE TABLE sidecar.sessions (
   lease_token bigint NOT NULL DEFAULT 0,
   lease_holder text NOT NULL DEFAULT '',
   leased_until timestamptz NOT NULL DEFAULT '-infinity',
+  wanted_by text NOT NULL DEFAULT '',
   updated_ms bigint
     GENERATED ALWAYS AS (substring(meta FROM '"updated_at":(-?\d{1,18})')::bigint) STORED,
   cwd text
@@ -92,27 +93,6 @@ CREATE TABLE sidecar.words (
   session text NOT NULL,
   PRIMARY KEY (owner, word, session)
 );
-
-CREATE UNLOGGED TABLE sidecar.tunnels (
-  owner text COLLATE "C" NOT NULL DEFAULT current_user,
-  id text NOT NULL,
-  host text NOT NULL,
-  guest text NOT NULL,
-  guest_name text NOT NULL,
-  wire text NOT NULL,
-  host_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  guest_seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  PRIMARY KEY (owner, id)
-);
-CREATE UNLOGGED TABLE sidecar.chunks (
-  owner text COLLATE "C" NOT NULL DEFAULT current_user,
-  tunnel text NOT NULL,
-  to_host boolean NOT NULL,
-  n bigint NOT NULL,
-  body bytea NOT NULL,
-  PRIMARY KEY (owner, tunnel, to_host, n),
-  FOREIGN KEY (owner, tunnel) REFERENCES sidecar.tunnels ON DELETE CASCADE
-);
 """
 """The tables of VERSION.
 
@@ -133,8 +113,6 @@ RIGHTS: Final = {
     "records": "SELECT, INSERT",
     "contents": "SELECT, INSERT, UPDATE, DELETE",
     "words": "SELECT, INSERT, DELETE",
-    "tunnels": "SELECT, INSERT, UPDATE, DELETE",
-    "chunks": "SELECT, INSERT, DELETE",
 }
 """The rights of a daemon's role in each table; to lock a row it needs that to change it."""
 

@@ -18,10 +18,10 @@ from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append
-from sidecar.runtime.store.place import Describe, ListSessions, LostHandler, SessionWriters, StoredSummary
+from sidecar.runtime.store.place import Describe, ListSessions, SessionWriters, StoredSummary
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 from sidecar.runtime.store.postgres.database import Database
-from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, daemon_of
+from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases
 from sidecar.runtime.store.postgres.listing import read_page, read_summaries
 from sidecar.runtime.store.postgres.rows import lines_of, rows_of, to_text
 from sidecar.runtime.store.postgres.writing import (
@@ -39,10 +39,6 @@ T = TypeVar("T", bound=ListedSession)
 
 _AGAIN_S: Final = 5.0
 """The pause before waiting records are written again."""
-_RUNS: Final = """
-SELECT lease_holder FROM sidecar.sessions
-WHERE owner = current_user::text AND id = %s AND leased_until > clock_timestamp()
-"""
 _READ: Final = """
 SELECT record.body, node.body
 FROM sidecar.records AS record
@@ -70,6 +66,7 @@ class PostgresStore:
 
     Attributes:
         database: its connections.
+        leases: the rights of this daemon to write sessions.
         find_content: returns the content of a file that a session kept here, by its name, None where it has
             gone; it is stored with the checkpoint that names it. Without it no contents are stored.
     """
@@ -85,47 +82,24 @@ class PostgresStore:
     ) -> None:
         self.database = Database(conninfo)
         self.find_content: Callable[[str, str], bytes | None] | None = None
-        self._leases = Leases(self.database, lease_s)
+        self.leases = Leases(self.database, lease_s)
         self._writers = SessionWriters(self._append_to, self.hold, self.database.in_thread)
         self._writing_again: asyncio.Task[None] | None = None
         self._migrators = tuple(migrators)
         self._clock = clock
         self._recognise = recognise
 
-    @property
-    def on_lost(self) -> LostHandler | None:
-        """Called when another daemon has taken a session over."""
-        return self._leases.on_lost
-
-    @on_lost.setter
-    def on_lost(self, handler: LostHandler | None) -> None:
-        self._leases.on_lost = handler
-
-    @property
-    def daemon(self) -> str:
-        """The name of this daemon in the database."""
-        return self._leases.daemon
-
-    async def daemon_with(self, session_id: str) -> str | None:
-        """Return the name of the other daemon that has *session_id* open; None for none.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
-        rows = await self.database.in_thread(self._query, session_id, _RUNS)
-        daemon = daemon_of(rows[0][0]) if rows else ""
-        return daemon if daemon not in ("", self.daemon) else None
-
     async def hold(self, session_id: str) -> Lease:
         """Take the lease of *session_id*. Raises as ``Leases.take``, or InvalidInput for its id."""
-        if to_text(session_id) != session_id:
-            hint = "give the session another id"
-            raise InvalidInput(f"a database cannot hold the session id {session_id!r:.100}", hint=hint)
-        return await self._leases.take(session_id)
+        return await self.leases.take(checked_id(session_id))
+
+    async def take_over(self, session_id: str) -> Lease:
+        """Take the lease of *session_id*, also from an idle holder elsewhere. Raises as :meth:`hold`."""
+        return await self.leases.take_over(checked_id(session_id))
 
     async def wait_free(self, session_id: str) -> None:
         """Return once the released lease of *session_id* is free in the database."""
-        await self._leases.wait_free(session_id)
+        await self.leases.wait_free(session_id)
 
     def journal(self, session_id: str) -> SessionJournal:
         """Return the journal of *session_id*, stored or not."""
@@ -137,7 +111,7 @@ class PostgresStore:
         Records that could not be written wait for the next one.
         """
         self._writers.close(session_id)
-        if (lease := self._leases.find(session_id)) is not None:
+        if (lease := self.leases.find(session_id)) is not None:
             lease.release()
 
     async def write_waiting(self, session_id: str) -> None:
@@ -147,7 +121,7 @@ class PostgresStore:
     async def settle(self) -> None:
         """Write the waiting records of closed sessions, and wait until released leases are free."""
         await self._writers.settle()
-        await self._leases.settle()
+        await self.leases.settle()
 
     async def aclose(self) -> None:
         """Settle, and close every connection."""
@@ -249,15 +223,15 @@ class PostgresStore:
             raise StoreUnavailable(session_id, error) from error
 
     def _append_to(self, session_id: str) -> Append:
-        loop, held = asyncio.get_running_loop(), self._leases.find(session_id)
+        loop, held = asyncio.get_running_loop(), self.leases.find(session_id)
         n_stored, tried = (-1 if held is None else held.n_records), set[int]()
 
         def append(data: bytes) -> None:
             nonlocal n_stored
-            lease, rows = self._leases.find(session_id), rows_of(data)
+            lease, rows = self.leases.find(session_id), rows_of(data)
             if lease is None:
-                lease = self._leases.take_late(session_id)
-                loop.call_soon_threadsafe(self._leases.start_heart)
+                lease = self.leases.take_late(session_id)
+                loop.call_soon_threadsafe(self.leases.start_heart)
             at = lease.n_records if n_stored < 0 else n_stored
 
             names, find = {row.content for row in rows if row.content is not None}, self.find_content
@@ -275,7 +249,7 @@ class PostgresStore:
             try:
                 self.database.run(write)
             except TakenOverError as error:
-                loop.call_soon_threadsafe(self._leases.lose, lease, error.holder)
+                loop.call_soon_threadsafe(self.leases.lose, lease, error.holder)
                 raise
             except DatabaseError:
                 n_stored = at
@@ -297,3 +271,11 @@ class PostgresStore:
 
         if self._writing_again is None or self._writing_again.done():
             self._writing_again = asyncio.ensure_future(write())
+
+
+def checked_id(session_id: str) -> str:
+    """Return *session_id*. Raises InvalidInput for one that a database cannot hold."""
+    if to_text(session_id) != session_id:
+        hint = "give the session another id"
+        raise InvalidInput(f"a database cannot hold the session id {session_id!r:.100}", hint=hint)
+    return session_id

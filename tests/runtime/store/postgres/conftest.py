@@ -49,9 +49,9 @@ async def beats(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> asyn
 
     loop, kept_by_beat, keep = asyncio.get_running_loop(), asyncio.Queue[set[str]](), Leases.keep
 
-    def keep_and_tell(self: Leases, leases: tuple[Lease, ...]) -> set[str]:
+    def keep_and_tell(self: Leases, leases: tuple[Lease, ...]) -> dict[str, str]:
         kept = keep(self, leases)
-        loop.call_soon_threadsafe(kept_by_beat.put_nowait, kept)
+        loop.call_soon_threadsafe(kept_by_beat.put_nowait, {*kept})
         return kept
 
     monkeypatch.setattr(Leases, "keep", keep_and_tell)

@@ -154,7 +154,7 @@ async def test_a_server_that_falls_silent_is_left_and_its_lease_runs_out(
     store.database.patience_s = 0.5
     journal = await begin(store, "a")
     lost = asyncio.Event()
-    store.on_lost = lambda sid, holder: lost.set()
+    store.leases.on_lost = lambda sid, holder: lost.set()
     proxy.fall_silent()
     writing = asyncio.ensure_future(journal.append([prompt("b")]))
     n_ticks = 0

@@ -15,13 +15,12 @@ import pytest
 
 from postgres_daemons import spawn, texts
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
-from sidecar_client import SidecarClient, SidecarClientError
+from sidecar_client import SidecarClientError, SidecarRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from postgres_server import PostgresServer
-    from sidecar.runtime.store.postgres.store import PostgresStore
 
 pytestmark = [pytest.mark.postgres, pytest.mark.processes, pytest.mark.e2e]
 WRITE = {"name": "write", "input": {"path": "new.txt", "content": "hello"}}
@@ -29,7 +28,7 @@ WRITES = [[{"toolCall": WRITE}], [{"text": "done"}]]
 READ_AND_WRITE = [[{"toolCall": {"name": "read", "input": {"path": "new.txt"}}}], *WRITES]
 
 
-async def test_a_session_moves_from_machine_to_machine(
+async def test_an_idle_session_moves_from_machine_to_machine(
     tmp_path: Path, server: PostgresServer, database: str
 ) -> None:
     address = server.conninfo("ann", database)
@@ -41,12 +40,88 @@ async def test_a_session_moves_from_machine_to_machine(
         assert listed.lease is not None  # until then, by the clock of the database
         assert (listed.host, listed.pid) == (platform.node(), (await first.status()).pid)
         assert await texts(second, session.sid) == ["one", "answer 0"]
-        with pytest.raises(SidecarClientError, match=r"in use by process \d+ on"):
-            await second.load_session(session.sid)
-        await first.session_close(session.sid)
+        with pytest.raises(SidecarClientError, match=r"in use by process \d+ on .*sidecar shim"):
+            await second.attach(session.sid)
+        events = first.events(session.sid)
         theirs = await second.load_session(session.sid)
         assert (await theirs.run("two")).stop_reason == "end_turn"
-        assert await texts(first, session.sid) == ["one", "answer 0", "two", "answer 0"]
+        async with asyncio.timeout(20):
+            async for event in events:
+                if "This session goes on in process" in str(event.data):
+                    break
+        with pytest.raises(SidecarClientError, match=r"has taken session .* over.* once it is idle there"):
+            await session.run("late")
+        back = await first.load_session(session.sid)
+        assert (await back.run("three")).stop_reason == "end_turn"
+        assert await texts(second, session.sid) == ["one", "answer 0", "two", "answer 0", "three", "answer 1"]
+        with pytest.raises(SidecarClientError, match="no session"):
+            await second.attach("nobody-has-it")
+
+
+async def test_a_session_at_work_is_read_and_stays_where_it_is(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    refused: list[SidecarClientError] = []
+
+    async def ask(request: PermissionRequest) -> PermissionAnswer:
+        """While the question is open, the session is at work."""
+        for use in (second.load_session, second.session_delete):
+            with pytest.raises(SidecarClientError, match=r"in use by process \d+ on") as error:
+                await use(session.sid)
+            refused.append(error.value)
+        seen.extend(await texts(second, session.sid))
+        fork = await second.session_fork(session.sid)
+        assert fork.snapshot.messages == 1
+        exported = await second.request("sidecar/session/export", {"sid": session.sid})
+        assert "write it" in exported["text"]
+        return PermissionAnswer("selected", request.options[0].option_id)
+
+    seen: list[str] = []
+    first, second = (
+        spawn(tmp_path, "a", address, script=WRITES, permission=ask),
+        spawn(tmp_path, "b", address),
+    )
+    async with first, second:
+        session = await first.start_session(tmp_path, model="fake-1")
+        assert (await session.run("write it")).stop_reason == "end_turn"
+    assert len(refused) == 2
+    assert seen == ["write it"]
+    assert (tmp_path / "new.txt").read_text() == "hello"
+
+
+async def test_a_session_of_a_living_daemon_of_this_machine_is_joined_there(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    first = spawn(tmp_path, "a", address, machine="one")
+    second = spawn(tmp_path, "b", address, machine="one")
+    async with first, second:
+        session = await first.start_session(tmp_path, model="fake-1")
+        await session.run("one")
+        with pytest.raises(SidecarClientError, match="in use by process") as refused:
+            await second.load_session(session.sid)
+        assert isinstance(refused.value, SidecarRequestError)
+        assert refused.value.data["details"]["pid"] == (await first.status()).pid
+        assert (await session.run("two")).stop_reason == "end_turn"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+async def test_the_session_of_a_dead_machine_is_free_after_its_lease(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    address = server.conninfo("ann", database)
+    first, second = spawn(tmp_path, "a", address), spawn(tmp_path, "b", address)
+    async with second:
+        await first.start()
+        session = await first.start_session(tmp_path, model="fake-1")
+        await session.run("one")
+        os.kill((await first.status()).pid, signal.SIGKILL)
+        await first.close()
+        server.execute("UPDATE sidecar.sessions SET leased_until = leased_until - interval '28 s'", database)
+        async with asyncio.timeout(20):
+            theirs = await second.load_session(session.sid)
+        assert (await theirs.run("two")).stop_reason == "end_turn"
 
 
 async def test_a_daemon_that_lost_its_lease_refuses_the_turn_and_says_so(
@@ -77,106 +152,6 @@ async def test_a_daemon_that_lost_its_lease_refuses_the_turn_and_says_so(
         assert await texts(second, ours.sid) == [
             "one", "answer 0", "theirs", "answer 0", "two", "answer 1",
         ]  # fmt: skip
-
-
-async def test_a_client_follows_steers_and_answers_for_a_session_of_another_daemon(
-    tmp_path: Path, server: PostgresServer, database: str
-) -> None:
-    address = server.conninfo("ann", database)
-    asked: list[str] = []
-
-    async def answer(request: PermissionRequest) -> PermissionAnswer:
-        asked.append(request.title)
-        return PermissionAnswer("selected", request.options[0].option_id)
-
-    first = spawn(tmp_path, "a", address, script=WRITES)
-    second = spawn(tmp_path, "b", address, permission=answer)
-    async with first, second:
-        session = await first.start_session(tmp_path, model="fake-1")
-        await first.detach(session.sid)  # it cannot answer
-        attached = await second.attach(session.sid)
-        assert attached.snapshot.sid == session.sid
-        events = second.events(session.sid, 0)
-        ran = await second.turn_run(session.sid, ({"type": "text", "text": "write it"},))
-        assert ran.stop_reason == "end_turn"
-        assert (tmp_path / "new.txt").read_text() == "hello"
-        assert len(asked) == 1
-        kinds = []
-        async with asyncio.timeout(20):
-            async for event in events:
-                kinds.append(event.kind)
-                if event.kind == "settled":
-                    break
-        assert {"userMessage", "toolStarted", "toolFinished", "message", "settled"} <= {*kinds}
-        assert "gap" not in kinds
-        with pytest.raises(SidecarClientError, match="decided on the machine"):
-            await second.request(
-                "sidecar/session/setConfigOption",
-                {"sid": session.sid, "configId": "permissions", "value": "allowAll"},
-            )
-        with pytest.raises(SidecarClientError, match="decided on the machine"):
-            await second.turn_run(session.sid, ({"type": "text", "text": "x"},), allow=("git push",))
-        with pytest.raises(SidecarClientError, match="no session"):
-            await second.attach("nobody-has-it")
-        with pytest.raises(SidecarClientError, match="no session"):
-            await second.attach("\ud800\0")
-        await second.detach(session.sid)
-        # From now on it is a session like every other: the lease of its daemon is free.
-        await first.session_close(session.sid)
-        theirs = await second.load_session(session.sid)
-        assert theirs.sid == session.sid
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-async def test_a_client_learns_that_the_daemon_it_followed_is_gone(
-    tmp_path: Path, server: PostgresServer, database: str
-) -> None:
-    address = server.conninfo("ann", database)
-    first, second = spawn(tmp_path, "a", address), spawn(tmp_path, "b", address)
-    async with second:
-        await first.start()
-        session = await first.start_session(tmp_path, model="fake-1")
-        await session.run("one")
-        await second.attach(session.sid)
-        os.kill((await first.status()).pid, signal.SIGKILL)
-        await first.close()
-        # As the heartbeat does, half a minute after the last sign of life.
-        server.execute("DELETE FROM sidecar.tunnels", database)
-        async with asyncio.timeout(30):
-            with pytest.raises(SidecarClientError, match=r"has gone|no session"):
-                await second.turn_run(session.sid, ({"type": "text", "text": "two"},))
-        theirs = await second.load_session(session.sid)
-        assert (await theirs.run("two")).stop_reason == "end_turn"
-
-
-async def test_a_client_whose_way_to_the_other_daemon_breaks_off_misses_nothing(
-    tmp_path: Path, server: PostgresServer, database: str
-) -> None:
-    address = server.conninfo("ann", database)
-    async with spawn(tmp_path, "a", address) as first, spawn(tmp_path, "b", address) as second:
-        session = await first.start_session(tmp_path, model="fake-1")
-        await second.attach(session.sid)
-        events = second.events(session.sid, 0)
-        seqs: list[int] = []
-
-        async def wait_for_end() -> None:
-            async for event in events:
-                assert event.kind != "gap"
-                seqs.append(event.seq)
-                if event.kind == "settled":
-                    return
-
-        async with asyncio.timeout(30):
-            await session.run("one")
-            await wait_for_end()
-            server.execute("DELETE FROM sidecar.tunnels", database)  # as a crash of the server does
-            await session.run("two")
-            await wait_for_end()
-            ran = await second.turn_run(session.sid, ({"type": "text", "text": "three"},))
-            assert ran.stop_reason == "end_turn"
-            await wait_for_end()
-        assert seqs == sorted({*seqs})
-        assert seqs == [*range(seqs[0], seqs[-1] + 1)]
 
 
 async def test_a_lease_lost_in_a_turn_stops_it_before_its_next_change(
@@ -246,16 +221,9 @@ async def test_leases_go_by_the_clock_of_the_server_alone(
 ) -> None:
     address = server.conninfo("ann", database)
 
-    def spawn_with_clock(name: str, shift_s: int) -> SidecarClient:
-        folder = tmp_path / f"clock-{name}"
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(
-            f"import time\nreal, real_ns = time.time, time.time_ns\ntime.time = lambda: real() + {shift_s}\n"
-            f"time.time_ns = lambda: real_ns() + {shift_s} * 10**9\n"
-        )
-        return spawn(tmp_path, name, address, environment={"PYTHONPATH": str(folder)})
-
-    async with spawn_with_clock("ahead", 3600) as ahead, spawn_with_clock("behind", -3600) as behind:
+    ahead = spawn(tmp_path, "ahead", address, clock_s=3600)
+    behind = spawn(tmp_path, "behind", address, clock_s=-3600)
+    async with ahead, behind:
         for writer, other in ((behind, ahead), (ahead, behind)):
             session = await writer.start_session(tmp_path, model="fake-1")
             await session.run("one")
@@ -263,9 +231,6 @@ async def test_leases_go_by_the_clock_of_the_server_alone(
             [(left,)] = server.execute(lasts.format(session.sid), database)
             assert isinstance(left, timedelta)
             assert timedelta(0) < left < timedelta(seconds=30)
-            with pytest.raises(SidecarClientError, match=r"in use by process \d+ on"):
-                await other.load_session(session.sid)
-            await writer.session_close(session.sid)
             theirs = await other.load_session(session.sid)
             await theirs.run("two")
             [listed] = [each for each in (await writer.session_list()).sessions if each.sid == session.sid]
@@ -307,56 +272,3 @@ async def test_files_are_taken_back_on_another_machine_where_the_user_lets_their
         for sid in (session.sid, fork.snapshot.sid):
             await second.session_delete(sid)
     assert server.execute("SELECT count(*) FROM sidecar.contents", database) == [(0,)]
-
-
-async def test_a_tunnel_of_which_both_ends_died_is_removed(
-    make_store: Callable[..., PostgresStore], server: PostgresServer, database: str
-) -> None:
-    from sidecar.attach.tunnels import Tunnels
-
-    writer, reader = make_store(), make_store()
-    await writer.hold("s")
-    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
-    try:
-        assert await guest.open("s", "reader") is not None
-        for tunnel, seen in (("dead", "1 h"), ("host dead", "0 s")):
-            server.execute(
-                "INSERT INTO sidecar.tunnels"
-                f" VALUES ('ann', '{tunnel}', 'x', 'y', '', '', now() - '1 h'::interval,"
-                f" now() - '{seen}'::interval)",
-                database,
-            )
-        server.execute("INSERT INTO sidecar.chunks VALUES ('ann', 'dead', true, 1, 'x')", database)
-        assert guest.keep_alive([]) == set()
-        left = server.execute("SELECT id FROM sidecar.tunnels WHERE id LIKE '%dead'", database)
-        assert left == [("host dead",)]
-        assert server.execute("SELECT count(*) FROM sidecar.chunks", database) == [(0,)]
-    finally:
-        await guest.aclose()
-        await host.aclose()
-
-
-async def test_a_notice_before_the_row_of_a_tunnel_does_not_end_it(
-    make_store: Callable[..., PostgresStore],
-) -> None:
-    """The connection of a listener may stand at any time, and asks for everything that it missed."""
-    from sidecar.attach.tunnels import Tunnels
-
-    writer, reader = make_store(), make_store()
-    await writer.hold("s")
-    host, guest = Tunnels(writer, "w"), Tunnels(reader, "w")
-    execute = guest.execute
-
-    async def execute_late(*statements: tuple[str, tuple[object, ...]]) -> None:
-        guest._on_notice("")
-        await asyncio.gather(*(each._taking for each in guest._streams.values() if each._taking))
-        await execute(*statements)
-
-    setattr(guest, "execute", execute_late)  # noqa: B010
-    try:
-        stream = await guest.open("s", "reader")
-        assert stream is not None
-        assert stream.has_room
-    finally:
-        await guest.aclose()
-        await host.aclose()

@@ -132,7 +132,7 @@ async def test_what_waits_for_a_session_that_another_daemon_has_written_since_is
         with pytest.raises(StoreUnavailable):
             await journal.append([prompt("b")])
         ours.close("s")
-        await ours._leases.settle()
+        await ours.leases.settle()
     finally:
         server.start()
     server.execute("UPDATE sidecar.sessions SET leased_until = '-infinity'", database)

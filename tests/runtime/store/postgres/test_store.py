@@ -57,7 +57,7 @@ async def test_a_lease_that_ran_out_is_taken_over_and_its_old_holder_writes_noth
 ) -> None:
     old, new = make_store(lease_s=3600), make_store()
     lost: list[tuple[str, str]] = []
-    old.on_lost = lambda sid, who: lost.append((sid, who))
+    old.leases.on_lost = lambda sid, who: lost.append((sid, who))
     await old.hold("s")
     journal = old.journal("s")
     await journal.load()
@@ -86,7 +86,7 @@ async def test_the_heartbeat_keeps_a_lease_and_tells_of_its_loss(
 ) -> None:
     store, other = make_store(lease_s=0.3), make_store(lease_s=60)
     lost = asyncio.Event()
-    store.on_lost = lambda sid, who: lost.set()
+    store.leases.on_lost = lambda sid, who: lost.set()
     await store.hold("s")
     [(taken,)] = server.execute("SELECT leased_until FROM sidecar.sessions", database)
     async with asyncio.timeout(10):
@@ -127,7 +127,6 @@ async def test_rows_are_their_writers_alone(
 async def test_rows_are_found_by_the_indexes_of_their_owners(
     make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
-    from sidecar.attach import tunnels
     from sidecar.runtime.store.postgres import lease, listing, store, writing
 
     await make_store().exists("s")
@@ -137,7 +136,6 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
         store._READ: ("s",),
         writing._DELETE: ("s",),
         lease._KEEP: (30, ["s"], [1]),
-        tunnels._TAKE: ("t", True),
     }
     given = {"words": "a", "word0": "a", "limit": 50}
     with psycopg.connect(server.conninfo("ann", database)) as connection:
