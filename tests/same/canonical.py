@@ -1,10 +1,15 @@
 """The text of a played scene as it is stored and compared: a line for each message, in order.
 
 Replaced is only what is truly not the same in two runs: the folder of the run, process ids, versions and the
-addresses of sockets. Ids are named by their order of appearance, so that a part of the daemon that makes one
-id less than before does not change every line. Deltas of one message are joined, since how many of them are
-merged goes by how quickly a client reads; for the same reason only the first notification that the list of
-sessions has changed is kept. A long value that stood in an earlier line is a hash.
+addresses of sockets; times are seconds since the beginning. Ids are named by their order of appearance, so
+that a part of the daemon that makes one id less than before does not change every line. Deltas of one message
+are joined, since how many of them are merged goes by how quickly a client reads; for the same reason only the
+first notification that the list of sessions has changed is kept.
+
+Left out is what would make the records large or change all of them at once: of the messages of the client,
+which the scenes have, all but the beginning; in all but a few scenes the lists of options, commands and
+methods. A long value that stood in an earlier line is a hash. Filler, a passage three times or more in a row,
+is one passage with the number of times.
 """
 
 from __future__ import annotations
@@ -12,35 +17,62 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from tests.same.player import Message
+from tests.same.player import FIRST_MS, Message, Player
 
 __all__ = ["lines_of"]
 
-_LONG_CHARS: Final = 300
+_LONG_CHARS: Final = 150
+_SENT_CHARS: Final = 160
+_DAY_MS: Final = 86_400_000
 _ID: Final = re.compile(
     r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])"
 )
 _ID_START: Final = re.compile(r"(?<![0-9a-zA-Z_:/.-])[0-9a-f]{6,31}(?![0-9a-zA-Z_])")
+_FILLER: Final = re.compile(r"(.{12,200}?)\1{2,}", re.DOTALL)
 _FIXED: Final = {"pid": 0, "rssBytes": 0, "uptimeMs": 0, "version": "0", "build": "0", "socket": "socket"}
-_DELTAS: Final = ("textDelta", "thinkingDelta", "compactionSummaryDelta")
+
+_FREQUENT: Final = {"sidecar/event": "event", "session/update": "update"}
+"""The words that stand for the most frequent messages."""
+
+_LISTS: Final = frozenset(
+    ("agentCapabilities", "availableCommands", "capabilities", "commands", "modes", "models")
+)
 
 
-def lines_of(messages: Iterable[tuple[str, Message]], folder: Path) -> list[str]:
-    """Return the canonical lines of the *messages* of one client that were exchanged in *folder*."""
-    names = _Names()
-    joined = _join_deltas(_without_repeats(messages))
-    shown = [(side, _replace(message, str(folder))) for side, message in joined]
-    for _, message in shown:
-        names.learn(json.dumps(message, ensure_ascii=False))
-    seen: set[str] = set()
-    return [
-        f"{side} {json.dumps(_shorten(names.apply(message), seen), ensure_ascii=False)}"
-        for side, message in shown
-    ]
+def lines_of(players: Sequence[Player], folder: Path, *, is_whole: bool) -> list[str]:
+    """Return the canonical lines of the messages of *players* in *folder*, one player after another.
+
+    The order of messages of different connections is not kept: nobody could rely on it. Where it is not
+    *is_whole*, lists that hardly differ between sessions are left out. Results of our own methods on the ACP
+    face are hashes, since the LSP face has the same ones.
+    """
+    names, seen, lines = _Names(), set[str](), list[str]()
+    for number, player in enumerate(players, 1):
+        joined = _join_deltas(_without_repeats(player.messages))
+        shown = [(side, _replace(message, str(folder), is_whole=is_whole)) for side, message in joined]
+        for _, message in shown:
+            names.learn(json.dumps(message, ensure_ascii=False))
+        if len(players) > 1:
+            lines.append(f"# client {number}, {player.face}")
+        own: set[Any] = set()
+        for side, message in shown:
+            named = names.apply(message)
+            if side == "-->":
+                lines.append(f"{side} {json.dumps(named, ensure_ascii=False)[:_SENT_CHARS]}")
+                if str(message.get("method")).startswith("_sidecar/"):
+                    own.add(message.get("id"))
+                continue
+            if "result" in named and named["id"] in own:
+                named["result"] = {"hash": _hash(named["result"])}
+            short = {name: _shorten(value, seen) for name, value in named.items()}
+            if short.get("method") in _FREQUENT:
+                side, short = f"{side} {_FREQUENT[short['method']]}", short["params"]
+            lines.append(f"{side} {json.dumps(short, ensure_ascii=False)}")
+    return lines
 
 
 class _Names:
@@ -82,45 +114,108 @@ def _without_repeats(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[
 def _join_deltas(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Message]]:
     last: tuple[str, Message] | None = None
     for side, message in messages:
-        if last is not None and _is_same_text(last[1], message):
-            joined = last[1]["params"]["data"]["delta"] + message["params"]["data"]["delta"]
-            params = message["params"]
-            last = side, {**message, "params": {**params, "data": {**params["data"], "delta": joined}}}
-            continue
-        if last is not None:
+        joined = _join(last[1], message) if last is not None else None
+        if last is not None and joined is None:
             yield last
-        last = side, message
+        last = side, message if joined is None else joined
     if last is not None:
         yield last
 
 
-def _is_same_text(first: Message, second: Message) -> bool:
-    """Whether both are deltas of one message; all members but the text, its number and its time are equal."""
-    kinds = [message.get("params", {}) for message in (first, second)]
-    if any(not isinstance(each, dict) or each.get("kind") not in _DELTAS for each in kinds):
-        return False
-    one, other = ({**each["data"], "delta": "", "kind": each["kind"]} for each in kinds)
-    return one == other
+def _join(first: Message, second: Message) -> Message | None:
+    """Return two parts of one text as one message, None for any two others."""
+    path = next((path for path, is_part in _PARTS if is_part(first) and is_part(second)), None)
+    if path is None:
+        return None
+    (one, text), (other, more) = _take_text(first, path), _take_text(second, path)
+    is_whole_so_far = path == _OUTPUT_SO_FAR
+    if _without_number(one) != _without_number(other):
+        return None
+    joined: Message = _put_text(other, path, more if is_whole_so_far else text + more)
+    return joined
 
 
-def _replace(value: Any, folder: str, key: str = "") -> Any:
+_Path: TypeAlias = tuple[str | int, ...]
+_OUTPUT_SO_FAR: Final[_Path] = ("params", "update", "content", 0, "content", "text")
+
+
+def _is_event(*kinds: str) -> Callable[[Message], bool]:
+    return lambda message: message.get("params", {}).get("kind") in kinds
+
+
+def _is_update(*kinds: str) -> Callable[[Message], bool]:
+    return lambda message: message.get("params", {}).get("update", {}).get("sessionUpdate") in kinds
+
+
+def _is_output_so_far(message: Message) -> bool:
+    update = message.get("params", {}).get("update", {})
+    return {*update} == {"sessionUpdate", "toolCallId", "status", "content"} and [
+        each.get("type") for each in update["content"]
+    ] == ["content"]
+
+
+_PARTS: Final[tuple[tuple[_Path, Callable[[Message], bool]], ...]] = (
+    (("params", "data", "delta"), _is_event("textDelta", "thinkingDelta", "compactionSummaryDelta")),
+    (("params", "data", "content"), _is_event("toolProgress")),
+    (
+        ("params", "update", "content", "text"),
+        _is_update("agent_message_chunk", "agent_thought_chunk", "compaction_summary_chunk"),
+    ),
+    (_OUTPUT_SO_FAR, _is_output_so_far),
+)
+"""Where the text is in messages that bring a part of one, and how they are told from others."""
+
+
+def _take_text(message: Message, path: _Path) -> tuple[Message, str]:
+    value: Any = message
+    for name in path:
+        value = value[name]
+    return _put_text(message, path, ""), str(value)
+
+
+def _put_text(value: Any, path: _Path, text: str) -> Any:
+    if not path:
+        return text
+    copied: Any = list(value) if isinstance(value, list) else dict(value)
+    copied[path[0]] = _put_text(value[path[0]], path[1:], text)
+    return copied
+
+
+def _without_number(message: Message) -> Message:
+    return {**message, "params": {**message["params"], "seq": 0, "at": 0}}
+
+
+def _replace(value: Any, folder: str, key: str = "", *, is_whole: bool) -> Any:
+    if not is_whole and key == "configOptions":
+        return {option["id"]: option["currentValue"] for option in value}
+    if not is_whole and key in _LISTS and isinstance(value, list | dict):
+        return "..."
     if isinstance(value, dict):
-        return {name: _replace(item, folder, name) for name, item in value.items()}
+        return {name: _replace(item, folder, name, is_whole=is_whole) for name, item in value.items()}
     if isinstance(value, list):
-        return [_replace(item, folder) for item in value]
+        return [_replace(item, folder, is_whole=is_whole) for item in value]
     if key in _FIXED and isinstance(value, str | int):
         return _FIXED[key]
-    return value.replace(folder, "/same") if isinstance(value, str) else value
+    if type(value) is int and 0 <= value - FIRST_MS < _DAY_MS:
+        return f"+{(value - FIRST_MS) // 1000} s"
+    return _FILLER.sub(_count_filler, value.replace(folder, "/same")) if isinstance(value, str) else value
+
+
+def _count_filler(found: re.Match[str]) -> str:
+    return f"{found[1]}[{len(found[0]) // len(found[1])} times]"
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]
 
 
 def _shorten(value: Any, seen: set[str]) -> Any:
     """Return *value* with a hash in place of each long part that stood in an earlier line."""
     if not isinstance(value, dict | list | str):
         return value
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) < _LONG_CHARS:
+    if len(json.dumps(value, ensure_ascii=False)) < _LONG_CHARS:
         return value
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    digest = _hash(value)
     if digest in seen:
         return {"as before": digest}
     shown: Any = value

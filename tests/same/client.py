@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from tests.same.player import Message, Place, Player, play_daemon
+from tests.same.player import TIMEOUT_S, Message, Player, Stage
 
-__all__ = ["DONE", "Client", "Script", "call", "client_of", "say"]
+__all__ = ["DONE", "Client", "Scenery", "Script", "call", "say", "text"]
 
 Script: TypeAlias = Sequence[Sequence[Mapping[str, Any]]]
 """The steps of each call of a scripted model."""
@@ -27,16 +26,29 @@ def call(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"toolCall": {"name": tool, "input": arguments}}
 
 
-class Client:
-    """A client of a new daemon. Method names are those of the LSP face, and are translated."""
+def text(words: str) -> list[dict[str, str]]:
+    """Return the content of a prompt."""
+    return [{"type": "text", "text": words}]
 
-    def __init__(self, player: Player, place: Place) -> None:
+
+class Client:
+    """A client of a daemon. Method names are those of the LSP face, and are translated.
+
+    Attributes:
+        permissions: returns the option for a question, by its params; None leaves all questions open.
+        questions: the questions that came.
+        sids: the sessions that it has started or loaded.
+    """
+
+    def __init__(self, player: Player) -> None:
         self.player = player
-        self.place = place
+        self.place = player.place
         self.face = player.face
-        self.permissions: Callable[[Any], str | None] = lambda params: "allow_once"
-        player.replies["sidecar/permission/request"] = self._answer_ours
-        player.replies["session/request_permission"] = self._answer_acp
+        self.permissions: Callable[[Any], str] | None = lambda params: "allow_once"
+        self.questions: list[Message] = []
+        self.sids: list[str] = []
+        player.questions["sidecar/permission/request"] = self._meet_question
+        player.questions["session/request_permission"] = self._meet_question
 
     async def hello(
         self, models: Mapping[str, Script | Mapping[str, Any]], capabilities: Any = None, **declared: Any
@@ -71,43 +83,140 @@ class Client:
         cwd = str(self.place.project)
         if self.face == "acp":
             own = {"cwd": cwd, "mcpServers": [], "_meta": {"sidecar": {"model": model, **options}}}
-            return str((await self.player.ask("session/new", own))["result"]["sessionId"])
-        made = await self.call("session/new", cwd=cwd, model=model, **options)
-        return str(made["result"]["sid"])
+            sid = str((await self.player.ask("session/new", own))["result"]["sessionId"])
+        else:
+            sid = str((await self.call("session/new", cwd=cwd, model=model, **options))["result"]["sid"])
+        self.sids.append(sid)
+        await self.catch_up()
+        return sid
 
     async def call(self, method: str, **params: Any) -> Message:
         """Return the answer to one of our own methods, without ``sidecar/`` in front."""
-        return await self.send(method, **params)
+        answer = await self.send(method, **params)
+        await self.catch_up()
+        return answer
+
+    async def catch_up(self) -> int:
+        """Return how many sessions are at work, once all has come that was sent before.
+
+        Files that are just being compared with what the model has seen are waited for.
+        """
+        for sid in self.sids:
+            await self.player.probe(self._own("sidecar/context/files"), {"sid": sid})
+        status = await self.player.probe(self._own("sidecar/status"))
+        return int(status["result"]["sessions"]["running"])
+
+    async def quiet(self) -> None:
+        """Return once no session is at work, and all that it has sent has come."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while await self.catch_up():
+                pass
 
     def send(self, method: str, **params: Any) -> asyncio.Future[Message]:
         """Send one of our own methods; its answer comes later."""
-        name = f"sidecar/{method}" if self.face == "lsp" else f"_sidecar/{method}"
-        return self.player.send_request(name, params)
+        return self.player.send_request(self._own(f"sidecar/{method}"), params)
+
+    def notify(self, method: str, **params: Any) -> None:
+        """Send one of our own notifications."""
+        self.player.notify(self._own(f"sidecar/{method}"), params)
+
+    def _own(self, method: str) -> str:
+        return method if self.face == "lsp" else f"_{method}"
 
     async def prompt(self, sid: str, said: str | Sequence[Any], **meta: Any) -> Message:
         """Send a prompt and return once its turn has ended."""
-        return await self.send_prompt(sid, said, **meta)
+        answer = await self.send_prompt(sid, said, **meta)
+        await self.quiet()
+        return answer
 
     def send_prompt(self, sid: str, said: str | Sequence[Any], **meta: Any) -> asyncio.Future[Message]:
         """Send a prompt; the answer comes at the end of its turn."""
-        blocks = [{"type": "text", "text": said}] if isinstance(said, str) else list(said)
+        blocks = text(said) if isinstance(said, str) else list(said)
         if self.face == "lsp":
             return self.send("turn/run", sid=sid, input=blocks, **meta)
         ours = {"_meta": {"sidecar": meta}} if meta else {}
         return self.player.send_request("session/prompt", {"sessionId": sid, "prompt": blocks, **ours})
 
-    def _answer_ours(self, params: Any) -> Any:
-        option = self.permissions(params)
-        return {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
+    def steps(self, sid: str) -> list[str]:
+        """Return the kinds of what came about session *sid*, in the words of our own events."""
+        params = (message.get("params") or {} for side, message in self.player.messages if side == "<--")
+        if self.face == "lsp":
+            return [_step(each["kind"], each["data"]) for each in params if _is_event(each, sid)]
+        updates = (each["update"] for each in params if each.get("sessionId") == sid and "update" in each)
+        return [_step_of_update(update) for update in updates]
 
-    def _answer_acp(self, params: Any) -> Any:
-        option = self.permissions(params)
+    async def until_step(self, sid: str, *wanted: str, after: int = 0) -> None:
+        """Return once the steps *wanted* have come in this order, among those from number *after* on."""
+
+        def is_met() -> bool:
+            left = iter(self.steps(sid)[after:])
+            return all(any(step == each for step in left) for each in wanted)
+
+        await self.player.until(is_met)
+
+    async def compact(self, sid: str, **wanted: Any) -> Message:
+        """Compact the conversation and return the receipt when it is over."""
+        n_before = len(self.steps(sid))
+        answer = await self.call("compact/start", sid=sid, **wanted)
+        if answer.get("result", {}).get("disposition") in ("started", "queued"):
+            await self.player.until(lambda: _is_compacted(self.steps(sid)[n_before:]))
+        await self.quiet()
+        return answer
+
+    def _meet_question(self, question: Message) -> None:
+        self.questions.append(question)
+        if self.permissions is not None:
+            self.answer(question, self.permissions(question["params"]))
+
+    def answer(self, question: Message, option: str | None) -> None:
+        """Answer a question for permission; None is the answer of a user who closes it."""
         outcome = {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
-        return {"outcome": outcome}
+        result = {"outcome": outcome} if question["method"].startswith("session/") else outcome
+        self.player.send({"id": question["id"], "result": result})
 
 
-@asynccontextmanager
-async def client_of(face: str, place: Place) -> AsyncIterator[Client]:
-    """Give a client of a new daemon in *place*."""
-    async with play_daemon(face, place) as player:
-        yield Client(player, place)
+def _is_event(params: Mapping[str, Any], sid: str) -> bool:
+    return params.get("sid") == sid and "kind" in params
+
+
+def _step(kind: str, data: Mapping[str, Any]) -> str:
+    return f"compaction {data['status']}" if kind == "compaction" else kind
+
+
+def _step_of_update(update: Mapping[str, Any]) -> str:
+    data = update.get("_meta", {}).get("sidecar", {})
+    if "contextCompaction" in update.get("_meta", {}):
+        return _step("compaction", data)
+    kind = str(update["sessionUpdate"])
+    if kind == "session_info_update" and data:
+        return str(next(iter(data)))
+    return {"usage_update": "usage", "agent_message_chunk": "textDelta"}.get(kind, kind)
+
+
+def _is_compacted(steps: Sequence[str]) -> bool:
+    """Whether a compaction has ended; after one that changed the conversation its usage follows."""
+    ends = [step for step in steps if step.startswith("compaction ") and not step.endswith(" in_progress")]
+    if not ends:
+        return False
+    return ends[-1] != "compaction completed" or "usage" in steps[steps.index("compaction completed") :]
+
+
+class Scenery:
+    """A stage whose clients speak *face*, unless a scene wants another one."""
+
+    def __init__(self, stage: Stage, face: str) -> None:
+        self.stage = stage
+        self.place = stage.place
+        self.face = face
+
+    async def start(self, models: Mapping[str, Any], **wanted: Any) -> Client:
+        """Start a daemon and shake hands with it."""
+        client = Client(await self.stage.start(self.face))
+        await client.hello(models, **wanted)
+        return client
+
+    async def join(self, face: str, **wanted: Any) -> Client:
+        """Shake hands with the running daemon as one more client."""
+        client = Client(await self.stage.join(face))
+        await client.hello({}, **wanted)
+        return client

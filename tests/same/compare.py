@@ -15,29 +15,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.same.canonical import lines_of
-from tests.same.client import client_of
-from tests.same.player import own_place
-from tests.same.scenes import SCENES
+from tests.same.client import Scenery
+from tests.same.player import open_stage
+from tests.same.scenes import LSP_ONLY, SCENES, WHOLE
 
 __all__ = ["NAMES", "differences", "play", "record_of"]
 
 FOLDER: Final = Path(__file__).with_name("records")
-FACES: Final = ("lsp",)
-NAMES: Final = tuple(f"{face}-{name}" for face in FACES for name in SCENES)
+FACES: Final = ("lsp", "acp")
+NAMES: Final = tuple(
+    f"{face}-{name}" for name in SCENES for face in FACES if face == "lsp" or name not in LSP_ONLY
+)
 """The names of all records."""
 
 _MOST_DIFFERENCES: Final = 12
-_AT_ONCE: Final = 2
+_SCENE_S: Final = 120.0
+_AT_ONCE: Final = 3
 _SHOWN_CHARS: Final = 300
 
 
 async def play(name: str) -> list[str]:
     """Return the lines of the record *name* as the daemon of today makes them."""
     face, _, scene = name.partition("-")
-    async with own_place(name) as place:
-        async with client_of(face, place) as client:
-            await SCENES[scene](client)
-        return lines_of(client.player.messages, place.folder)
+    async with open_stage(name) as stage, asyncio.timeout(_SCENE_S):
+        await SCENES[scene](Scenery(stage, face))
+    return lines_of(stage.players, stage.place.folder, is_whole=scene in WHOLE)
 
 
 def record_of(name: str) -> Path:
@@ -61,25 +63,26 @@ def differences(stored: Sequence[str], played: Sequence[str]) -> Iterator[str]:
 
 
 def _describe(was: str, is_now: str) -> str:
+    pair = f"\n    was {was[:_SHOWN_CHARS]}\n    is  {is_now[:_SHOWN_CHARS]}"
     try:
-        (side, old), (new_side, new) = _parse(was), _parse(is_now)
+        (kind, old), (new_kind, new) = _parse(was), _parse(is_now)
     except ValueError:
-        return f"\n    was {was[:_SHOWN_CHARS]}\n    is  {is_now[:_SHOWN_CHARS]}"
-    if side != new_side or old.get("method") != new.get("method") or old.get("id") != new.get("id"):
-        return f"\n    was {was[:_SHOWN_CHARS]}\n    is  {is_now[:_SHOWN_CHARS]}"
-    what = old.get("method") or f"answer to {old['id']}"
-    kind = old["params"].get("kind", "") if isinstance(old.get("params"), dict) else ""
+        return pair
+    if kind != new_kind:
+        return pair
     where, first, second = next(_members(old, new), ("the order of members", was, is_now))
     first, second = (_around(first, second), _around(second, first))
-    return f"{side} {what} {kind}\n    {where}\n    was {first}\n    is  {second}"
+    return f"{kind}\n    {where}\n    was {first}\n    is  {second}"
 
 
 def _parse(line: str) -> tuple[str, dict[str, Any]]:
-    side, _, text = line.partition(" ")
-    message = json.loads(text)
-    if not isinstance(message, dict):
+    """Return the kind of message in words, and the message."""
+    head, _, text = line.partition("{")
+    message = json.loads("{" + text)
+    if line.startswith("-->") or not isinstance(message, dict):
         raise ValueError(line)
-    return side, message
+    kind = message.get("kind") or message.get("update", {}).get("sessionUpdate") or message.get("method")
+    return f"{head}{kind or 'answer to ' + str(message.get('id'))}", message
 
 
 def _members(was: Any, is_now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -111,7 +114,10 @@ async def _compare(names: Sequence[str], *, is_recorded: bool) -> int:
     async def one(name: str) -> None:
         nonlocal n_differing
         async with gate:
-            played = await play(name)
+            try:
+                played = await play(name)
+            except Exception as error:
+                played = [f"the scene ends with {error!r}"]
         path = record_of(name)
         stored = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         if stored == played:

@@ -1,4 +1,4 @@
-"""A client that plays a scene with one real daemon over its pipe, and keeps every message that comes out.
+"""Clients that play a scene with real daemons, over pipes and sockets, and keep every message.
 
 A scene is played in a folder that is the same in every run, since a path is a part of what the model is sent
 and counts as tokens; with an environment of its own; on a clock that moves by one second with each request.
@@ -12,20 +12,21 @@ import json
 import os
 import shutil
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Message", "Place", "Player", "own_place", "play_daemon"]
+__all__ = ["FIRST_MS", "TIMEOUT_S", "Message", "Place", "Player", "Stage", "open_stage"]
 
 Message: TypeAlias = dict[str, Any]
 
 PLACES: Final = Path("/tmp/sidecar-same")
-_FIRST_MS: Final = 1_760_000_000_000
-_TIMEOUT_S: Final = 60.0
+FIRST_MS: Final = 1_760_000_000_000
+TIMEOUT_S: Final = 60.0
 _ENTRY: Final = Path(__file__).with_name("fixed_daemon.py")
-_ENDS: Final = ("settled", "faulted")
+_MESSAGE_BYTES: Final = 1 << 26
 
 
 class Place:
@@ -35,10 +36,10 @@ class Place:
         self.folder = folder
         self.project = folder / "project"
         self.clock = folder / "clock"
-        self._now_ms = _FIRST_MS
+        self._now_ms = FIRST_MS
         for path in (self.project, folder / "home", folder / "tmp"):
             path.mkdir(parents=True)
-        self.clock.write_text(str(_FIRST_MS))
+        self.clock.write_text(str(FIRST_MS))
 
     def tick(self, ms: int = 1000) -> None:
         """Let time go by."""
@@ -93,7 +94,8 @@ class Player:
         face: ``lsp`` or ``acp``.
         place: where the scene is played.
         messages: every message that was sent (``-->``) or received (``<--``), in order.
-        replies: the answers to requests of the daemon, by method; a function of the params returns one.
+        questions: called with the requests of the daemon, by method; any other one is refused.
+        has_left: whether the connection is closed.
     """
 
     def __init__(
@@ -102,11 +104,13 @@ class Player:
         self.face = face
         self.place = place
         self.messages: list[tuple[str, Message]] = []
-        self.replies: dict[str, Callable[[Any], Any]] = {}
+        self.questions: dict[str, Callable[[Message], None]] = {}
+        self.has_left = False
         self._reader = reader
         self._writer = writer
         self._n_requests = 0
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._n_probes = 0
+        self._waiting: dict[Any, asyncio.Future[Message]] = {}
         self._changed = asyncio.Event()
         self._reading = asyncio.ensure_future(self._read())
 
@@ -124,6 +128,14 @@ class Player:
         self.send({name: value for name, value in message.items() if value is not None})
         return answer
 
+    async def probe(self, method: str, params: Any = None) -> Any:
+        """Return the answer to a request that is no part of the scene; time stands still for it."""
+        self._n_probes += 1
+        name = f"probe-{self._n_probes}"
+        answer = self._waiting[name] = asyncio.get_running_loop().create_future()
+        self._send({"id": name, "method": method, "params": params or {}})
+        return await answer
+
     def notify(self, method: str, params: Any = None) -> None:
         """Send a notification."""
         self.place.tick()
@@ -132,6 +144,9 @@ class Player:
     def send(self, message: Message) -> None:
         """Send one message and wait for nothing."""
         self.messages.append(("-->", message))
+        self._send(message)
+
+    def _send(self, message: Message) -> None:
         self.send_body(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def send_body(self, body: bytes) -> None:
@@ -141,7 +156,7 @@ class Player:
 
     async def until(self, is_met: Callable[[], object]) -> None:
         """Return once *is_met*; it is evaluated after each message."""
-        async with asyncio.timeout(_TIMEOUT_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not is_met():
                 self._changed.clear()
                 await self._changed.wait()
@@ -168,28 +183,29 @@ class Player:
         if self.face == "lsp":
             await self.ask("shutdown")
             self.notify("exit")
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Close the connection without a word; returns when the daemon's output has ended."""
         self._writer.close()
         await self._reading
+        self.has_left = True
 
     async def _read(self) -> None:
         while (body := await self._read_body()) is not None:
             message = json.loads(body)
             del message["jsonrpc"]
-            self.messages.append(("<--", message))
+            if not str(message.get("id")).startswith("probe-"):
+                self.messages.append(("<--", message))
             if "method" not in message:
-                waiting = self._waiting.pop(message["id"], None) if message["id"] is not None else None
+                waiting = self._waiting.pop(message["id"], None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(message)
+            elif (meet := self.questions.get(message["method"])) is not None:
+                meet(message)
             elif "id" in message:
-                self._reply(message)
+                self.send({"id": message["id"], "error": {"code": -32601, "message": "not here"}})
             self._changed.set()
-
-    def _reply(self, message: Message) -> None:
-        reply = self.replies.get(message["method"])
-        if reply is None:
-            self.send({"id": message["id"], "error": {"code": -32601, "message": "not here"}})
-        elif (result := reply(message["params"])) is not None:
-            self.send({"id": message["id"], "result": result})
 
     async def _read_body(self) -> bytes | None:
         try:
@@ -197,37 +213,85 @@ class Player:
                 return (await self._reader.readuntil(b"\n")).rstrip()
             head = await self._reader.readuntil(b"\r\n\r\n")
             return await self._reader.readexactly(int(head.split(b":")[1].split()[0]))
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, ConnectionError):
             return None
 
 
-@asynccontextmanager
-async def play_daemon(face: str, place: Place, *arguments: str) -> AsyncIterator[Player]:
-    """Give a client of a new daemon; in the end the daemon ends too, with nothing to complain about."""
-    arguments = arguments or (("acp",) if face == "acp" else ("serve", "--stdio"))
-    command = [sys.executable, "-P", str(_ENTRY), str(place.clock), *arguments]
-    stderr = place.folder / "stderr"
-    with stderr.open("ab") as errors:
-        daemon = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            cwd=place.project,
-            env=place.environment,
-            limit=1 << 26,
-        )
-    assert daemon.stdin is not None
-    assert daemon.stdout is not None
-    player = Player(face, place, daemon.stdout, daemon.stdin)
-    try:
-        yield player
-        async with asyncio.timeout(_TIMEOUT_S):
+class Stage:
+    """A place with daemons and their clients; all of them end with it."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.players: list[Player] = []
+        self._daemons: dict[Player, Process] = {}
+
+    async def start(self, face: str, *arguments: str, **variables: str) -> Player:
+        """Start a daemon and return its client at the pipe."""
+        arguments = arguments or (("acp",) if face == "acp" else ("serve", "--stdio"))
+        with (self.place.folder / "stderr").open("ab") as errors:
+            daemon = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", str(_ENTRY), str(self.place.clock), *arguments),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                cwd=self.place.project,
+                env=self.place.environment | variables,
+                limit=_MESSAGE_BYTES,
+            )
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        player = Player(face, self.place, daemon.stdout, daemon.stdin)
+        self._daemons[player] = daemon
+        self.players.append(player)
+        return player
+
+    async def join(self, face: str) -> Player:
+        """Return one more client of the daemon that was started last, at its socket."""
+        daemon = [*self._daemons.values()][-1]
+        socket = self.place.folder / "state" / "run" / f"daemon-{daemon.pid}.sock"
+        player = Player(face, self.place, *await asyncio.open_unix_connection(socket, limit=_MESSAGE_BYTES))
+        self.players.append(player)
+        return player
+
+    async def end(self, player: Player) -> None:
+        """Let a client take leave; its daemon ends too, if it is the one at the pipe."""
+        async with asyncio.timeout(TIMEOUT_S):
             await player.end()
-            code = await daemon.wait()
-        assert code == 0, f"the daemon ended with {code}: {stderr.read_text()}"
-    except BaseException:
-        if daemon.returncode is None:
-            daemon.kill()
-            await daemon.wait()
-        raise
+            if (daemon := self._daemons.get(player)) is not None:
+                code = await daemon.wait()
+                assert code == 0, f"the daemon ended with {code}: {self.complaints}"
+
+    async def kill(self, player: Player) -> None:
+        """Kill the daemon of a client at once, as a system does that is out of memory."""
+        daemon = self._daemons[player]
+        daemon.kill()
+        await daemon.wait()
+        await player.leave()
+
+    @property
+    def complaints(self) -> str:
+        """What the daemons have written to standard error."""
+        return (self.place.folder / "stderr").read_text()
+
+    async def close(self, *, is_whole: bool) -> None:
+        """End what is left, the guests first; at once where the scene is not *is_whole*."""
+        for player in reversed(self.players):
+            if is_whole and not player.has_left:
+                await self.end(player)
+        for daemon in self._daemons.values():
+            if daemon.returncode is None:
+                daemon.kill()
+                await daemon.wait()
+
+
+@asynccontextmanager
+async def open_stage(name: str) -> AsyncIterator[Stage]:
+    """Give the stage of the scene *name*."""
+    async with own_place(name) as place:
+        stage = Stage(place)
+        try:
+            yield stage
+        except BaseException:
+            await stage.close(is_whole=False)
+            raise
+        await stage.close(is_whole=True)

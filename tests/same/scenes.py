@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from tests.same.client import DONE, Client, call, say
+from tests.same import compaction_scenes, session_scenes
+from tests.same.client import DONE, Scenery, call, say, text
 
-__all__ = ["SCENES", "Scene"]
+__all__ = ["LSP_ONLY", "SCENES", "WHOLE", "Scene"]
 
-Scene: TypeAlias = Callable[[Client], Awaitable[None]]
+Scene: TypeAlias = Callable[[Scenery], Awaitable[None]]
 
-_LINES: Final = "".join(f"line {number} of a file\n" for number in range(1, 41))
-_PROSE: Final = "The parser reads a line, splits it at blanks and keeps the words in order. "
-_ENGINES: Final = ("windowBudget", "runtime", "agentcore", "slidingWindow", "summarizing", "none")
+LINES: Final = "".join(f"line {number} of a file\n" for number in range(1, 41))
+PROSE: Final = "The parser reads a line, splits it at blanks and keeps the words in order. "
+HALF: Final = [{"text": "Half an"}, {"hang": True}]
+PNG: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
-async def use_tools(client: Client) -> None:
+async def use_tools(scenery: Scenery) -> None:
     """Tools of each kind, allowed, refused, failing and unknown; the model reasons in between.
 
     Calls that only read run side by side, so that there is one of them at a time.
     """
-    place = client.place
-    place.write("a.txt", _LINES)
+    place = scenery.place
+    place.write("a.txt", LINES)
     place.write("src/one.py", "VALUE = 1\n\n\ndef one() -> int:\n    return VALUE\n")
+    place.write("AGENTS.md", "Use spaces. Never touch generated files.\n")
     turns = [
         [
             {"thinking": "I look first.", "deltas": 3},
@@ -34,14 +38,14 @@ async def use_tools(client: Client) -> None:
         [call("grep", pattern="VALUE")],
         [call("find", pattern="*.py")],
         [call("ls", path=".")],
-        say("It has 40 lines.", deltas=4),
+        [*say("It has 40 lines.", deltas=4), {"usage": {"input": 900, "output": 40, "cacheRead": 500}}],
         [call("edit", path="src/one.py", old_text="VALUE = 1", new_text="VALUE = 2")],
         [call("read", path="src/one.py")],
         [call("edit", path="src/one.py", old_text="VALUE = 1", new_text="VALUE = 2")],
         DONE,
         [call("write", path="new/two.py", content="import one\n"), call("bash", command="cat new/two.py")],
         DONE,
-        [call("bash", command="echo out; echo err >&2; exit 3")],
+        [call("bash", command="echo out; exit 3")],
         [call("bash", command="rm -rf src")],
         DONE,
         [call("nothing", a=1)],
@@ -51,25 +55,32 @@ async def use_tools(client: Client) -> None:
         DONE,
         [call("todo", entries=[{"content": "find it", "status": "completed"}, {"content": "mend it"}])],
         DONE,
+        [call("task", title="Look", prompt="Look at a.txt.")],
+        [call("read", path="a.txt", offset=3, limit=2)],
+        say("Two lines."),
+        say("The other agent has seen two lines."),
+        say("A small picture."),
     ]
-    await client.hello({"tools": turns})
+    client = await scenery.start({"tools": {"scripted": turns, "contextWindow": 32_000, "images": True}})
     sid = await client.new("tools")
     client.permissions = lambda params: "reject_once" if "rm -rf" in str(params) else "allow_once"
-    for words in (
-        "read a.txt",
-        "change it",
-        "write another",
-        "run something",
-        "try what fails",
-        "plan it",
-    ):
+    for words in ("read a.txt", "change it", "write another", "run it", "try what fails", "plan it", "ask"):
         await client.prompt(sid, words)
+    await client.prompt(
+        sid,
+        [
+            *text("What is this?"),
+            {"type": "image", "mimeType": "image/png", "data": PNG},
+            {"type": "resource_link", "uri": (place.project / "a.txt").as_uri(), "name": "a.txt"},
+            {"type": "resource", "resource": {"uri": "file:///note.txt", "text": "a note\n"}},
+        ],
+    )
     await client.call("context/usage", sid=sid, detail=True)
     await client.call("context/files", sid=sid)
     await client.call("session/read", sid=sid)
 
 
-async def meet_errors(client: Client) -> None:
+async def meet_errors(scenery: Scenery) -> None:
     """A model that fails in each way that a provider can, and requests that are wrong."""
     failures = (
         {"stop": "max_output"},
@@ -79,61 +90,129 @@ async def meet_errors(client: Client) -> None:
         {"raise": "broken"},
         {"endWithoutDone": True},
     )
-    await client.hello({"errors": [[{"text": "Half"}, failure] for failure in failures]})
+    client = await scenery.start({"errors": [[{"text": "Half"}, failure] for failure in failures]})
     sid = await client.new("errors")
     for number in range(len(failures) + 1):
         await client.prompt(sid, f"prompt {number}")
     await client.call("session/read", sid=sid, view="full")
-    await client.call("turn/start", sid="none", input=[])
-    await client.call("turn/start", sid=sid)
-    await client.call("context/expand", sid=sid)
-    await client.call("compact/undo", sid=sid, compactionId="none")
-    await client.call("session/rewind", sid=sid, nodeId="none", expectHead=None)
-    await client.call("queue/remove", sid=sid, itemId="none")
-    await client.call("rule/remove", sid=sid, rule="none")
-    await client.call("checkpoint/restore", sid=sid, checkpointId="c1")
-    await client.call("session/setConfigOption", sid=sid, configId="model", value="none")
-    await client.call("no/such/method")
+    for method, params in (
+        ("turn/start", {"sid": "none", "input": text("hi")}),
+        ("turn/start", {"sid": sid}),
+        ("turn/start", {"sid": sid, "input": []}),
+        ("turn/start", {"sid": sid, "input": [{"type": "video"}]}),
+        ("turn/steer", {"sid": sid, "input": []}),
+        ("turn/interrupt", {"sid": sid}),
+        ("context/expand", {"sid": sid}),
+        ("context/drop", {"sid": sid, "nodeIds": ["none"], "expectHead": None}),
+        ("context/pin", {"sid": sid, "factId": "none"}),
+        ("compact/undo", {"sid": sid, "compactionId": "none"}),
+        ("compact/undo", {"sid": sid}),
+        ("compact/cancel", {"sid": sid, "compactionId": "none"}),
+        ("compact/read", {"sid": sid, "compactionId": "none"}),
+        ("compact/start", {"sid": sid, "planId": "none"}),
+        ("compact/start", {"sid": sid, "engine": "none such"}),
+        ("compact/preview", {"sid": sid, "policy": {"keepRecent": -1}}),
+        ("session/rewind", {"sid": sid, "toNode": "none", "expectHead": None}),
+        ("session/load", {"sid": "none"}),
+        ("session/fork", {"sid": sid, "atNode": "none"}),
+        ("session/setConfigOption", {"sid": sid, "configId": "model", "value": "none"}),
+        ("session/setConfigOption", {"sid": sid, "configId": "none", "value": "none"}),
+        ("queue/remove", {"sid": sid, "itemId": "none"}),
+        ("queue/edit", {"sid": sid, "itemId": "none", "input": text("x")}),
+        ("rule/remove", {"sid": sid, "rule": "none"}),
+        ("rule/add", {"sid": sid, "text": ""}),
+        ("checkpoint/restore", {"sid": sid, "checkpointId": "c1"}),
+        ("checkpoint/diff", {"sid": sid}),
+        ("fs/unwatch", {"watchId": "none"}),
+        ("rehydrate/run", {"sid": sid, "uris": ["file:///nowhere.txt"]}),
+        ("session/new", {"cwd": "relative"}),
+        ("session/new", {"cwd": "/nowhere", "model": "none"}),
+        ("no/such/method", {}),
+    ):
+        await client.call(method, **params)
+    client.player.send_body(b"{")
+    client.player.send_body(b"[]")
+    client.player.send_body(b'{"jsonrpc": "2.0", "id": "x"}')
+    client.player.notify("no/such/notification", {})
+    await client.player.ask("initialize", {})
 
 
-async def compact(client: Client) -> None:
-    """Each engine: preview, compaction, what it tells of it, undo, and the next prompt."""
-    place = client.place
-    place.write("a.txt", _LINES)
-    talk = [
-        [call("read", path="a.txt")],
-        *(say(f"Answer {number}. {_PROSE * 12}") for number in range(8)),
-    ]
-    tail = [say(f"Summary or answer {number}: a.txt has 40 lines; keep cents.") for number in range(20)]
-    await client.hello({engine: [*talk, *tail] for engine in _ENGINES})
-    for engine in _ENGINES:
-        sid = await client.new(engine, engine=engine)
-        await client.prompt(sid, "Read a.txt. Never touch b.txt.")
-        for number in range(7):
-            await client.prompt(sid, f"Question {number}: what does part {number} do? {_PROSE * 4}")
-        await client.call("compact/preview", sid=sid, mode="force")
-        started = await client.call("compact/start", sid=sid, mode="force", instructions="keep the names")
-        compaction = started["result"]["compactionId"]
-        if started["result"]["disposition"] != "noop":
-            await client.player.until(partial(is_compacted, client, sid))
-            for part in ("summary", "dropped", "prompt", "loss"):
-                await client.call("compact/read", sid=sid, compactionId=compaction, part=part)
-            await client.call("context/usage", sid=sid, detail=True)
-            await client.prompt(sid, "Go on.")
-            await client.call("compact/undo", sid=sid, force=True)
-        await client.call("compact/list", sid=sid)
-        await client.call("session/read", sid=sid)
+async def queue_prompts(scenery: Scenery) -> None:
+    """Prompts behind a running turn: listed, changed, removed; a turn that is steered, and interrupted."""
+    client = await scenery.start({"queue": [HALF, HALF, DONE, HALF, DONE]})
+    sid = await client.new("queue")
+
+    async def begin() -> Any:
+        n_before = len(client.steps(sid))
+        running = client.send_prompt(sid, "hang")
+        await client.until_step(sid, "textDelta", after=n_before)
+        return running
+
+    running = await begin()
+    for words in ("one", "two", "three"):
+        await client.call("turn/start", sid=sid, input=text(words))
+    items = (await client.call("queue/list", sid=sid))["result"]["items"]
+    await client.call("queue/edit", sid=sid, itemId=items[0]["itemId"], input=text("one, changed"))
+    await client.call("queue/remove", sid=sid, itemId=items[1]["itemId"])
+    await client.call("turn/interrupt", sid=sid, queue="return")
+    await running
+    await client.quiet()
+    running = await begin()
+    await client.call("turn/start", sid=sid, input=text("reject me"), whenBusy="reject")
+    await client.call("turn/start", sid=sid, input=text("keep me"))
+    client.send("turn/interrupt", sid=sid, queue="keep")
+    await running
+    await client.quiet()
+    running = await begin()
+    await client.call("turn/start", sid=sid, input=text("and then"))
+    await client.call("turn/interrupt", sid=sid, queue="drop")
+    await running
+    await client.quiet()
+    await client.call("turn/interrupt", sid=sid)
+    await client.call("turn/steer", sid=sid, input=text("too late"))
+    await client.quiet()
+    await client.call("session/read", sid=sid, view="full")
 
 
-def is_compacted(client: Client, sid: str) -> bool:
-    """Whether the newest compaction of *sid* is over, and the usage after it was reported."""
-    kinds = [
-        "over" if each["kind"] == "compaction" and each["data"]["status"] != "in_progress" else each["kind"]
-        for each in (message["params"] for message in client.player.received("sidecar/event"))
-        if each["sid"] == sid and each["kind"] in ("compaction", "usage")
-    ]
-    return kinds[-2:] == ["over", "usage"]
+async def steer(scenery: Scenery) -> None:
+    """A prompt that joins the running turn between two calls of the model."""
+    scenery.place.write("a.txt", LINES)
+    script = [[call("bash", command="touch b.txt")], say("With pleasure."), DONE]
+    client = await scenery.start({"steer": script})
+    sid = await client.new("steer")
+    client.permissions = None
+    running = client.send_prompt(sid, "touch it")
+    await client.player.until(lambda: client.questions)
+    await client.call("turn/steer", sid=sid, input=text("be brief"))
+    client.answer(client.questions[0], "allow_always")
+    await running
+    await client.prompt(sid, "again")
+    await client.call("session/read", sid=sid)
 
 
-SCENES: Final[dict[str, Scene]] = {"tools": use_tools, "errors": meet_errors, "compactions": compact}
+SCENES: Final[dict[str, Scene]] = {
+    "tools": use_tools,
+    "errors": meet_errors,
+    "queue": queue_prompts,
+    "steering": steer,
+    "engines": compaction_scenes.compact_by_each_engine,
+    "parts": compaction_scenes.take_back_in_parts,
+    "unasked": compaction_scenes.compact_unasked,
+    "failing": compaction_scenes.fail_to_compact,
+    "sessions": session_scenes.keep_sessions,
+    "rules": session_scenes.keep_rules,
+    "files": session_scenes.keep_files,
+    "commands": session_scenes.command,
+    "options": session_scenes.choose,
+    "extensions": session_scenes.extend,
+    "knowledge": session_scenes.know,
+    "shared": session_scenes.share,
+    "restart": session_scenes.restart,
+}
 """The scenes, by the name of their record."""
+
+LSP_ONLY: Final = frozenset(("parts", "unasked"))
+"""Scenes that the ACP face would show in words that other scenes have."""
+
+WHOLE: Final = frozenset(("tools", "options", "extensions"))
+"""Scenes whose records have the lists of options, commands and methods as well."""
