@@ -5,8 +5,7 @@ Nothing runs here, and everything that a client could decide is left to the clie
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
@@ -14,25 +13,21 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from sidecar._internal.allocator import FreedMemory, limit_kept_memory
+from sidecar._internal.allocator import limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.loading import defer_import
 from sidecar._internal.state_folder import close_state_folders
 from sidecar._internal.values import Value
-from sidecar.capabilities.command_output import remove_outputs
 from sidecar.capabilities.mcp import SessionToolServers
 from sidecar.capabilities.sandbox import Sandbox
 from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.content import COMMANDS
-from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.ports import OpenedSession, StoreReport
 from sidecar.conductor.record.branching import kind_recogniser
-from sidecar.conductor.record.history import entries_with_earlier_reads
-from sidecar.conductor.record.records import SessionInfo, from_record
+from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.takeovers import Takeovers
 from sidecar.conductor.token_estimate import ModelFactors
@@ -40,22 +35,13 @@ from sidecar.conductor.window.engines.contract import SessionEngine
 from sidecar.conductor.window.engines.none import NoEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import StoredSessions
-from sidecar.conversation import Entry
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
-from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import (
-    Hold,
-    SessionGraph,
-    SessionJournal,
-    SessionPlace,
     SessionStore,
-    StoredSummary,
-    StoreUnavailable,
-    journal_in_memory,
     new_id,
     wall_clock_ms,
 )
@@ -246,119 +232,3 @@ def _postgres_store(address: str) -> PostgresStore:
     except ImportError as error:
         raise InvalidInput(_NO_DRIVER, hint=_DRIVER_HINT) from error
     return PostgresStore(address, recognise=recognise_kind)
-
-
-class SessionShelf:
-    """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one.
-
-    Attributes:
-        freed: returns the memory of sessions that were closed.
-    """
-
-    def __init__(self, store: SessionPlace, home: Path) -> None:
-        self._store = store
-        self._home = home
-        self._list = store.lister(SessionSummary, describe_stored)
-        self.freed = FreedMemory()
-
-    async def open(self, sid: str, *, create: bool) -> OpenedSession:
-        """Open *sid* under its lock; a new session also when the disk is unavailable, in memory for now.
-
-        The lines of closed sessions that a full disk refused are written first, so that they do not pile up.
-        """
-        held: Hold | None = None
-        await self._store.settle()
-        try:
-            held = await self._store.hold(sid)
-        except StoreUnavailable:
-            if not create:
-                raise
-        return await self._open_held(sid, held, create=create)
-
-    async def take_over(self, sid: str) -> OpenedSession:
-        """Open the stored *sid* under its lock, which an idle daemon on another machine gives up for that."""
-        await self._store.settle()
-        return await self._open_held(sid, await self._store.take_over(sid), create=False)
-
-    async def _open_held(self, sid: str, held: Hold | None, *, create: bool) -> OpenedSession:
-        async def release() -> None:
-            self._store.close(sid)
-            if held is not None:
-                held.release()
-            self.freed.return_soon()
-            await self._store.wait_free(sid)
-
-        try:
-            if not create:
-                await self._store.write_waiting(sid)
-            journal = self._store.journal(sid)
-            if held is None:  # the id is new
-                journal.start_empty(sid)
-            return await _load(journal, release)
-        except BaseException:
-            await release()
-            raise
-
-    async def open_in_memory(self, sid: str) -> OpenedSession:
-        """Return a session that is not stored."""
-
-        async def release() -> None:
-            """Return its memory; nobody else knows the session."""
-            self.freed.return_soon()
-
-        return await _load(journal_in_memory(sid), release)
-
-    async def exists(self, sid: str) -> bool:
-        """Whether *sid* is stored."""
-        return await self._store.exists(sid)
-
-    async def graph(self, sid: str) -> SessionGraph:
-        """Return every branch of *sid*."""
-        stored = await self._store.open(sid)
-        stored.graph.amend(entries_with_earlier_reads(stored.graph.entries.values(), stored.records))
-        return stored.graph
-
-    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
-        """Return nodes of *sid*."""
-        return await self._store.page(sid, page, of_path=of_path)
-
-    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        """Return the records of *sid* that are not nodes."""
-        return (await self._store.open(sid)).records
-
-    async def delete(self, sid: str) -> bool:
-        """Delete *sid* with its long outputs and kept files; False when it is not stored."""
-        is_deleted = await self._store.delete(sid)
-        await asyncio.to_thread(remove_outputs, self._home, sid)
-        await asyncio.to_thread(KeptContents(self._home).remove, sid)
-        return is_deleted
-
-    async def aclose(self) -> None:
-        """Settle, and let go of the place."""
-        await self._store.aclose()
-
-    async def search(self, words: Sequence[str]) -> Set[str]:
-        """Return the ids of the sessions with all *words* in them."""
-        return await self._store.search(words)
-
-    async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
-        """Return the lines of the sessions that *query* asks for, the newest first."""
-        return await self._list(query)
-
-
-def describe_stored(stored: StoredSummary) -> SessionSummary | None:
-    """Return the line of a stored session in a list, None where its newest record is not one of ours."""
-    info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
-    if info is None:
-        return None
-    summary = info.summary("idle", info.messages)
-    return replace(summary, host=stored.host, pid=stored.pid, lease=stored.leased_until_ms)
-
-
-async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:
-    await journal.load()
-    found = journal.integrity
-    report = StoreReport(found.ok, found.repaired, found.missing)
-    records = journal.take_records()
-    journal.amend(entries_with_earlier_reads(journal.graph.entries.values(), records))
-    return OpenedSession(journal, records, report, release)

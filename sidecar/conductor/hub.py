@@ -23,10 +23,11 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
 from sidecar.conductor.imports import describe_import
-from sidecar.conductor.ports import ClientPort, GraphPort, Models, OpenedSession, StorePort, StoreReport
+from sidecar.conductor.ports import ClientPort, Models
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
 from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.records import SessionInfo, from_record, newest_info, to_record
+from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.knowledge import check_sources
 from sidecar.conductor.window.session_engines import check_policy
@@ -34,6 +35,7 @@ from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
+from sidecar.runtime.store import IntegrityReport, SessionGraph
 
 if TYPE_CHECKING:  # a daemon begins without the readers
     from sidecar.importing.contract import ImportedSession
@@ -72,7 +74,7 @@ class Loaded(Value):
     """A session in memory, and the state of its file."""
 
     session: Session
-    report: StoreReport
+    report: IntegrityReport
 
 
 class Hub:
@@ -83,7 +85,7 @@ class Hub:
         terminals: the terminals that clients lend to sessions.
     """
 
-    def __init__(self, store: StorePort, deps: SessionDeps, default_engine: str) -> None:
+    def __init__(self, store: SessionShelf, deps: SessionDeps, default_engine: str) -> None:
         self.audience = Audience()
         self.editors = self.audience.editors
         self.terminals = Terminals()
@@ -193,7 +195,7 @@ class Hub:
         if sid in self._loading:
             loaded = await asyncio.shield(self._loading[sid])
         else:
-            loaded = Loaded(self._sessions[sid], StoreReport())
+            loaded = Loaded(self._sessions[sid], IntegrityReport())
         if servers is not None:
             loaded.session.connect(servers)
         return loaded
@@ -264,7 +266,7 @@ class Hub:
             return self._sessions[sid].info
         return self._info_in(sid, await (await self._store_of(sid)).records(sid))
 
-    async def graph(self, sid: str) -> GraphPort:
+    async def graph(self, sid: str) -> SessionGraph:
         """Return every branch of a session, without loading or locking it."""
         if sid in self._sessions:
             return self._sessions[sid].history.graph
@@ -362,9 +364,9 @@ class Hub:
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
         await session.store()  # before the first event: its number must not be used again
-        return Loaded(session, opened.report)
+        return Loaded(session, opened.journal.integrity)
 
-    async def _store_of(self, sid: str) -> StorePort:
+    async def _store_of(self, sid: str) -> SessionShelf:
         if not await self._store.exists(sid):
             raise SessionNotFound(sid)
         return self._store
@@ -390,7 +392,7 @@ class Hub:
                 models = await self._deps.models.at(Path(info.cwd))
                 await models.ready(info.model)
             session = Session(info, opened.journal, replace(self._deps, models=models), self)
-            await session.start(opened.records, opened.report)
+            await session.start(opened.records, opened.journal.integrity)
         except BaseException:
             await opened.release()
             raise

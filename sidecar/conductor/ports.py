@@ -7,19 +7,17 @@ Nothing is implemented here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.workbench.editor.context import Editors
-from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import ModelCard, Turn
+from sidecar.conversation import History
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.rules import Rules
-from sidecar.runtime.contract import ModelInvoker, SessionBranch, ToolBox, ToolCall
-from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
+from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
 from sidecar.text.calls import ToolEffects
 
 
@@ -195,165 +193,4 @@ class Follower(Protocol):
 
     def forget(self) -> object:
         """Let go of the conversation, which is closed, in a thread."""
-        ...
-
-
-class GraphPort(Protocol):
-    """Every branch of a stored session, for reading (``runtime.store.SessionGraph``)."""
-
-    @property
-    def leaf(self) -> str | None:
-        """The head: the newest node of the active path."""
-        ...
-
-    @property
-    def entries(self) -> Mapping[str, Entry]:
-        """The entry of every node of every branch, by its id, in the order they were stored."""
-        ...
-
-    def kept_path(self, node_id: str | None) -> Sequence[Entry]:
-        """Return the entries from the root to *node_id*. Raises ValueError for an unknown one."""
-        ...
-
-
-class JournalPort(Protocol):
-    """The writer of one session's file (``runtime.store.SessionJournal``, or one in memory)."""
-
-    @property
-    def history(self) -> History:
-        """The active path."""
-        ...
-
-    @property
-    def graph(self) -> GraphPort:
-        """Every branch, for reading."""
-        ...
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether entries or records wait for the store to work again."""
-        ...
-
-    def history_at(self, node_id: str | None) -> History:
-        """Return the history as it stood at *node_id*. Raises ValueError for an unknown one."""
-        ...
-
-    async def load(self) -> Sequence[Turn]:
-        """Read the active path."""
-        ...
-
-    async def append(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        """Append *entries* after the head and return them as stored, on disk when this returns."""
-        ...
-
-    def make_branch(self, entries: Sequence[Entry]) -> SessionBranch:
-        """Return a branch that holds exactly *entries*, made in any thread; nothing changes yet."""
-        ...
-
-    async def begin(self, branch: SessionBranch) -> None:
-        """Add the nodes of *branch*, and move the head to its end."""
-        ...
-
-    async def adopt(
-        self,
-        records: Sequence[Mapping[str, Any]],
-        entries: Sequence[Entry],
-        leaf: str | None,
-    ) -> None:
-        """Store records and entries of another session in one piece or not at all, and stand at *leaf*."""
-        ...
-
-    def heal(self, history: History) -> Sequence[Turn]:
-        """Return the turns of *history* as :meth:`load` would heal them, in any thread."""
-        ...
-
-    async def move_to(self, history: History) -> None:
-        """Stand at the end of *history*, a stored path."""
-        ...
-
-    async def append_records(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Append records that are not nodes."""
-        ...
-
-    def forget(self) -> list[Entry]:
-        """Let go of the session, and return the entries that were in memory."""
-        ...
-
-    def hold(self) -> None:
-        """Keep all writes from now on for :meth:`release`."""
-        ...
-
-    async def release(self) -> None:
-        """Write the held lines in one piece: a crash leaves all of them or none."""
-        ...
-
-
-class StoreReport(Value):
-    """The state of a session's file: *repaired* lists mended defects, *missing* lost parts."""
-
-    ok: bool = True
-    repaired: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-
-
-class OpenedSession(Value):
-    """A stored session, opened for writing; *release* gives up its lock."""
-
-    journal: JournalPort
-    records: Sequence[Mapping[str, Any]]
-    report: StoreReport
-    release: Callable[[], Awaitable[None]]
-
-
-class StorePort(Protocol):
-    """The place where sessions are kept; ``boot`` adapts ``runtime.store.SessionStore`` to it."""
-
-    async def open(self, sid: str, *, create: bool) -> OpenedSession:
-        """Open *sid* for writing and lock it. Raises SidecarError ``busy`` when another process has it."""
-        ...
-
-    async def take_over(self, sid: str) -> OpenedSession:
-        """Open a stored *sid*; an idle daemon on another machine hands it over, in some seconds.
-
-        Raises SidecarError ``busy`` when another process is at work in it.
-        """
-        ...
-
-    async def open_in_memory(self, sid: str) -> OpenedSession:
-        """Return a session that is never written to disk."""
-        ...
-
-    async def exists(self, sid: str) -> bool:
-        """Return whether *sid* is stored."""
-        ...
-
-    async def graph(self, sid: str) -> GraphPort:
-        """Return every branch of *sid*; takes no lock."""
-        ...
-
-    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
-        """Return the nodes of *sid* with the numbers *page*, on the path to the head or of all branches.
-
-        Costs the page, and takes no lock. Files that earlier versions stored apart are not among their reads.
-        """
-        ...
-
-    async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
-        """Return the records of *sid* that are not nodes; takes no lock."""
-        ...
-
-    async def delete(self, sid: str) -> bool:
-        """Delete *sid* and return whether it existed. Raises SidecarError ``busy``."""
-        ...
-
-    async def aclose(self) -> None:
-        """Write the lines that could not be written before, and let go of the place of the sessions."""
-        ...
-
-    async def search(self, words: Sequence[str]) -> Set[str]:
-        """Return the ids of the sessions with all *words* in them, on any branch."""
-        ...
-
-    async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
-        """Return the lines of the stored sessions that *query* asks for, as if none was in memory."""
         ...

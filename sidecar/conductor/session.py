@@ -19,7 +19,7 @@ from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
-from sidecar.conductor.ports import ClientPort, JournalPort, SessionHost, StoreReport
+from sidecar.conductor.ports import ClientPort, SessionHost
 from sidecar.conductor.record.queue import (
     ChangeJob,
     CompactJob,
@@ -39,6 +39,7 @@ from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.restoring import Restoration
 from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.workbench.kept_changes import FileRestore
+from sidecar.runtime.store import IntegrityReport, SessionJournal
 
 T = TypeVar("T")
 
@@ -46,12 +47,14 @@ T = TypeVar("T")
 class Session(WiredSession):
     """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last."""
 
-    def __init__(self, info: SessionInfo, journal: JournalPort, deps: SessionDeps, host: SessionHost) -> None:
+    def __init__(
+        self, info: SessionInfo, journal: SessionJournal, deps: SessionDeps, host: SessionHost
+    ) -> None:
         self._n_restored = 0
         self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
         super().__init__(info, journal, deps, host=host, queue=self._queue)
 
-    async def start(self, records: Sequence[Mapping[str, Any]], report: StoreReport) -> None:
+    async def start(self, records: Sequence[Mapping[str, Any]], report: IntegrityReport) -> None:
         """Load the stored session.
 
         Args:

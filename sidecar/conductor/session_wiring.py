@@ -14,7 +14,7 @@ from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
 from sidecar.conductor.events import Notice
-from sidecar.conductor.ports import JournalPort, SessionHost
+from sidecar.conductor.ports import SessionHost
 from sidecar.conductor.record.compactions import CompactionLog
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.log import EventLog
@@ -53,6 +53,7 @@ from sidecar.extensions.hooks import HookGuard
 from sidecar.permissions.policy import Policy
 from sidecar.permissions.protected import SessionFolders
 from sidecar.rooms import Participant
+from sidecar.runtime.store import SessionJournal
 
 _PERMISSION_TIMEOUT_MS: Final = 300_000
 """How long a question waits for an answer."""
@@ -86,7 +87,7 @@ class WiredSession:
     def __init__(
         self,
         info: SessionInfo,
-        journal: JournalPort,
+        journal: SessionJournal,
         deps: SessionDeps,
         *,
         host: SessionHost,
@@ -109,7 +110,7 @@ class WiredSession:
         self._make_compactor(info.sid)
         self._make_prompts(queue)
 
-    def _make_conversation(self, info: SessionInfo, journal: JournalPort) -> None:
+    def _make_conversation(self, info: SessionInfo, journal: SessionJournal) -> None:
         """Make the event log, the history with its nodes, and everything else that is stored."""
         deps = self._deps
         self.log = EventLog(info.sid, deps.clock_ms, info.seq)

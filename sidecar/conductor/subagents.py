@@ -28,10 +28,11 @@ from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
-from sidecar.conductor.ports import ClientPort, StorePort
+from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.session import Session
 from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.extensions.contract import WithoutServers
@@ -40,7 +41,7 @@ from sidecar.extensions.contract import WithoutServers
 class Subagents:
     """Runs the sub-agents of all sessions; *store* makes sessions in memory."""
 
-    def __init__(self, store: StorePort) -> None:
+    def __init__(self, store: SessionShelf) -> None:
         self._store = store
 
     async def run(
@@ -98,7 +99,7 @@ class Subagents:
         outcome: TurnOutcome | None = None
         problem: str | None = None
         try:
-            await session.start((), opened.report)
+            await session.start((), opened.journal.integrity)
             # Words before it, so that a task never is a slash command.
             receipt = await session.submit(({"type": "text", "text": f"Your task:\n\n{task.prompt}"},))
             with cancel_future(cancel) as cancelled:

@@ -27,14 +27,13 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.hub import Hub
-from sidecar.conductor.ports import GraphPort
 from sidecar.conductor.record.session_events import tool_finished, tool_started
 from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.protocol.messages import NodeView, TreeNode
 from sidecar.runtime.contract import ToolCall
-from sidecar.runtime.store import turn_to_record
+from sidecar.runtime.store import SessionGraph, turn_to_record
 
 Describe: TypeAlias = Callable[[ToolCall], ToolActivity]
 """Returns the activity that clients are shown for a tool call."""
@@ -99,7 +98,7 @@ async def entries_of_view(hub: Hub, sid: str, view: str | Mapping[str, str]) -> 
     raise CompactionNotFound(sid, wanted)
 
 
-def timeline(graph: GraphPort, compactions: Sequence[Compaction], head: str | None) -> list[StoryPart]:
+def timeline(graph: SessionGraph, compactions: Sequence[Compaction], head: str | None) -> list[StoryPart]:
     """Return the conversation that ends at *head* as its user saw it; the head of the module says how.
 
     Args:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postgres_fixtures import database, make_server, server
-from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract.listing import SessionQuery

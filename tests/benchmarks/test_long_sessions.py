@@ -22,10 +22,11 @@ import msgspec
 
 from loop_watch import like_daemon, watch
 from memory_stream import MemoryClient, MemoryStream
-from sidecar.boot import build, describe_stored
+from sidecar.boot import build
 from sidecar.commands.launch import server_info
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.hub import NewSession
+from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry, FileRead
 from sidecar.importing.contract import ImportedSession, ImportReport
 from sidecar.llmgateway.contract import (

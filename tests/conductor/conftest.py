@@ -14,13 +14,14 @@ import pytest
 from bare_sessions import NoExtensions, NoLibrary, compaction_settings, list_folders
 from fake_tool_servers import FakeToolServers
 from fake_workspace import FakeWorkspace
-from sidecar.boot import ENGINES, SessionShelf, recognise_kind
+from sidecar.boot import ENGINES, recognise_kind
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import ServerHost
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.hub import Hub, NewSession
 from sidecar.conductor.record.queue import TurnOutcome
+from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.catalog import BUILT_IN
 from sidecar.llmgateway.contract import CostSheet, ModelCard

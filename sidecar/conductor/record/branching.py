@@ -20,7 +20,6 @@ from typing import Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.errors import NodeNotFound
-from sidecar.conductor.ports import GraphPort
 from sidecar.conductor.window.engines.contract import EngineMarks
 from sidecar.conversation import Entry, EntryKind, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import (
@@ -30,6 +29,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
+from sidecar.runtime.store import SessionGraph
 from sidecar.window_budget import BRANCH_HEADER, local_fallback_digest
 
 _DIGEST_TOKENS: Final = 400
@@ -103,7 +103,7 @@ def without_notes(history: History) -> History:
     )
 
 
-def entries_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequence[Entry], int]:
+def entries_for_fork(leaf: str | None, graph: SessionGraph, sid: str) -> tuple[Sequence[Entry], int]:
     """Return the entries that a fork at *leaf* needs, each after its parent, and the length of its path.
 
     Those are the path to *leaf*, and the paths to the nodes that its summaries stand for. Raises
@@ -125,7 +125,7 @@ def entries_for_fork(leaf: str | None, graph: GraphPort, sid: str) -> tuple[Sequ
     return [entry for entry in graph.entries.values() if entry.node_id in needed], len(path)
 
 
-def digest_left(graph: GraphPort, left: str | None, head: str | None) -> str:
+def digest_left(graph: SessionGraph, left: str | None, head: str | None) -> str:
     """Return the digest of the path to the node *left* as far as the path to *head* does not hold it.
 
     It is empty where no prompt was left. Raises ValueError for a node that *graph* does not know.

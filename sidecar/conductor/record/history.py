@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import LeaseLostError, SidecarError
-from sidecar.conductor.ports import Follower, GraphPort, JournalPort
+from sidecar.conductor.ports import Follower
 from sidecar.conductor.record.records import reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
@@ -29,7 +29,7 @@ from sidecar.conversation import (
     kind_by_role,
 )
 from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
-from sidecar.runtime.contract import SessionBranch
+from sidecar.runtime.store import SessionBranch, SessionGraph, SessionJournal
 
 _PIECE: Final = 256
 """So many entries are freed at once; other threads go on in between."""
@@ -49,7 +49,7 @@ class HistoryWriter:
 
     def __init__(
         self,
-        journal: JournalPort,
+        journal: SessionJournal,
         *,
         on_trouble: Callable[[SidecarError], None],
         on_change: Callable[[tuple[Entry, ...] | None], None],
@@ -96,7 +96,7 @@ class HistoryWriter:
         return self._journal.history.head
 
     @property
-    def graph(self) -> GraphPort:
+    def graph(self) -> SessionGraph:
         """Every branch, not only the one that the session stands on."""
         return self._journal.graph
 

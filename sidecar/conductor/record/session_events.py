@@ -25,7 +25,6 @@ from sidecar.conductor.events import (
     ToolProgress,
     ToolStarted,
 )
-from sidecar.conductor.ports import StoreReport
 from sidecar.conductor.record.log import EventLog
 from sidecar.conversation import Entry
 from sidecar.llmgateway.channel import channel_of
@@ -53,6 +52,7 @@ from sidecar.runtime.contract import (
     ThinkingDeltaEvent,
     ToolFinishedEvent,
 )
+from sidecar.runtime.store import IntegrityReport
 from sidecar.workspace.contract import FileAccessError
 
 COLLECT_S = 0.033
@@ -242,7 +242,7 @@ class OneTimeNotices:
         self._refused: set[str] = set()
         self._has_sent = False
 
-    def add_report(self, report: StoreReport) -> None:
+    def add_report(self, report: IntegrityReport) -> None:
         """Add a notice about the defects of the session's file, if it had any."""
         if not report.ok:
             text = "; ".join((*report.repaired, *report.missing))

@@ -18,8 +18,8 @@ from sidecar._internal.errors import InvalidInput
 from sidecar._internal.secrets import mask_secrets
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.events import Notice
-from sidecar.conductor.ports import StorePort
 from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.window.engines.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
@@ -293,7 +293,7 @@ def _event(sid: str, turn: Turn, text: str, created_at: datetime) -> RoomEvent:
 class StoredSessions:
     """The stored sessions of each folder, as the knowledge library reads them. Never writes."""
 
-    def __init__(self, store: StorePort) -> None:
+    def __init__(self, store: SessionShelf) -> None:
         self._store = store
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:

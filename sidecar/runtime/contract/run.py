@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
@@ -257,13 +256,6 @@ class SessionNode(Value):
     parent: str | None
     turn: Turn
     created_at: int
-
-
-class SessionBranch(Value):
-    """A branch that is ready to begin: its path, and the lines of the last entries of it, which are new."""
-
-    history: History
-    encoded: Sequence[bytes]
 
 
 class SessionHead(Value):

@@ -6,7 +6,7 @@
 from sidecar.runtime.store.codec import canonical_json, hash_node, turn_from_record, turn_to_record
 from sidecar.runtime.store.dag import Clock, SessionGraph, new_id, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
-from sidecar.runtime.store.journal import SessionJournal, journal_in_memory
+from sidecar.runtime.store.journal import SessionBranch, SessionJournal, journal_in_memory
 from sidecar.runtime.store.lock import SessionLock
 from sidecar.runtime.store.place import Hold, SessionPlace, StoredSummary
 from sidecar.runtime.store.reading import IntegrityReport, StoredSession, heal
@@ -16,6 +16,7 @@ __all__ = [
     "Clock",
     "Hold",
     "IntegrityReport",
+    "SessionBranch",
     "SessionGraph",
     "SessionJournal",
     "SessionLock",

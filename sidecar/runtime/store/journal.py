@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.values import Value
 from sidecar.conversation import Entry, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import Turn
-from sidecar.runtime.contract import SessionBranch
 from sidecar.runtime.store.codec import encode_batch, encode_record, head_record, node_record, to_json
 from sidecar.runtime.store.dag import Clock, SessionGraph, node_of, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable
@@ -23,6 +23,13 @@ from sidecar.runtime.store.lines import LineWriter, append_nowhere, seal
 from sidecar.runtime.store.reading import HEALED, IntegrityReport, StoredSession, heal
 
 _Read: TypeAlias = Callable[[], StoredSession]
+
+
+class SessionBranch(Value):
+    """A branch that is ready to begin: its path, and the lines of the last entries of it, which are new."""
+
+    history: History
+    encoded: Sequence[bytes]
 
 
 class SessionJournal:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.boot import describe_stored
 from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract.listing import SessionQuery, key_of
