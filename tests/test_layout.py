@@ -30,6 +30,7 @@ TESTED_IN = {
     "acp.version": "acp/test_handshake.py",
     "boot": "service/conftest.py",
     "capabilities.accesses": "e2e/test_permission_rules.py",
+    "capabilities.command_files": "capabilities/test_bash.py",
     "capabilities.command_output": "capabilities/test_bash.py",
     "capabilities.diagnostics": "service/test_diagnostics.py",
     "capabilities.file_changes": "capabilities/test_edit.py",

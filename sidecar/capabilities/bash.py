@@ -22,6 +22,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.background import DAY_S, commands_of
+from sidecar.capabilities.command_files import find_changed_paths, note_files_shown
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import (
     PermissionQuestion,
@@ -83,9 +84,14 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         if context.checkpoints is not None:
             context.checkpoints.leave_uncovered(f"the background command {command.id}")
         return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
-    keep_changed = None if context.checkpoints is None else await context.checkpoints.watch_command()
+    keep_changed = None
+    if context.checkpoints is not None:
+        named = await find_changed_paths(arguments.command, cwd, context)
+        keep_changed = await context.checkpoints.watch_command(named)
     try:
-        return await run_in_foreground(argv, arguments, cwd, environment, context, cancel)
+        reply = await run_in_foreground(argv, arguments, cwd, environment, context, cancel)
+        await note_files_shown(arguments.command, cwd, reply, context)
+        return reply
     finally:
         if keep_changed is not None:
             await keep_changed()

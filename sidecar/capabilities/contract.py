@@ -168,8 +168,15 @@ class CheckpointPort(Protocol):
         """Keep the files of *changes* as they are; on disk when this returns."""
         ...
 
-    async def watch_command(self) -> Callable[[], Awaitable[None]]:
-        """Keep the files that the model has read, and return the function to call after the command."""
+    async def watch_command(self, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read or that a command line names, as they are.
+
+        Args:
+            named: the files that the command is to change, resolved; they need not exist.
+
+        Returns:
+            The function to call after the command.
+        """
         ...
 
     def leave_uncovered(self, name: str) -> None:

@@ -488,7 +488,7 @@ def touches_of_patch(patch: str, folder: str) -> Iterator[Touch]:
     for line in (*text.splitlines(), "*** End"):
         found = _PATCH_LINE.match(line)
         if line.startswith(("***", "@@")) and lines:
-            yield Touch(path=path, kind=kind, text="\n".join(lines))
+            yield Touch(path=path, kind=kind, text="\n".join(lines) + "\n" * (kind == "write"))
             lines, is_bare = [], False
         if is_bare and ((found and found[2]) or line.startswith("*** End")):
             yield Touch(path=path, kind=kind)  # a file without hunks

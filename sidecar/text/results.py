@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sidecar.conversation import LineRange
@@ -111,3 +111,40 @@ def numbered_lines(result: str) -> dict[int, str]:
     lines = result[:RESULT_CHARS].split("\n")
     found = {int(match[1]): match[2] for match in map(NUMBERED_LINE.match, lines) if match is not None}
     return found if 2 * len(found) > len(lines) - 4 else {}
+
+
+def lines_shown(lines: Sequence[str], asked: Sequence[LineRange], output: str) -> LineRange | None:
+    """Return the range of a file's *lines* that stands in the *output* of a command; None for none.
+
+    Args:
+        lines: the lines of the file, without their ends.
+        asked: the ranges that the command is to show, none for all of it.
+        output: the output. It may begin or end elsewhere, or have numbers before its lines.
+
+    >>> lines_shown(["a", "b", "c"], ((2, 2),), "b\\nc\\n"), lines_shown(["a", "b", "c"], (), "x\\nb\\nc")
+    ((2, 2), (2, 2))
+    """
+    first, count = asked[0] if len(asked) == 1 else (1, None)
+    wanted = lines[first - 1 :] if count is None else lines[first - 1 : first - 1 + count]
+    if not any(line.strip() for line in wanted):
+        return None
+    if "\n".join(wanted) in output:
+        return (first, len(wanted))
+    printed = output.rstrip("\n").split("\n")
+    if numbered := numbered_lines(output):
+        at = next((at for at in numbered if 0 < at <= len(lines) and lines[at - 1] == numbered[at]), 0)
+        n_same = (
+            count_same(lines[at - 1 :], [numbered.get(at + n, "") for n in range(len(numbered))]) if at else 0
+        )
+    elif n_same := count_same(wanted, printed):
+        at = first
+    else:
+        n_same = count_same(wanted[::-1], printed[::-1])
+        at = first + len(wanted) - n_same
+    return (at, n_same) if any(line.strip() for line in lines[at - 1 : at - 1 + n_same]) else None
+
+
+def count_same(these: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many lines both begin with."""
+    pairs = zip(these, others, strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(these), len(others)))

@@ -5,6 +5,9 @@ lines: ``sed -n '10,80p' a.py`` reads as exactly as a tool does. Only words that
 path is never guessed, and behind a ``cd`` to a computed folder only absolute ones. Of a line that cannot be
 read whole the parts that are understood count.
 
+A program *reads* a file when it shows lines of it as they are, such as ``cat`` and ``sed -n``. One that looks
+for something in it, or shows something made of it, *searches* it, as ``grep``, ``awk`` and ``cp`` do.
+
 A line is *sure* when every file that it touches is among its touches. Each of its programs then stands in the
 table here, with the kind of its touch, the operands before its files and the options that take a value; its
 words are literal, and nothing in it was doubtful. Any other program, such as ``make``, may touch anything.
@@ -81,7 +84,9 @@ class LineUse(Value, kw_only=True):
     only_looks: bool = False
 
 
-_Kind: TypeAlias = Literal["look", "quiet", "read", "search", "edit", "write", "remove", "move", "copy"]
+_Kind: TypeAlias = Literal[
+    "look", "quiet", "read", "use", "search", "edit", "write", "remove", "move", "copy"
+]
 
 
 class _Program(Value):
@@ -89,7 +94,7 @@ class _Program(Value):
 
     Attributes:
         kind: its effect on its operands; ``look`` and ``quiet`` programs touch no text, and the quiet
-            ones do something else than to print.
+            ones do something else than to print. ``use`` searches without a pattern.
         n_first: the number of operands before the files, such as the script of ``sed``.
         with_value: the letters of the options that take the next word.
         written: the letter of the option that names a file to write.
@@ -102,15 +107,16 @@ class _Program(Value):
 
 
 _TABLE: Final = """
-cat bat batcat less more tac rev column fold fmt xxd hexdump od strings | read
+cat bat batcat less more | read
 nl | read | 0 | bdfhilnsvw
 head tail | read | 0 | nc
-cut | read | 0 | dfcb
-uniq paste | read | 0 | fswd
-sort | read | 0 | kSTt | o
 sed gsed | read | 1 | efl
-awk gawk mawk | read | 1 | Ffv
-jq yq | read | 1
+tac rev column fold fmt xxd hexdump od strings | use
+cut | use | 0 | dfcb
+uniq paste | use | 0 | fswd
+sort | use | 0 | kSTt | o
+awk gawk mawk | use | 1 | Ffv
+jq yq | use | 1
 grep egrep fgrep zgrep | search | 1 | efmABCd
 rg | search | 1 | efgtTmABCjMrE
 git-grep | search | 1 | efmABC
@@ -224,7 +230,10 @@ class _LineReader:
             if command.is_fed and not found and (ranges := lines_shown_by(program, arguments)):
                 fed = self._touches[self._n_before_pipe :]
                 self._touches[self._n_before_pipe :] = [
-                    replace(touch, ranges=ranges) if touch.kind == "read" else touch for touch in fed
+                    replace(touch, ranges=narrow_ranges(touch.ranges, ranges))
+                    if touch.kind == "read"
+                    else touch
+                    for touch in fed
                 ]
             self.add(found, folder, lasts=lasts)
         self._newest = range(n_before, len(self._touches))
@@ -260,7 +269,7 @@ class _LineReader:
         self._is_sure = self._is_sure and all(arguments)
         self._only_looks = (
             self._only_looks
-            and known.kind in ("look", "read", "search", "write")
+            and known.kind in ("look", "read", "use", "search", "write")
             and not any(touch.kind in ("edit", "remove", "move") for touch in found)
         )
         if known.kind == "search" and (wanted := search_of(known, arguments)):
@@ -289,6 +298,20 @@ class _LineReader:
 def in_folder(folder: str, path: str) -> str:
     """Return *path* as it is named from outside of *folder*; an absolute one as it is."""
     return path if not folder or not path or _ABSOLUTE.match(path) else normpath(join(folder, path))
+
+
+def narrow_ranges(shown: tuple[LineRange, ...], of_them: tuple[LineRange, ...]) -> tuple[LineRange, ...]:
+    """Return the lines of a file of which *of_them* are left, counted among the ones *shown*.
+
+    >>> narrow_ranges(((20, 10),), ((3, 4),)), narrow_ranges((), ((3, None),))
+    (((22, 4),), ((3, None),))
+    """
+    if len(shown) != 1 or len(of_them) != 1:
+        return shown or of_them
+    (first, count), (begin, wanted) = shown[0], of_them[0]
+    left = None if count is None else max(0, count - begin + 1)
+    counts = [each for each in (left, wanted) if each is not None]
+    return ((first + begin - 1, min(counts, default=None)),)
 
 
 def folder_after(folder: str | None, arguments: Sequence[str]) -> str | None:
@@ -358,6 +381,8 @@ def touches_of_program(known: _Program, program: str, arguments: Sequence[str]) 
     elif kind == "read":
         ranges = lines_shown_by(program, arguments)
         yield from (Touch(path=path, kind="read", ranges=ranges) for path in files if path not in ("", "-"))
+    elif kind == "use":
+        yield from (Touch(path=path, kind="search") for path in files if path not in ("", "-"))
     elif kind == "search":
         yield from (Touch(path=path, kind="search") for path in files if re.search(r"\.\w+$", path))
     elif kind == "edit" or kind == "write" or kind == "remove":
@@ -375,13 +400,15 @@ def touches_of_transfer(kind: Literal["copy", "move"], files: Sequence[str]) -> 
         if kind == "move":
             yield Touch(path=source, kind="move", target=into)
         else:
-            yield from (Touch(path=source, kind="read"), Touch(path=into, kind="write"))
+            yield from (Touch(path=source, kind="search"), Touch(path=into, kind="write"))
 
 
 def touches_of_redirections(command: SimpleCommand) -> list[Touch]:
     """Return the files that *command* is redirected from and to; a here-document is the text of the file."""
-    kinds: dict[str, TouchKind] = {">": "write", ">|": "write", "&>": "write", ">&": "write", "<": "read"}
+    kinds: dict[str, TouchKind] = {">": "write", ">|": "write", "&>": "write", ">&": "write"}
     kinds |= {">>": "edit", "&>>": "edit"}
+    known = programs().get(command.words[0].text or "") if command.words else None
+    kinds["<"] = "read" if known is not None and known.kind == "read" else "search"
     is_cat = [word.text for word in command.words] == ["cat"]
     documents = [each.target.text for each in command.redirections if each.operator in ("<<", "<<-")]
     text = (documents[0] or "") if is_cat and len(documents) == 1 else ""

@@ -206,3 +206,27 @@ class TestLongOutput:
         desk.output_folder = desk.root / "state" / "output"
         output = await desk.output(BASH, command="seq 5000")
         assert output.endswith("5000\n[exit 0]")
+
+
+@pytest.mark.parametrize(
+    ("command", "ranges"),
+    [
+        pytest.param("cat a.txt", (), id="all of a file"),
+        pytest.param("sed -n '2,3p' a.txt", ((2, 2),), id="some lines"),
+        pytest.param("cat a.txt && false", (), id="before a failure"),
+        pytest.param("printf 'one\\ntwo\\nthree\\nfour\\n' > a.txt; cat -n a.txt", (), id="numbered ones"),
+        pytest.param("cat > a.txt <<'END'\nnew\nEND", (), id="a text of the model's own"),
+        pytest.param("cat a.txt > b.txt", None, id="not where the text goes elsewhere"),
+        pytest.param("tr a-z A-Z < a.txt", None, id="nor where it is shown otherwise"),
+        pytest.param("cat ../outside.txt", None, id="nor outside of the session's folders"),
+    ],
+)
+async def test_a_file_that_a_command_shows_counts_as_read(
+    desk: Desk, command: str, ranges: tuple[tuple[int, int], ...] | None
+) -> None:
+    (desk.root / "a.txt").write_text("one\ntwo\nthree\nfour\n")
+    (desk.root.parent / "outside.txt").write_text("one\n")
+    await desk.run(BASH, command=command)
+    found = desk.reads.get(desk.root / "a.txt")
+    assert (None if found is None else found.ranges) == ranges
+    assert desk.reads.get(desk.root.parent / "outside.txt") is None

@@ -94,15 +94,23 @@ async def test_commands_show_the_diff_before_they_restore(project: Path, open_se
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX shells")
-async def test_a_file_that_was_read_and_a_command_changed_goes_back(project: Path, open_session: Any) -> None:
-    for name in ("a.txt", "b.txt", "unread.txt"):
+async def test_a_file_that_was_read_or_named_and_a_command_changed_goes_back(
+    project: Path, open_session: Any
+) -> None:
+    for name in ("a.txt", "b.txt", "c.txt", "unread.txt"):
         (project / name).write_text("one\n")
     reads = [*call("read", path="a.txt"), *call("read", path="b.txt")]
-    command = call("bash", command="echo two > a.txt; rm b.txt; echo two > unread.txt; echo > new.txt")
+    hidden = "f=unread.txt; [ 1 ] || f=; echo two > $f"
+    command = call("bash", command=f"echo two > a.txt; rm b.txt; echo two > c.txt; echo > new.txt; {hidden}")
     session = await open_session(reads, command, DONE)
     await session.run("change them")
-    assert await outcomes(session, "c1") == {"a.txt": "restored", "b.txt": "restored"}
-    assert (project / "a.txt").read_text() == (project / "b.txt").read_text() == "one\n"
+    assert await outcomes(session, "c1") == {
+        "a.txt": "restored",
+        "b.txt": "restored",
+        "c.txt": "restored",
+        "new.txt": "removed",
+    }
+    assert {(project / f"{name}.txt").read_text() for name in "abc"} == {"one\n"}
     assert (project / "unread.txt").read_text() == "two\n"
 
 

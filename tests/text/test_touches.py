@@ -48,7 +48,8 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
         pytest.param("grep -n -e foo a.py", [("search", "a.py", WHOLE)], id="a pattern in an option"),
         pytest.param("echo hi > a.txt", [("write", "a.txt", WHOLE)], id="a redirection writes"),
         pytest.param("echo hi >> a.txt", [("edit", "a.txt", WHOLE)], id="an appending one edits"),
-        pytest.param("wc -l < a.txt", [("read", "a.txt", WHOLE)], id="an input is read"),
+        pytest.param("cat < a.txt", [("read", "a.txt", WHOLE)], id="an input is read"),
+        pytest.param("wc -l < a.txt", [("search", "a.txt", WHOLE)], id="or only looked through"),
         pytest.param("make 2> /dev/null > out.log", [("write", "out.log", WHOLE)], id="/dev/null is no file"),
         pytest.param("make 2>&1 | tee out.log", [("write", "out.log", WHOLE)], id="tee writes"),
         pytest.param("echo x | tee -a out.log", [("edit", "out.log", WHOLE)], id="tee -a edits"),
@@ -63,7 +64,7 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
         ),
         pytest.param("git mv a.py b.py", [("move", "a.py", "b.py")], id="git mv moves"),
         pytest.param("rm -f a.py", [("remove", "a.py", WHOLE)], id="rm removes"),
-        pytest.param("cp a.py b.py", [("read", "a.py", WHOLE), ("write", "b.py", WHOLE)], id="cp"),
+        pytest.param("cp a.py b.py", [("search", "a.py", WHOLE), ("write", "b.py", WHOLE)], id="cp"),
         pytest.param("cd src && cat a.py", [("read", "src/a.py", WHOLE)], id="cd goes to a folder"),
         pytest.param("cd /x && cat ../a.py", [("read", "/a.py", WHOLE)], id="paths are joined"),
         pytest.param("bash -lc 'cat a.py'", [("read", "a.py", WHOLE)], id="a shell in a shell"),
@@ -98,7 +99,7 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
         pytest.param("touch a b", [("edit", "a", WHOLE), ("edit", "b", WHOLE)], id="touch"),
         pytest.param("truncate -s 0 a", [("edit", "a", WHOLE)], id="truncate"),
         pytest.param(
-            "sort -o b a", [("write", "b", WHOLE), ("read", "a", WHOLE)], id="an option that writes"
+            "sort -o b a", [("write", "b", WHOLE), ("search", "a", WHOLE)], id="an option that writes"
         ),
         pytest.param("curl -sSLo a.json http://x", [("write", "a.json", WHOLE)], id="a page that is kept"),
         pytest.param(
@@ -107,7 +108,9 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
             id="files that go to a folder",
         ),
         pytest.param(
-            "cp x/a.py .", [("read", "x/a.py", WHOLE), ("write", "a.py", WHOLE)], id="a copy into this folder"
+            "cp x/a.py .",
+            [("search", "x/a.py", WHOLE), ("write", "a.py", WHOLE)],
+            id="a copy into this folder",
         ),
         pytest.param("git checkout -- a.py", [("edit", "a.py", WHOLE)], id="git checkout of a file"),
         pytest.param("git checkout main", [], id="git checkout of a branch"),
@@ -115,9 +118,9 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
         pytest.param("git restore --staged a.py", [], id="the index is no file"),
         pytest.param("git -C sub rm a.py", [("remove", "sub/a.py", WHOLE)], id="git in another folder"),
         pytest.param(
-            "awk -F: '{print $1}' a.txt", [("read", "a.txt", WHOLE)], id="a program before the files"
+            "awk -F: '{print $1}' a.txt", [("search", "a.txt", WHOLE)], id="a program before the files"
         ),
-        pytest.param("jq --arg a b .x a.json", [("read", "a.json", WHOLE)], id="options with two values"),
+        pytest.param("jq --arg a b .x a.json", [("search", "a.json", WHOLE)], id="options with two values"),
         pytest.param(
             "(cd src; cat a.py); cat b.py",
             [("read", "src/a.py", WHOLE), ("read", "b.py", WHOLE)],
@@ -139,7 +142,7 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
             [("read", "a", WHOLE), ("remove", "b", WHOLE)],
             id="a condition",
         ),
-        pytest.param("while read -r x; do echo $x; done < a.txt", [("read", "a.txt", WHOLE)], id="a loop"),
+        pytest.param("while read -r x; do echo $x; done < a.txt", [("search", "a.txt", WHOLE)], id="a loop"),
         pytest.param(
             "for f in *.py; do sed -i s/a/b/ $f; done; cat c.py",
             [("read", "c.py", WHOLE)],
@@ -158,7 +161,7 @@ def check(command: str, *expected: tuple[Any, ...], folder: str = "") -> None:
         pytest.param("cat ${DIR:-src}/a.py b.py", [("read", "b.py", WHOLE)], id="a variable with a default"),
         pytest.param("timeout 5 cat a.py", [("read", "a.py", WHOLE)], id="a time limit"),
         pytest.param("sudo -u me env A=1 cat a.py", [("read", "a.py", WHOLE)], id="options of wrappers"),
-        pytest.param("xargs rm < a.txt", [("read", "a.txt", WHOLE)], id="xargs takes what it is fed"),
+        pytest.param("xargs rm < a.txt", [("search", "a.txt", WHOLE)], id="xargs takes what it is fed"),
         pytest.param('python -c \'open("a.py", "w")\'', [], id="code in another language"),
     ],
 )

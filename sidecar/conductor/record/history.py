@@ -30,6 +30,7 @@ from sidecar.conversation import (
 )
 from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.store import SessionBranch, SessionGraph, SessionJournal
+from sidecar.text.results import exit_code_in
 
 _PIECE: Final = 256
 """So many entries are freed at once; other threads go on in between."""
@@ -174,6 +175,10 @@ class HistoryWriter:
         """Let the entry with the result of ``read.call_id`` show *read*."""
         self._reads.setdefault(read.call_id, []).append(read)
 
+    def take_reads(self, call_id: str) -> tuple[FileRead, ...]:
+        """Return the reads that were noted for *call_id*, which has no result in the history, without it."""
+        return tuple(replace(read, call_id="") for read in self._reads.pop(call_id, ()))
+
     def note_usage(self, anchor: UsageAnchor) -> None:
         """Let the next answer carry the size of the call that it answers."""
         self.pending_anchor = anchor
@@ -316,7 +321,13 @@ def entries_with_earlier_reads(entries: Iterable[Entry], records: Iterable[Mappi
 def _reads_of(turn: Turn, by_call: Mapping[str, Sequence[FileRead]]) -> tuple[FileRead, ...]:
     """Return the reads *by_call* that the results in *turn* show.
 
-    A call that ended in an error shows the model no file.
+    A call that ended in an error shows the model no file, but for a command: its output may show some from
+    before its failure.
     """
-    results = (block for block in turn.blocks if isinstance(block, ToolResultBlock) and not block.is_error)
+    results = (
+        block
+        for block in turn.blocks
+        if isinstance(block, ToolResultBlock)
+        and (not block.is_error or exit_code_in(str(block.output)) is not None)
+    )
     return tuple(read for block in results for read in by_call.get(block.call_id, ()))

@@ -5,9 +5,9 @@ is a record of a change that was never made, and the hashes tell. Records are pa
 of its forks. A restore goes the way of every edit, through the editor where the file is open; it keeps the
 present content first, so that it can be taken back as well.
 
-Of the files that a command or a tool of a server changes those are covered that the model has read
-(``command_watch``). Background commands are not covered, for the user's changes while they run must not
-count as theirs; the answers about changes name them. Neither are ephemeral sessions.
+Of the files that a command or a tool of a server changes those are covered that the model has read, or that
+the command line names (``command_watch``). Background commands are not covered, for the user's changes while
+they run must not count as theirs; the answers about changes name them. Neither are ephemeral sessions.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class CallCheckpoints(Value):
         """Keep the files of *changes* as they are; on disk when this returns."""
         await self.checkpoints.keep(self.call_id, changes)
 
-    async def watch_command(self) -> Callable[[], Awaitable[None]]:
-        """Keep the files that the model has read, and return the function to call after the command."""
-        return await self.checkpoints.watch_command(self.call_id)
+    async def watch_command(self, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read or that are *named*; return the function to call after."""
+        return await self.checkpoints.watch_command(self.call_id, named)
 
     def leave_uncovered(self, name: str) -> None:
         """Note that the changes of files by *name* are not kept."""
@@ -160,10 +160,10 @@ class Checkpoints:
         """Keep the files of *changes* by a tool call as they are; on disk when this returns."""
         await self._keep(self._begin(call_id), changes)
 
-    async def watch_command(self, call_id: str) -> Callable[[], Awaitable[None]]:
-        """Keep the files that the model has read, and return the function to call after the command."""
+    async def watch_command(self, call_id: str, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
+        """Keep the files that the model has read or that are *named*; return the function to call after."""
         watch = None if call_id in self._left_out else self._watch
-        before = {} if watch is None else await watch.start()
+        before = {} if watch is None else await watch.start(named)
 
         async def keep_changed() -> None:
             for path, file, view in () if watch is None else await watch.find_changed(before):
@@ -172,10 +172,10 @@ class Checkpoints:
                     change_id=self._new_id(),
                     path=str(path),
                     uri=path_to_uri(path),
-                    before=file.hash,
+                    before=None if file is None else file.hash,
                     after=None if view is None else view.hash,
-                    content=file.content,
-                    mode=file.mode,
+                    content=None if file is None else file.content,
+                    mode=None if file is None else file.mode,
                 )
                 await self._record(change)
 

@@ -1,8 +1,9 @@
-"""The files that a command changes, as far as the model has read them.
+"""The files that a command changes, as far as the model has read them or the command line names them.
 
-A command does not name the files that it will change. The files that the model has read are kept before it
-runs and compared after its end. A change by somebody else in that time counts as the command's, unless an
-editor has the file open. A file that has not changed since the last command is not read again.
+A command may change files that it does not name. The files that the model has read are kept before it runs,
+with the files that its line names, and compared after its end. A named file that is not there yet is
+compared as well. A change by somebody else in that time counts as the command's, unless an editor has the
+file open. A file that has not changed since the last command is not read again.
 """
 
 from __future__ import annotations
@@ -54,27 +55,31 @@ class CommandWatch:
         self._seen = seen
         self._newest: Mapping[Path, WatchedFile] = {}
 
-    async def start(self) -> Mapping[Path, WatchedFile]:
-        """Keep the files, as far as they are text, and return them."""
-        self._newest = await asyncio.to_thread(self.look, self._seen()[-_MOST_FILES:])
-        return self._newest
+    async def start(self, named: Sequence[Path] = ()) -> Mapping[Path, WatchedFile | None]:
+        """Keep the files, as far as they are text, and return them, None for a missing one of *named*."""
+        named = named[:_MOST_FILES]
+        seen = [path for path in self._seen()[-_MOST_FILES:] if path not in named]
+        self._newest = await asyncio.to_thread(self.look, [*seen, *named])
+        missing = [path for path in named if path not in self._newest]
+        gone = await asyncio.to_thread(lambda: [path for path in missing if not self._contents.stamp(path)])
+        return {**self._newest, **dict.fromkeys(gone)}
 
     async def find_changed(
-        self, before: Mapping[Path, WatchedFile]
-    ) -> Sequence[tuple[Path, WatchedFile, FileView | None]]:
+        self, before: Mapping[Path, WatchedFile | None]
+    ) -> Sequence[tuple[Path, WatchedFile | None, FileView | None]]:
         """Return the files of *before* that have changed since, each with its present view, None for none."""
         stamps = await asyncio.to_thread(lambda: {path: self._contents.stamp(path) for path in before})
-        found: list[tuple[Path, WatchedFile, FileView | None]] = []
+        found: list[tuple[Path, WatchedFile | None, FileView | None]] = []
         for path, file in before.items():
-            if stamps[path] == file.stamp:
+            if stamps[path] == (None if file is None else file.stamp):
                 continue
             try:
                 view = await self._workspace.view(path)
             except FileAccessError as error:
-                if error.problem == "notFound":
+                if error.problem == "notFound" and file is not None:
                     found.append((path, file, None))
                 continue
-            if view.source == "disk" and view.hash != file.hash:
+            if view.source == "disk" and (file is None or view.hash != file.hash):
                 found.append((path, file, view))
         return found
 

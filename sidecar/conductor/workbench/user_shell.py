@@ -61,6 +61,7 @@ class UserShell:
         with self._permissions.skip_question(call_id) if is_sandboxed else nullcontext():
             outcome = await self._tools.runner.run(ToolCall(call_id, _TOOL, {"command": command}), cancel)
         output = str(outcome.output)
+        reads = self._history.take_reads(call_id)
         end = _END.search(output)
         if end is not None:
             exit_code = int(end[1]) if end[1] and end[1] != "None" else None
@@ -68,6 +69,6 @@ class UserShell:
             (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
             async with self._history.transaction():
                 await self._meta.store()
-                await self._history.append(Entry(turn, "shell"))
+                await self._history.append(Entry(turn, "shell", reads=reads))
         fence = "`" * (4 if "```" in output else 3)
         return f"{fence}\n{output}\n{fence}"

@@ -116,8 +116,8 @@ def test_what_the_model_still_sees_is_noted() -> None:
     assert [each.shown for each in rank(turns)] == [[], []]
 
 
-def test_a_command_that_failed_has_read_its_files_but_removed_nothing_for_certain() -> None:
-    """Its last part may have failed; a file that is not there does not come back anyway."""
+def test_of_a_command_that_failed_the_parts_before_the_failure_count() -> None:
+    """The first program that may do anything is taken for the one that failed."""
     failed = use("bash", command="cat a.py && make && rm b.py", is_error=True)
     assert names([*use("read", path="b.py"), *failed]) == ["a.py", "b.py"]
 
