@@ -73,9 +73,10 @@ bench: $(READY)
 bench-peers: $(READY)
 	PYTHONPATH=tests/support $(BIN)/python -m peers.bench
 
-# What compactions keep of facts that were planted, by summariser and language; under two minutes.
+# What a compaction keeps: use of sessions, planted facts, rounds and engines; in a minute. FIDELITY_DATA names a folder
+# of recordings by agent, on which use is measured then.
 fidelity: $(READY)
-	PYTHONPATH=tests/support $(BIN)/python tests/support/yardstick.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/fidelity.py
 
 # The suite does the same with a few thousand; FUZZ_SEED=2 throws others.
 fuzz: export FUZZ_FRAMES = 100000

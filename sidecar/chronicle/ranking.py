@@ -5,8 +5,8 @@
     life = base * (1 + telling) / position
 
 *Base* depends on the speaker: 1024 for words that the user typed, 16 for a text that the user pasted, 4 for
-the words and calls of the agent and for the output of a failed tool, 1 for any other output. The first line
-of a call tells twice as much as its most telling one.
+the words and calls of the agent and for the output of a failed tool, 1 for any other output.
+The one line that stays longest of a text lives twice as long: the most telling one, of a call the first.
 
 *Telling* counts the signs of names, places and numbers for each 96 characters of a line: capitals, digits and
 the signs that join words (``_ / . : @ # -``). At most 16 of a line count, and a line is taken to be 24
@@ -70,6 +70,7 @@ LONGEST_PIECE: Final = 312
 PASTE_LINES: Final = 12
 FAILURE: Final = 12.0
 BELONGS: Final = 0.8
+ONE_LINE: Final = 2
 
 LEVELS: Final = 48
 ONE: Final = 24
@@ -293,11 +294,11 @@ def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], 
     if speaker == "called":
         order.remove(0)
         order.insert(0, 0)
-        tellings[0] = 1 + 2 * max(tellings)
+        tellings[0] = max(tellings)
     base, chars = BASES[speaker], 0
     for at in order:
         chars += len(lines[at])
-        life = base * (1 + tellings[at])
+        life = base * (1 + tellings[at]) * (ONE_LINE if at == order[0] else 1)
         levels[places[at]] = 1 + bisect(_LIVES, life if chars <= LINE_UNIT else life * LINE_UNIT / chars)
 
 

@@ -1,30 +1,19 @@
-"""The share of a conversation that a compaction keeps: facts are planted, and looked for word for word.
-
-As a script (``make fidelity``) it prints a table for the default engine: by summariser after one compaction
-of a long conversation in a window of 200,000 tokens, by language, and after 1, 5, 15 and 50 compactions in a
-window of 60,000.
-"""
+"""The share of a conversation that the default engine keeps: planted facts, looked for word for word."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from operator import itemgetter
-from statistics import mean
 
 import planting
-import second_reads
 from histories import committed, entry_of
-from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.record.compactions import CompactionLog, begin
-from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conductor.window.engines.contract import (
     CompactionRequest,
     CompactionResult,
@@ -251,59 +240,3 @@ async def cache_cost(seed: int, *, by_price: bool, n_rounds: int = 80, window: i
         told += facts
     requests = ours.total / raw.total
     return CacheMeasure(requests, requests + summaries / raw.total, kept, n_facts)
-
-
-def spread(values: Sequence[float]) -> str:
-    """Return the mean of *values*, and the least in brackets."""
-    return f"{mean(values):.2f} ({min(values):.2f})"
-
-
-def row(name: str, found: Sequence[Mapping[str, float]], n_tokens: Sequence[int] = ()) -> str:
-    kinds = [*planting.KINDS, "all"]
-    cells = [spread([each[kind] for each in found if kind in each]) for kind in kinds]
-    return (
-        f"{name:<22}" + "".join(f"{cell:>13}" for cell in cells) + (f"{max(n_tokens):>9}" if n_tokens else "")
-    )
-
-
-async def main() -> None:
-    """Print the table."""
-    head = f"{'':<22}" + "".join(f"{kind:>13}" for kind in (*planting.KINDS, "all")) + f"{'tokens':>9}"
-    errors = {name: estimate_text_tokens(text) / TOKENS[name] - 1 for name, text in TEXTS.items()}
-    print(f"Tokens of one text by the meter, against o200k: mean error {mean(map(abs, errors.values())):.1%}")
-    print(", ".join(f"{name} {error:+.0%}" for name, error in sorted(errors.items(), key=itemgetter(1))))
-    print("\nOne compaction, window 200,000: the share of planted facts kept, mean (least) of four seeds\n")
-    print(head)
-    for summariser in SUMMARISERS:
-        runs = [await after_one(seed, "English", summariser) for seed in range(4)]
-        print(row(summariser, [shares for shares, _ in runs], [tokens for _, tokens in runs]), flush=True)
-    print()
-    for language in planting.LANGUAGES:
-        runs = [await after_one(seed, language, "none") for seed in range(2)]
-        print(row(language, [shares for shares, _ in runs], [tokens for _, tokens in runs]), flush=True)
-    print("\nMany compactions, window 60,000, of everything planted so far\n")
-    print(head)
-    for summariser in ("none", "useless"):
-        found = await after_many(1, "English", summariser, (1, 5, 15, 50))
-        for n_compactions, shares in found.items():
-            text = f"first facts sent or recalled: {shares['recalled']:.2f}"
-            print(row(f"{summariser}, after {n_compactions}", [shares]), text, flush=True)
-    print("\nThe cost for a provider's cache, window 60,000; the raw history is 1.00\n")
-    for by_price in (False, True):
-        measures = [await cache_cost(seed, by_price=by_price) for seed in range(3)]
-        requests, summaries = (
-            mean(getattr(each, name) for each in measures) for name in ("requests", "with_summaries")
-        )
-        kept, facts = mean(each.kept for each in measures), mean(each.n_facts for each in measures)
-        print(
-            f"trigger by {'price' if by_price else 'window':<8}{requests:.2f}, "
-            f"with the calls for summaries {summaries:.2f}; "
-            f"in view after the last compaction {kept:.2f} of {facts:.0f} facts",
-            flush=True,
-        )
-    print()
-    print(*second_reads.report(), sep="\n")
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
