@@ -46,7 +46,7 @@ class RunLedger:
     __slots__ = ("_handlers",)
 
     def __init__(self) -> None:
-        self._handlers: tuple[RunEventHandler, ...] = ()
+        self._handlers: dict[RunEventHandler, None] = {}
 
     @property
     def size(self) -> int:
@@ -55,11 +55,10 @@ class RunLedger:
 
     def subscribe(self, handler: RunEventHandler) -> Unsubscribe:
         """Call *handler* with every event from now on, and return how to stop that."""
-        if handler not in self._handlers:
-            self._handlers = (*self._handlers, handler)
+        self._handlers.setdefault(handler)
 
         def unsubscribe() -> None:
-            self._handlers = tuple(kept for kept in self._handlers if kept != handler)
+            self._handlers.pop(handler, None)
 
         return unsubscribe
 
@@ -69,13 +68,13 @@ class RunLedger:
         A handler's ``Exception`` is swallowed: a run never depends on its subscribers, and one handler
         cannot keep an event from the others.
         """
-        for handler in self._handlers:
+        for handler in tuple(self._handlers):
             with suppress(Exception):
                 handler(event)
 
     def clear(self) -> None:
         """Drop every handler."""
-        self._handlers = ()
+        self._handlers.clear()
 
 
 class SnapshotAccumulator:
