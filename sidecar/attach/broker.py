@@ -2,18 +2,30 @@
 
 Each client has its own connection, task and front end, so that a client that fails, floods or stalls affects
 no other. The broker knows no method and no session.
+
+A daemon that belongs to one client, such as an editor, and ends with it, has guests: it listens at a unix
+socket with its process id for a name, in the folder that its user alone can enter. A program that finds a
+session locked gets that process id with the error, and joins there. The life of the daemon does not depend on
+its guests, and nothing fails because they cannot come. On Windows none can.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
-from sidecar.attach.listener import Listener
-from sidecar.attach.streams import SocketStream
+from sidecar.attach.listening import Listener
+from sidecar.attach.paths import AttachError, DaemonPaths, guest_socket
+from sidecar.attach.streams import SocketStream, over_socket, read_hello
 from sidecar.transport.lifetime import ExitReason, SupervisedConnection
+from sidecar.transport.processes import is_alive
 
 ReadPreamble: TypeAlias = Callable[[SocketStream], Awaitable[bool]]
 """Reads the bytes before the protocol; False refuses the connection, which has got its error by then."""
@@ -25,6 +37,9 @@ _CLOSE_S: Final = 0.5
 """The time for the last answers and bytes to a client that leaves, each."""
 
 _LOOK_AGAIN_S: Final = 0.1
+_FOREVER_S: Final = 7 * 24 * 3600.0
+
+_log = logging.getLogger("sidecar.attach")
 
 
 class Broker:
@@ -126,3 +141,30 @@ class Broker:
             listener.show()
         delay_s = max(self.idle_s, _LOOK_AGAIN_S)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._leave_if_idle)
+
+
+def admit_guests(home: Path, open_frontend: OpenFrontend) -> Listener | None:
+    """Listen for guests of this process; None when that is not possible. Close it at the end."""
+    if sys.platform != "win32":
+        from sidecar.attach.listening import UnixListener, admit_own_user
+
+        path = guest_socket(home, os.getpid())
+        try:
+            DaemonPaths(home).make()
+            remove_stale_sockets(path.parent)
+            broker = Broker(open_frontend, lambda: True, _FOREVER_S)
+            return UnixListener(
+                path, admit_own_user(), lambda found: broker.serve(over_socket(found), read_hello)
+            )
+        except (AttachError, OSError) as error:
+            _log.info(f"no other client can join: {type(error).__name__}")
+    return None
+
+
+def remove_stale_sockets(folder: Path) -> None:
+    """Remove the sockets in *folder* of daemons that were killed."""
+    for path in folder.glob("*-*.sock"):
+        pid = path.stem.rpartition("-")[2]
+        if pid.isdecimal() and not is_alive(int(pid)):
+            with suppress(OSError):
+                path.unlink()

@@ -108,6 +108,12 @@ class DaemonPaths:
         return True
 
 
+def guest_socket(home: Path, pid: int) -> Path:
+    """Return the path at which the daemon *pid* of the state directory *home* may listen."""
+    shared = DaemonPaths(home).socket
+    return shared.with_name(f"{shared.stem}-{pid}.sock")
+
+
 def to_path(name: str) -> Path:
     """Return *name* as a path."""
     from pathlib import Path

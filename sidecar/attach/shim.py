@@ -13,7 +13,11 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sidecar.attach.preamble import FAREWELL, HELLO
+HELLO = b"sidecar-shim\n"
+"""The first bytes of a shim. The daemon then ends an orderly connection with a farewell."""
+
+FAREWELL = b"\0"
+"""The last byte but one to a shim; the last is its exit code as a digit. The protocol has no such byte."""
 
 _CHUNK_BYTES = 256 * 1024
 

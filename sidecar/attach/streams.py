@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-from sidecar.attach.preamble import FAREWELL, HELLO
+from sidecar.attach.shim import FAREWELL, HELLO
 from sidecar.transport.processes import is_alive, is_process_id
 from sidecar.transport.streams import TransportStream
 

@@ -18,6 +18,7 @@ from sidecar import __version__
 from sidecar._internal.env import env_name, indusagi_home, user_home_folder
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.state_folder import close_state
+from sidecar.attach.connecting import is_answering
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.capabilities.sandbox import find_problem
 from sidecar.commands.terminal import Screen
@@ -31,9 +32,6 @@ from sidecar.llmgateway.live_check import ask_models
 from sidecar.protocol.messages import StatusResult
 from sidecar.workspace.files import real_path
 from sidecar_client import SidecarClient, SidecarClientError
-
-if sys.platform == "win32":
-    from sidecar.attach.loopback import is_answering
 
 _PARTS = ("pygls", "lsprotocol", "cattrs", "watchfiles", "msgspec", "psutil", "rich")
 _LABEL_CHARS = 13

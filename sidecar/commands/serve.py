@@ -7,7 +7,6 @@ never loaded.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -21,7 +20,7 @@ from sidecar.transport.stdio import take_stdio
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from sidecar.attach.listener import Listener
+    from sidecar.attach.listening import Listener
     from sidecar.attach.streams import SocketStream
     from sidecar.commands.launch import LazyDaemon
     from sidecar.transport.lifetime import Lifetime, SupervisedConnection
@@ -112,12 +111,11 @@ def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
     listeners: list[Listener] = []
 
     def admit() -> None:
-        if sys.platform != "win32":
-            from sidecar._internal.env import indusagi_home
-            from sidecar.attach.guests import admit_guests
+        from sidecar._internal.env import indusagi_home
+        from sidecar.attach.broker import admit_guests
 
-            if (listener := admit_guests(indusagi_home(), open_frontend)) is not None:
-                listeners.append(listener)
+        if (listener := admit_guests(indusagi_home(), open_frontend)) is not None:
+            listeners.append(listener)
 
     async def open_frontend(stream: SocketStream) -> SupervisedConnection:
         from sidecar.commands.frontends import open_frontend  # with both faces: only a guest needs it

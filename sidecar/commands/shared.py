@@ -16,20 +16,13 @@ from sidecar._internal.allocator import keep_collections_brief
 from sidecar._internal.env import indusagi_home
 from sidecar._internal.file_lock import FileLock
 from sidecar._internal.loading import take_short_turns
+from sidecar.attach.connecting import READY, is_answering
+from sidecar.attach.listening import bind_loopback, open_listener, open_port
 from sidecar.attach.paths import AttachError, DaemonPaths
-from sidecar.attach.preamble import READY
-from sidecar.attach.tcp import bind_loopback, open_port
 from sidecar.commands.launch import log_to_stderr
 from sidecar.transport.lifetime import Lifetime, supervise
 from sidecar.transport.lifetime import run as run_to_end
 from sidecar.transport.stdio import take_stdio
-
-if sys.platform == "win32":
-    from sidecar.attach.loopback import is_answering
-    from sidecar.attach.tcp import open_listener
-else:
-    from sidecar.attach.connecting import is_answering
-    from sidecar.attach.unix import open_listener
 
 _LEAVING_S: Final = 10.0
 """How long to wait for a daemon that accepts no more clients and is about to end."""

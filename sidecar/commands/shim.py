@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 from sidecar._internal.env import indusagi_home, name_of_home
-from sidecar.attach.paths import AttachError, DaemonPaths
+from sidecar.attach.paths import AttachError, DaemonPaths, guest_socket
 from sidecar.transport.processes import STARTED_BY, wait_for_parent, wait_for_process, was_left_behind
 
 TYPE_CHECKING = False
@@ -22,10 +22,7 @@ _STDIN, _STDOUT = 0, 1
 
 def run(options: Namespace) -> int:
     """Copy bytes until the client or the daemon leaves; return the exit code."""
-    if sys.platform == "win32":
-        from sidecar.attach.loopback import connect_or_start
-    else:
-        from sidecar.attach.connecting import connect_or_start
+    from sidecar.attach.connecting import connect_or_start
     from sidecar.attach.shim import DaemonLost, leave_after, pump
 
     if was_left_behind(_STDIN):
@@ -56,7 +53,6 @@ def join(paths: DaemonPaths, pid: int) -> socket:
     if sys.platform != "win32":
         from sidecar._internal.file_lock import FileLock
         from sidecar.attach.connecting import connect
-        from sidecar.attach.guests import guest_socket
 
         holder = None
         if paths.lock.exists():

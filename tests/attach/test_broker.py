@@ -9,11 +9,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from sidecar.attach.broker import Broker
-from sidecar.attach.listener import Listener
+from sidecar.attach.listening import Listener, UnixListener, open_listener
 from sidecar.attach.paths import DaemonPaths
-from sidecar.attach.preamble import HELLO
+from sidecar.attach.shim import HELLO
 from sidecar.attach.streams import SocketStream, over_socket, read_hello
-from sidecar.attach.unix import UnixListener, open_listener
 from sidecar.transport.lifetime import ExitReason, Lifetime, SupervisedConnection, supervise
 
 

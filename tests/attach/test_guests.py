@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.attach.guests import guest_socket, remove_stale_sockets
+from sidecar.attach.broker import remove_stale_sockets
+from sidecar.attach.paths import guest_socket
 from sidecar_client import ConnectionLost, SidecarClient, SidecarRequestError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="guests come by a unix socket")
@@ -29,7 +30,7 @@ def test_sockets_of_daemons_that_were_killed_are_removed(tmp_path: Path) -> None
 
 async def test_a_folder_that_others_can_enter_gets_no_socket(tmp_path: Path) -> None:
     if sys.platform != "win32":
-        from sidecar.attach.guests import admit_guests
+        from sidecar.attach.broker import admit_guests
 
         folder = guest_socket(tmp_path, os.getpid()).parent
         folder.mkdir(parents=True)

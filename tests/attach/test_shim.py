@@ -11,8 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from sidecar.attach.connecting import peer_uid
-from sidecar.attach.preamble import HELLO
-from sidecar.attach.shim import DaemonLost, copy_to_daemon, pump
+from sidecar.attach.shim import HELLO, DaemonLost, copy_to_daemon, pump
 
 
 class Shimmed:

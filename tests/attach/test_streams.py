@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sidecar.attach.preamble import HELLO
+from sidecar.attach.shim import HELLO
 from sidecar.attach.streams import SocketStream, over_socket, read_hello, wait_until_gone
 
 

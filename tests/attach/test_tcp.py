@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.attach.listening import MAX_PENDING, TokenAuth, bind_loopback, write_tcp_file
 from sidecar.attach.paths import AttachError
 from sidecar.attach.streams import SocketStream, over_socket
-from sidecar.attach.tcp import MAX_PENDING, TokenAuth, bind_loopback, write_tcp_file
 
 TOKEN = "open-sesame"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.attach.connecting import connect, is_answering
+from sidecar.attach.listening import UnixListener, admit_own_user
 from sidecar.attach.paths import AttachError, DaemonPaths
-from sidecar.attach.unix import UnixListener, admit_own_user
 
 STRANGER = os.geteuid() + 1
 

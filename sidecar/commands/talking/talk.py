@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.env import indusagi_home
-from sidecar.attach.guests import guest_socket
+from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, SUBMITTING, Actions, choose_option
 from sidecar.commands.talking.app import Above, ChatApp

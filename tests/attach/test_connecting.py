@@ -15,11 +15,15 @@ from pathlib import Path
 import pytest
 
 from sidecar._internal.file_lock import FileLock
-from sidecar.attach.loopback import connect, connect_or_start, is_answering, run_detached
+from sidecar.attach.connecting import (
+    connect_port,
+    run_without_console,
+    start_daemon,
+    start_unless_connected,
+)
+from sidecar.attach.listening import bind_loopback, write_tcp_file
 from sidecar.attach.paths import AttachError, DaemonPaths
 from sidecar.attach.shim import pump
-from sidecar.attach.starting import start_daemon
-from sidecar.attach.tcp import bind_loopback, write_tcp_file
 from sidecar.protocol.framing import frame_with_header
 
 DAEMON = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--daemon")
@@ -44,7 +48,7 @@ def held(paths: DaemonPaths) -> Iterator[DaemonPaths]:
 
 
 def test_without_a_file_no_daemon_answers(paths: DaemonPaths) -> None:
-    assert connect(paths) is None
+    assert connect_port(paths) is None
 
 
 @pytest.mark.processes
@@ -54,7 +58,7 @@ def test_the_file_of_a_dead_daemon_is_not_trusted(paths: DaemonPaths) -> None:
         port.listen()
         write_tcp_file(paths.tcp, port, "token")
         FileLock(paths.lock).release()
-        assert not is_answering(paths)
+        assert connect_port(paths) is None
 
 
 @pytest.mark.processes
@@ -62,7 +66,7 @@ def test_a_living_daemon_gets_its_token_first(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         port.listen()
         write_tcp_file(held.tcp, port, "token")
-        found = connect(held)
+        found = connect_port(held)
         assert found is not None
         there, _ = port.accept()
         with found, there:
@@ -73,14 +77,14 @@ def test_a_living_daemon_gets_its_token_first(held: DaemonPaths) -> None:
 def test_a_port_that_is_closed_is_no_daemon(held: DaemonPaths) -> None:
     with bind_loopback("127.0.0.1:0") as port:
         write_tcp_file(held.tcp, port, "token")
-    assert connect(held) is None
+    assert connect_port(held) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"host": "127.0.0.1"}'])
 def test_an_unreadable_file_is_an_error(held: DaemonPaths, text: str) -> None:
     held.tcp.write_text(text)
     with pytest.raises(AttachError, match="cannot be read"):
-        connect(held)
+        connect_port(held)
 
 
 @pytest.mark.processes
@@ -95,7 +99,7 @@ def test_a_daemon_that_does_not_start_is_reported_with_the_end_of_its_log(
     paths: DaemonPaths, command: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(AttachError, match=message):
-        start_daemon(paths, command, run_detached)
+        start_daemon(paths, command, run_without_console)
 
 
 @pytest.mark.e2e
@@ -103,7 +107,8 @@ def test_an_editor_reaches_a_daemon_that_is_started_for_it(
     paths: DaemonPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INDUSAGI_HOME", str(paths.home))
-    daemon = connect_or_start(paths, (*DAEMON, "--listen", "127.0.0.1:0"))
+    command = (*DAEMON, "--listen", "127.0.0.1:0")
+    daemon = start_unless_connected(paths, command, connect_port, run_without_console)
     client_in, typed = os.pipe()
     seen, client_out = os.pipe()
     with daemon, ThreadPoolExecutor(1) as pool:
