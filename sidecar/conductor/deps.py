@@ -24,11 +24,11 @@ from sidecar.capabilities.contract import (
     ToolObserver,
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
+from sidecar.conductor.engine import EngineInput, SessionEngine
 from sidecar.conductor.ports import Models, RuleSettings, SessionTools
 from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conductor.window.compaction.loss_reports import LossReports
-from sidecar.conductor.window.engines.contract import EngineInput, SessionEngine
 from sidecar.conductor.window.knowledge import Library
 from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conductor.workbench.files import SessionFiles

@@ -17,6 +17,7 @@ from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
 from sidecar.conductor.ports import ClientPort, SessionHost
@@ -37,7 +38,6 @@ from sidecar.conductor.turns.prompts import SubmitOptions
 from sidecar.conductor.turns.runner import resolve
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.restoring import Restoration
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.workbench.kept_changes import FileRestore
 from sidecar.runtime.store import IntegrityReport, SessionJournal
 
@@ -257,7 +257,8 @@ class Session(WiredSession):
     def _resolve(self, request: CompactionRequest) -> CompactionRequest:
         self._meta.check_head(request.expect_head)
         if request.plan_id is not None:
-            return self._planner.find_planned(request.plan_id)
+            planned = self._planner.find_planned(request.plan_id)
+            return replace(planned.request, plan_id=request.plan_id)
         return self._engines.resolve(request)
 
     def cancel_compaction(self, compaction_id: str) -> bool:

@@ -157,6 +157,28 @@ async def compact_messages(
         cancel: ends the compaction and leaves the transcript as it was.
     """
     plan = plan_compaction(messages, request)
+    return await carry_out(
+        messages,
+        plan,
+        request,
+        invoke=invoke,
+        find_files=find_files,
+        deadline_s=deadline_s,
+        cancel=cancel,
+    )
+
+
+async def carry_out(
+    messages: Sequence[Message],
+    plan: BudgetPlan,
+    request: BudgetRequest,
+    *,
+    invoke: ModelInvoker | None = None,
+    find_files: FileFinder | None = None,
+    deadline_s: float | None = None,
+    cancel: CancelToken | None = None,
+) -> BudgetResult:
+    """Carry out *plan*, which was made of *messages* and *request*; else as :func:`compact_messages`."""
     if plan.noop is not None:
         return keep_unchanged(messages, plan, plan.noop)
     if plan.cut == 0:

@@ -9,7 +9,6 @@ from typing import Final
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
-from sidecar.capabilities.recall import RECALL
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import CompactorDeps, SessionDeps
@@ -33,7 +32,6 @@ from sidecar.conductor.window.compaction.expanding import Expander
 from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
 from sidecar.conductor.window.compaction.preparing import SummaryPreparer
-from sidecar.conductor.window.engines.room import Participants
 from sidecar.conductor.window.knowledge import Knowledge
 from sidecar.conductor.window.meter import ContextMeter
 from sidecar.conductor.window.pins import Pins
@@ -128,10 +126,6 @@ class WiredSession:
                 shows_files = shows_files or bool(entry.reads)
             if shows_files:
                 self.files.sync()
-            # A fork, or an imported session, begins with the summary of another one.
-            path = history.current
-            is_folded = self.compactions.has_folded or (len(path) > 0 and path[0].kind == "summary")
-            self.tools.offer("recall", (RECALL,) if is_folded else ())
             self.rules.follow()
             for entry in appended or ():
                 if entry.kind == "user" and self.prompts.steered:
@@ -212,7 +206,6 @@ class WiredSession:
             policy=self._policy,
             ask=deps.ask or ask,
             host=host,
-            own_view=lambda: self._planner.own_view(),
             background=self._background,
             checkpoints=self.checkpoints,
             meter=self._meter,
@@ -256,15 +249,14 @@ class WiredSession:
             deps.engines, meta, prices if deps.compaction.by_price else None
         )
 
-        def participants() -> Participants:
+        def participants() -> tuple[Participant, ...]:
             clients = self._host.listeners(sid)
-            return Participants(sid, tuple(Participant(each.client_id, each.name) for each in clients))
+            return tuple(Participant(each.client_id, each.name) for each in clients)
 
         self._inputs = EngineInputs(
             meta,
             history,
             meter,
-            engines,
             self._head,
             self._knowledge,
             self.files,
@@ -272,7 +264,7 @@ class WiredSession:
             participants=participants,
             rules=lambda: self.rules.texts,
         )
-        self.losses = LossReports(history, engines, self._inputs.make, self._head.system, meta.pins)
+        self.losses = LossReports(history, self._inputs.make, self._head.system, meta.pins)
         compactor_deps = CompactorDeps(
             session=deps,
             engine_input=self._inputs.make,
@@ -287,15 +279,13 @@ class WiredSession:
             on_summary=lambda summary, of: self.rules.propose(summary, of),
             refuse=self.extensions.refuse_compaction,
         )
-        planner = self._planner = CompactionPlanner(sid, history, compactions, compactor_deps)
+        planner = self._planner = CompactionPlanner(sid, history, compactor_deps)
         self._preparer = SummaryPreparer(history, events, planner, compactor_deps)
         self._compactor = Compactor(
             sid, history, events, compactions, planner, self._preparer, compactor_deps
         )
         self.gauge = ContextGauge(meta, self._inputs, history, meter, planner, engines, self._head)
-        self.rules = self._head.user_rules = SessionRules(
-            meta, history, planner.own_view, events.emit, deps.clock_ms
-        )
+        self.rules = self._head.user_rules = SessionRules(meta, history, events.emit, deps.clock_ms)
 
     def _make_prompts(self, queue: JobQueue[Job]) -> None:
         """Make the agent, the changes that clients ask for, and the runner of the prompts."""
@@ -334,9 +324,7 @@ class WiredSession:
             deps,
             self.tools.effects,
         )
-        self.pins = Pins(
-            meta, history, events, self.compactions, self.losses, view=lambda: planner.own_view().entries
-        )
+        self.pins = Pins(meta, history, events, self.compactions, self.losses)
         self.options = Options(
             meta, deps.models, engines, deps.library.names, self._policy, events, self.gauge
         )

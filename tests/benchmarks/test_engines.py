@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import pytest
@@ -12,16 +11,15 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from histories import entry_of, history_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
+    CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
-    FreshFile,
     SessionEngine,
-    StandingSummary,
 )
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
@@ -64,7 +62,6 @@ class Session:
         self.engine = engine
         self.history = history_of(turn for number in range(n_turns // 4) for turn in exchange(number))
         self.card = card(window)
-        self.standing: StandingSummary | None = None
         self.prompt()
 
     @property
@@ -74,18 +71,12 @@ class Session:
             card=self.card,
             overhead_tokens=500,
             context_tokens=0,
-            standing=self.standing,
         )
 
     def prompt(self) -> None:
         """One more exchange, and the gate before the next."""
         self.history = self.history.extended(map(entry_of, exchange(len(self.history))))
         self.engine.gate(self.engine_input, AUTO)
-
-    def call(self) -> None:
-        """One more exchange, and the view for a model call."""
-        self.history = self.history.extended(map(entry_of, exchange(len(self.history))))
-        self.engine.view(self.engine_input, AUTO)
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
@@ -98,40 +89,16 @@ def test_a_gate_costs_what_is_new(benchmark: BenchmarkFixture, engine: type[Sess
     assert long_s / short_s <= 2
 
 
-@pytest.mark.parametrize("engine", VIEWS, ids=lambda engine: engine.name)
-def test_a_view_costs_what_it_shows(benchmark: BenchmarkFixture, engine: type[SessionEngine]) -> None:
-    """With the notes a hundred turns back, as they are in a window that is full now and then."""
-    short, long = (Session(engine(), n_turns, 200_000) for n_turns in (SHORT, LONG))
-    long.standing = StandingSummary(LONG - SHORT, "the notes", {})
-    short.standing = StandingSummary(0, "the notes", {})
-    short_s, long_s = fastest(short.call, long.call, rounds=ROUNDS)
-    measured(benchmark, long.call)
-    tell(f"{engine.name} view: {short_s * 1e6:.0f} us, {long_s * 1e6:.0f} us: {long_s / short_s:.2f}x")
-    assert long_s / short_s <= 2
-
-
-def test_a_full_window_is_sorted_out_in_milliseconds(benchmark: BenchmarkFixture) -> None:
-    """Between the tiers old texts are truncated anew before each call: what that costs beside a gate."""
-    full = Session(SummarizingEngine(), 2_000, 200_000)
-    gate_s, view_s = fastest(full.prompt, full.call, rounds=ROUNDS)
-    measured(benchmark, full.call)
-    n_tokens = full.engine.gate(full.engine_input, AUTO).tokens
-    tell(f"summarizing, {n_tokens} tokens: gate {gate_s * 1e3:.1f} ms, view {view_s * 1e3:.1f} ms")
-    assert view_s <= 5 * gate_s
-
-
-async def no_files(paths: Sequence[str]) -> Mapping[str, FreshFile]:
-    return {}
-
-
 def test_a_compaction_costs_what_it_keeps(benchmark: BenchmarkFixture) -> None:
     """Warm, of a conversation that was read as it arrived; cold, of one that was loaded, it is linear."""
     forced = CompactionRequest(force=True)
     sessions = [Session(WindowBudgetEngine(), n_turns, 200_000) for n_turns in (1_000, 10_000, 100_000)]
 
     async def is_done(session: Session, engine: SessionEngine) -> bool:
-        deps = EngineDeps(None, no_files, CancelToken(), 60.0)
-        return isinstance(await engine.compact(session.engine_input, forced, deps), CompactionResult)
+        deps, given = EngineDeps(None, CancelToken(), 60.0), session.engine_input
+        plan = engine.plan(given, forced)
+        assert isinstance(plan, CompactionPlan)
+        return isinstance(await engine.compact(given, forced, plan, deps), CompactionResult)
 
     def compact(session: Session, engine: SessionEngine) -> None:
         # The runner prints the result of its coroutine to itself, so that is none of the size of the session.

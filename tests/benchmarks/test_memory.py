@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from sidecar.boot import build
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import NewSession
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -17,9 +17,9 @@ from typing import Any
 
 from loop_watch import like_daemon, watch
 from sidecar.boot import Daemon, build
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import (
     AssistantTurn,

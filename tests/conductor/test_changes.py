@@ -16,11 +16,11 @@ from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
 from sidecar.conductor.content import turn_text
 from sidecar.conductor.contract import RestoredFile
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyError
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.window.engines.session_transcript import SessionTranscript
 from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conversation import Entry, History, Index

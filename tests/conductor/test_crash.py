@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Hang, Say
 from sidecar.runtime.store.lines import append_lines

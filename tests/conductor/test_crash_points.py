@@ -15,10 +15,10 @@ import pytest
 
 from fake_tool import FakeTool
 from sidecar.capabilities.contract import ToolReply
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import heal

@@ -12,10 +12,10 @@ import pytest
 from sidecar.boot import ENGINES
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
+from sidecar.conductor.engine import CompactionRequest, EngineMarks
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.record.records import SessionInfo, to_record
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest, EngineMarks
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,

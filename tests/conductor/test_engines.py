@@ -11,11 +11,11 @@ from sidecar.agentcore.prompts import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
 from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.token_estimate import estimate_turn_tokens
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import (
     StopEmission,
     TextBlock,
@@ -30,6 +30,10 @@ NOTES = "The stack of open brackets stays in the parser; the colour was left as 
 COMPACTING = tuple(name for name, make in ENGINES.items() if make().compacts)
 
 every_engine = pytest.mark.parametrize("engine", COMPACTING)
+every_summary = pytest.mark.parametrize(
+    "engine", [name for name in COMPACTING if ENGINES[name]().marks.summaries]
+)
+"""The engines that have a model write a summary."""
 
 
 async def compact(session: Session, **request: Any) -> Compaction:
@@ -137,7 +141,7 @@ async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: An
         assert plan.projected.low <= done.post_tokens <= plan.projected.high
 
 
-@every_engine
+@every_summary
 async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")])
     used = session.gauge.usage().used
@@ -232,7 +236,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
 
 
-@every_engine
+@every_summary
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Hang()], [Say("four")])
     turns, head = list(session.history.turns), session.history.head
@@ -250,7 +254,7 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
     assert list(stage.model.calls[-1].conversation.turns[:6]) == turns
 
 
-@every_engine
+@every_summary
 async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any, engine: str) -> None:
     """The engines that change the stored conversation have a digest of their own; the other one waits."""
     stage, session = await a_long_talk(
@@ -268,7 +272,7 @@ async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any
         assert (await compact(session)).status == "completed"
 
 
-@every_engine
+@every_summary
 @pytest.mark.parametrize(
     "reply",
     [
@@ -358,7 +362,7 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
     assert list(session.history.turns)[-1].blocks == (TextBlock("done"),)
 
 
-@pytest.mark.parametrize("engine", [name for name in COMPACTING if ENGINES[name]().commits_view])
+@every_engine
 async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_run(make_stage, engine)
     n_turns, turns = len(session.history.current), list(session.history.turns)
@@ -387,7 +391,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
     assert (await session.preview(CompactionRequest(force=False))).noop is not None
 
 
-@pytest.mark.parametrize("engine", [name for name in COMPACTING if name != "windowBudget"])
+@pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
 async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
     stage.smaller_window(0)
@@ -397,7 +401,7 @@ async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_sta
     assert (gate.window, gate.over) == (0, False)
 
 
-@every_engine
+@every_summary
 async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
     await compact(session, instructions="keep the port numbers")

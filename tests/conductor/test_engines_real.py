@@ -14,11 +14,10 @@ from recorded_sessions import WITH_CALLS, Record, read_records, recordings
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
     CompactionRequest,
     EngineDeps,
     EngineInput,
-    StandingSummary,
 )
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
@@ -35,7 +34,6 @@ from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
-from talks import no_files
 
 pytestmark = pytest.mark.slow
 
@@ -66,14 +64,13 @@ def turn(record: Record) -> Turn:
             return UserTurn((TextBlock(record["text"]),))
 
 
-def as_input(history: History, window: int, standing: StandingSummary | None) -> EngineInput:
+def as_input(history: History, window: int) -> EngineInput:
     return EngineInput(
         history=history,
         card=card(window),
         summarizer_card=card(window),
         overhead_tokens=OVERHEAD,
         context_tokens=0,
-        standing=standing,
     )
 
 
@@ -99,31 +96,27 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int) -> 
     engine = ENGINES[engine_name]()
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
     history = History()
-    standing: StandingSummary | None = None
     n_compactions = 0
     for each in recorded:
         history = history.extended([entry_of(each)])
-        given = as_input(history, window, standing)
+        given = as_input(history, window)
         gate = engine.gate(given, CompactionRequest(force=False))
         if isinstance(each, AssistantTurn) or not gate.over:
             continue
-        deps = EngineDeps(model, no_files, CancelToken(), 10.0)
-        done = await engine.compact(given, CompactionRequest(force=False), deps)
+        request = CompactionRequest(force=False)
+        plan = engine.plan(given, request)
+        if isinstance(plan, NoOp):
+            continue
+        done = await engine.compact(given, request, plan, EngineDeps(model, CancelToken(), 10.0))
         if isinstance(done, NoOp):
             continue
         assert done.post_tokens < done.pre_tokens
-        if engine.commits_view:
-            history = committed(history, done)
-        else:
-            standing = StandingSummary(done.cut, done.summary, done.info or {})
-        given = as_input(history, window, standing)
+        history = committed(history, done)
+        given = as_input(history, window)
         after = engine.gate(given, CompactionRequest(force=False))
         assert after.tokens < gate.tokens
         kinds = [entry.kind for entry in history if entry.kind != "summary"]
         assert not after.over or kinds == ["user"], "a prompt that alone is over the limit stays whole"
         n_compactions += 1
-        view = engine.view(given, CompactionRequest(force=False))
-        check_sound(Outgoing().extend(entry.turn for entry in view.entries).turns())
-    if not engine.commits_view:
-        assert len(history) == len(recorded)
+        check_sound(Outgoing().extend(entry.turn for entry in history).turns())
     assert n_compactions <= 1 + live_tokens(recorded) // (window // 5)

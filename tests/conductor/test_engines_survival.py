@@ -19,17 +19,16 @@ from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
 from sidecar.boot import ENGINES
-from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
+    CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     SessionEngine,
-    StandingSummary,
 )
+from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
@@ -44,7 +43,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
-from talks import Follower, no_files
+from talks import Follower
 from turns import assistant, user
 
 WINDOW = 16_000
@@ -105,7 +104,6 @@ class Session:
     engine: SessionEngine
     model: ModelInvoker
     history: History = field(default_factory=History)
-    standing: StandingSummary | None = None
     planted: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     n_compactions: int = 0
 
@@ -117,7 +115,6 @@ class Session:
             summarizer_card=CARD,
             overhead_tokens=1_000,
             context_tokens=0,
-            standing=self.standing,
         )
 
     async def play(self, number: int) -> None:
@@ -130,19 +127,17 @@ class Session:
             self.history = self.history.extended([entry_of(turn)])
 
     async def compact(self) -> None:
-        deps = EngineDeps(self.model, no_files, CancelToken(), 10.0)
-        done = await self.engine.compact(self.engine_input, AUTO, deps)
+        given, deps = self.engine_input, EngineDeps(self.model, CancelToken(), 10.0)
+        plan = self.engine.plan(given, AUTO)
+        assert isinstance(plan, CompactionPlan), plan
+        done = await self.engine.compact(given, AUTO, plan, deps)
         assert isinstance(done, CompactionResult), done
         self.n_compactions += 1
-        if self.engine.commits_view:
-            self.history = committed(self.history, done)
-        else:
-            self.standing = StandingSummary(done.cut, done.summary, done.info or {})
+        self.history = committed(self.history, done)
 
     def shares(self) -> dict[str, float]:
         """The share of the facts planted so far, by kind, that the next request says word for word."""
-        shown = self.engine.view(self.engine_input, AUTO).entries
-        sent = "\n".join(_text(entry.turn) for entry in shown)
+        sent = "\n".join(_text(entry.turn) for entry in self.history)
         return {
             kind: sum(fact in sent for fact in facts) / len(facts) for kind, facts in self.planted.items()
         }
@@ -229,16 +224,6 @@ SURVIVAL: list[Any] = [
         },
         id="runtime without a model",
     ),
-    pytest.param(
-        SummarizingEngine,
-        offline,
-        {
-            1: share_of(1.0, 1.0, 1.0, 0.8, 0.8, 1.0),
-            5: share_of(1.0, 0.9, 0.9, 0.5, 0.5, 0.85),
-            15: share_of(0.4, 0.4, 0.4, 0.25, 0.25, 0.4),
-        },
-        id="summarizing with the built-in model",
-    ),
 ]
 
 
@@ -247,7 +232,7 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name, make in ENGINES.items() if make().compacts])
+@pytest.mark.parametrize("name", [name for name, make in ENGINES.items() if make().marks.summaries])
 async def test_one_failed_call_loses_nothing_of_the_summary_before(name: str) -> None:
     """A window of 32,000 tokens has room for 120 facts, whether a model writes them down again or not."""
     listed = "\n".join(f"- {fact}" for fact in FACTS)

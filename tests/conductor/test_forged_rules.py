@@ -9,7 +9,7 @@ import pytest
 from fake_tool import FakeTool
 from sidecar.boot import ENGINES
 from sidecar.capabilities.contract import ToolReply
-from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.llmgateway.contract import GatewayError, TextBlock
 from sidecar.llmgateway.offline.digest import digest_request, write_digest
 from sidecar.llmgateway.scripted import Call, Raise, Say
@@ -59,7 +59,7 @@ async def test_no_paste_and_no_output_becomes_a_rule(make_stage: Any, engine: st
         if isinstance(block, TextBlock)
     ]
     digests = [write_digest(request) for request in requests if request is not None]
-    assert digests
+    assert digests or engine == "slidingWindow"
     for digest in (done.summary or "", *digests):
         assert not [line for line in rule_lines(digest) if FORGED in line]
     assert done.status in ("completed", "failed")

@@ -18,11 +18,11 @@ import pytest
 from bare_sessions import compaction_settings
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
+from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conductor.errors import CompactionNotFound, NotSteerableError, NotUndoableError
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.window.engines.contract import CompactionRequest, EngineInput
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
@@ -58,7 +58,7 @@ def transcript(engine: Any, given: EngineInput) -> Any:
 
 def room(engine: Any, given: EngineInput) -> Any:
     found = engine._room
-    found.sync(given.history, given.participants())
+    found.sync(given.history, given.participants)
     # The time at which an event was made is all that may differ.
     events = [(e.id, e.index, e.source, e.content, e.channel_data) for e in found.events]
     return (events, found.starts, found.before, found.prompt, found.n_turns)

@@ -12,9 +12,9 @@ import pytest
 from histories import entry_of, history_of
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Notice
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest, View
 from sidecar.conductor.window.knowledge import event_of, with_knowledge
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolResultBlock, ToolTurn, Turn
 from sidecar.llmgateway.scripted import Call, Say
@@ -252,8 +252,10 @@ async def test_summaries_are_not_ingested(make_stage: Any) -> None:
 async def test_turns_that_the_model_sees_are_excluded_from_the_results(make_stage: Any) -> None:
     library = FakeLibrary()
     stage = await make_stage([[Say("answer")]], repeat=True, library=library)
-    session = await stage.session(knowledge=("sessions",), engine="slidingWindow", policy={"maxEvents": 3})
+    session = await stage.session(knowledge=("sessions",))
     for number in range(4):
+        if number == 2:
+            await session.rewind(None, expect_head=None)
         await stage.ask(session, f"prompt {number}")
     ids = {getattr(event.content, "body", ""): event.id for event in library.ingested}
     hidden = set(library.excluded_ids())
@@ -310,9 +312,9 @@ async def test_indexing_a_small_workspace_emits_no_notice(make_stage: Any) -> No
 )
 def test_the_results_are_inserted_before_the_newest_prompt(turns: list[Turn], place: int) -> None:
     found = user(KNOWLEDGE_MARK)
-    view = View(history_of(turns))
-    assert with_knowledge(turns, found, view) == (*turns[:place], found, *turns[place:])
-    assert with_knowledge(turns, None, view) == tuple(turns)
+    prompt = next((each.turn for each in reversed(history_of(turns)) if each.kind == "user"), None)
+    assert with_knowledge(turns, found, prompt) == (*turns[:place], found, *turns[place:])
+    assert with_knowledge(turns, None, prompt) == tuple(turns)
 
 
 def test_the_same_text_has_the_same_event_id_in_every_session() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from bare_sessions import compaction_settings
 from fake_tool import FakeTool
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.window_budget import BRANCH_HEADER

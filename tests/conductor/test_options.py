@@ -12,9 +12,9 @@ import pytest
 from bare_sessions import NoLibrary
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.scripted import Say, WaitFor
 from sidecar.rooms import KnowledgeSource, MockKnowledgeSource

@@ -8,11 +8,11 @@ import pytest
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import ENGINES
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.window.pins import MAX_TOKENS, SHARE
 from sidecar.llmgateway.scripted import Say
 

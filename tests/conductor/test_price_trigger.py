@@ -10,9 +10,9 @@ import pytest
 from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
+from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
 from sidecar.conductor.record.compactions import CompactionLog
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionPlan, CompactionRequest, EngineInput
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
 from sidecar.conversation import History

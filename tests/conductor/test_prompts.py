@@ -10,13 +10,13 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError
 from sidecar.conductor.events import QueueChanged, UserMessage
 from sidecar.conductor.record.log import count_chars
 from sidecar.conductor.record.queue import MAX_WAITING
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.prompts import SteerResult
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.llmgateway.scripted import Hang, Say, WaitFor
 from turns import text

@@ -1,11 +1,11 @@
-"""Recall in a session: on offer once something was folded away, and the digest says that it is there."""
+"""Recall in a session: declared from the first request on, and the digest says that it is there."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sidecar.capabilities.recall import RECALL_NOTE
-from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.llmgateway.scripted import Call, Say
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
@@ -18,7 +18,7 @@ async def test_what_a_compaction_folded_away_can_be_recalled(make_stage: Any) ->
     session = await stage.session()
     await stage.ask(session, f"The zebra runs on port 7013. {LONG}")
     await stage.ask(session, "go on")
-    assert "recall" not in [tool.name for tool in stage.model.calls[-1].conversation.tools or ()]
+    assert "recall" in [tool.name for tool in stage.model.calls[-1].conversation.tools or ()]
     done = await session.compact(CompactionRequest()).outcome
     assert done.status == "completed"
     assert done.summary is not None

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.record.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.scripted import Say
 
 INFO = SessionInfo(

@@ -16,7 +16,6 @@ from sidecar.conductor.window.engines.room import (
     HOST,
     MODEL,
     USER,
-    Participants,
     SessionRoom,
     shorten_turns,
     turns_of,
@@ -55,9 +54,9 @@ def results(*calls: str, text: str = "body") -> ToolTurn:
     return ToolTurn(tuple(ToolResultBlock(each, text) for each in calls))
 
 
-def room_of(turns: list[Turn], participants: Participants | None = None) -> SessionRoom:
+def room_of(turns: list[Turn], participants: tuple[Participant, ...] = ()) -> SessionRoom:
     room = SessionRoom()
-    room.sync(history_of(turns), participants or Participants("s"))
+    room.sync(history_of(turns), participants)
     return room
 
 
@@ -96,14 +95,14 @@ def test_each_event_names_its_source() -> None:
     room = SessionRoom()
     by_zed = replace(entry_of(user("a")), author="c1")
     history = History([by_zed]).extended(history_of([said("b"), user("c")]))
-    room.sync(history, Participants("s", (Participant("c1", "Zed"),)))
+    room.sync(history, (Participant("c1", "Zed"),))
     assert [event.source for event in room.events] == [
         EventSource(CLIENTS, "websocket", participant_id="c1"),
         EventSource(MODEL, "ai", "outbound"),
         EventSource(CLIENTS, "websocket", participant_id=USER),
     ]
     context = room.context(room.events)
-    assert (context.room.id, context.participants) == ("s", (Participant("c1", "Zed"),))
+    assert (context.room.id, context.participants) == ("session", (Participant("c1", "Zed"),))
     assert [binding.channel_id for binding in context.bindings] == [CLIENTS, MODEL]
 
 
@@ -143,12 +142,12 @@ def test_the_weight_of_an_image_does_not_depend_on_its_size() -> None:
 def test_sync_adds_only_new_turns() -> None:
     history = history_of([user("a"), said("b", "1")])
     room = SessionRoom()
-    room.sync(history, Participants("s"))
+    room.sync(history)
     first = room.events[0]
-    room.sync(history.extended(history_of([results("1"), said("c")])), Participants("s"))
+    room.sync(history.extended(history_of([results("1"), said("c")])))
     assert room.events[0] is first
     assert room.starts == [0, 1, 3]
-    room.sync(history_of([user("x")]), Participants("s"))
+    room.sync(history_of([user("x")]))
     assert (room.starts, room.prompt, room.n_turns) == ([0], 0, 1)
 
 
@@ -250,5 +249,5 @@ def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Tu
 
 def test_a_note_of_the_host_is_from_no_user() -> None:
     room = SessionRoom()
-    room.sync(History([Entry(user("a"), "note"), Entry(user("b"), "user")]), Participants("s"))
+    room.sync(History([Entry(user("a"), "note"), Entry(user("b"), "user")]))
     assert [event.source.participant_id for event in room.events] == [HOST, USER]

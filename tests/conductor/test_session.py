@@ -14,13 +14,13 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.todo import TODO
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.contract import PlanItem, TokenCounts
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusyError, SessionNotFound
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.record.session_events import OneTimeNotices
 from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.window.request import ContextGauge, RequestHead
 from sidecar.llmgateway.contract import (
     ErrorEmission,

@@ -12,7 +12,7 @@ from histories import entry_of
 from model_cards import card
 from sidecar.conductor.bridge import entries_to_messages, has_calls, kept_length, shared_length
 from sidecar.conductor.contract import Gate
-from sidecar.conductor.window.engines.contract import CompactionRequest, EngineInput
+from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conductor.window.engines.session_transcript import SessionTranscript
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History

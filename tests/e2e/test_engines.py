@@ -20,8 +20,8 @@ from sidecar_client import ClientEvent, Session, SidecarClient, allow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
-COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing")
-OTHERS = ("slidingWindow", "none")
+COMPACTING = ("windowBudget", "runtime", "agentcore", "summarizing", "slidingWindow")
+OTHERS = ("none",)
 MODEL = "openai-chat:gpt-4o"
 RECORD = {"tokensBefore", "tokensAfter", "messagesBefore", "messagesAfter", "compactedCount", "keptCount"}
 RECORD |= {"isSplitTurn", "isIncremental", "summaryLen", "durationMs"}
@@ -83,7 +83,7 @@ async def test_an_engine_previews_compacts_reports_and_undoes(
         "completed",
         engine,
         "manual",
-        "model",
+        "localFallback" if engine == "slidingWindow" else "model",
     )
     assert plan.cut is not None
     assert done.cut == plan.cut.index

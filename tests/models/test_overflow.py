@@ -62,7 +62,7 @@ async def test_every_engine_that_condenses_makes_room(on_stage: Any, told: Any, 
     assert "four" in last
 
 
-@pytest.mark.parametrize("engine", ["slidingWindow", "none"])
+@pytest.mark.parametrize("engine", ["none"])
 async def test_an_engine_that_condenses_nothing_reports_it(on_stage: Any, told: Any, engine: str) -> None:
     async with on_stage({"anthropic-messages": [ANSWER] * 3 + [FULL, DONE]}) as stage:
         session = await a_long_talk(stage, engine=engine)

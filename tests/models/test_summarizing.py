@@ -12,11 +12,11 @@ import pytest
 
 from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar import boot
-from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.engine import CompactionRequest
 
 pytestmark = pytest.mark.processes
 
-ENGINES = tuple(name for name, make in boot.ENGINES.items() if make().compacts)
+ENGINES = tuple(name for name, make in boot.ENGINES.items() if make().marks.summaries)
 CONFIG = """
 summarizer = "small"
 

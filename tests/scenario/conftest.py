@@ -16,12 +16,12 @@ from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
 from sidecar.commands.launch import server_info
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
 from sidecar.workspace.contract import EditorPort, FileView, TextChange

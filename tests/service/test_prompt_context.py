@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from faces import FACES, FaceClient
-from sidecar.conductor.window.engines.contract import CompactionRequest
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.workbench.editor.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
 from sidecar.llmgateway.scripted import Say, WaitFor
 
@@ -156,12 +156,13 @@ async def test_a_note_that_slid_out_of_the_view_is_said_again(talk: Talk) -> Non
     talk.report("a.py")
     (note,) = await talk.prompt("first")
     assert "- open files: none" in note
-    talk.session._meta.amend(lambda info: replace(info, policy={"maxEvents": 8}))
+    talk.session._meta.amend(lambda info: replace(info, policy={"maxEvents": 4}))
     for n in range(8):
-        await talk.client.prompt(talk.sid, f"prompt {n}")
-    notes = [entry for entry in talk.session.history.current if entry.kind == "note"]
-    assert 1 < len(notes) < 8
-    assert all(entry.turn == notes[0].turn for entry in notes)
+        await talk.client.prompt(talk.sid, f"prompt {n}. {'The parser keeps a stack. ' * 60}")
+    assert talk.session.compactions.all
+    stored = talk.session.history.graph.entries.values()
+    again = [entry for entry in stored if entry.kind == "note" and repr(note)[1:-1] in str(entry.turn)]
+    assert 1 < len(again) < 8
 
 
 async def test_after_a_rewind_the_note_says_again_what_went(talk: Talk) -> None:

@@ -30,9 +30,9 @@ from model_cards import card
 from planted_work import KINDS, MANNERS, Fact, Manner, plant_work, share_kept
 from recorded_sessions import read_records
 from sidecar.chronicle import Chronicle
+from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.window.engines.contract import SessionEngine
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from sidecar.boot import recognise_kind
-from sidecar.conductor.window.engines.contract import CompactionResult
+from sidecar.conductor.engine import CompactionResult
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import Turn
 
@@ -28,6 +28,6 @@ def committed(history: History, result: CompactionResult) -> History:
     archive = {**history._archive, **{entry.node_id: entry for entry in history}}
     entries = [
         Entry(each.turn, each.kind, origin=each.origin or (each.node_id,), node_id=f"node-{next(_NODES)}")
-        for each in result.view.entries
+        for each in result.entries
     ]
     return History(entries, archive | {entry.node_id: entry for entry in entries})

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from recorded_sessions import Record, read_records, recorded_files
+from sidecar.conductor.engine import FreshFile
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, restore_uses
-from sidecar.conductor.window.engines.contract import FreshFile
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
 from histories import committed, entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.contract import NoOp
-from sidecar.conductor.window.compaction.host_restoring import (
-    add_files,
-    is_done_by_host,
-    list_files,
-    plan_files,
-    without_restored,
-)
-from sidecar.conductor.window.compaction.planner import weigh_plan, weigh_result
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.contract import NoOp, RehydrateCandidate
+from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
@@ -27,9 +19,16 @@ from sidecar.conductor.window.engines.contract import (
     EngineInput,
     FreshFile,
     FreshFiles,
+    PlannedCompaction,
     SessionEngine,
-    StandingSummary,
     SummaryFailedError,
+)
+from sidecar.conductor.window.compaction.planner import narrow_input, weigh_plan, weigh_result
+from sidecar.conductor.window.compaction.restoring import (
+    bring_files_back,
+    find_files,
+    project_files,
+    rank_kept,
 )
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
@@ -121,9 +120,8 @@ class Follower:
     model: ScriptedModel
     fresh: FreshFiles = no_files
     history: History = field(default_factory=History)
-    standing: StandingSummary | None = None
     done: list[CompactionResult] = field(default_factory=list)
-    recall_tokens: int = 0
+    files: tuple[RehydrateCandidate, ...] = ()
 
     @property
     def engine_input(self) -> EngineInput:
@@ -133,16 +131,12 @@ class Follower:
             summarizer_card=self.card,
             overhead_tokens=OVERHEAD,
             context_tokens=0,
-            standing=self.standing,
-            added_tokens=0 if self.done else self.recall_tokens,
         )
 
     @property
     def compaction_input(self) -> EngineInput:
-        """The conversation as it is compacted: without the files that the host brought back."""
-        given = self.engine_input
-        is_theirs = is_done_by_host(self.engine)
-        return replace(given, history=without_restored(given.history)) if is_theirs else given
+        """The conversation as it is compacted."""
+        return narrow_input(self.engine_input, self.engine)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -151,76 +145,75 @@ class Follower:
     def say(self, *turns: Turn) -> None:
         self.history = self.history.extended(map(entry_of, turns))
 
-    async def plan(self, ask: CompactionRequest) -> CompactionPlan | NoOp:
-        """Plan as a preview does: with the files that would come back as they are now."""
-        given, by_host = self.compaction_input, is_done_by_host(self.engine)
+    async def make(self, ask: CompactionRequest) -> PlannedCompaction:
+        given = self.compaction_input
         gate, plan = self.engine.gate(given, ask), self.engine.plan(given, ask)
         if isinstance(plan, CompactionPlan):
-            plan = list_files(given, plan) if by_host else plan
-            fresh = await self.fresh([file.uri for file in plan.rehydrate])
-            plan = plan_files(given, gate, plan, fresh) if by_host else self.engine.plan(given, ask, fresh)
-        return plan if isinstance(plan, NoOp) else weigh_plan(plan, given, gate)
+            plan = weigh_plan(plan, gate)
+        return PlannedCompaction(self.engine, ask, given, gate, plan)
+
+    async def plan(self, ask: CompactionRequest) -> CompactionPlan | NoOp:
+        """Plan as a preview does: with the files that would come back as they are now."""
+        planned = await self.make(ask)
+        if isinstance(planned.plan, NoOp):
+            return planned.plan
+        given = planned.given
+        uses = rank_kept(given, planned.plan)
+        found, _ = await find_files(given, planned.gate, planned.plan, uses, self.fresh)
+        plan, self.files = project_files(planned.plan, planned.gate, found)
+        return plan
 
     async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
-        plan = await self.plan(ask)
-        deps = EngineDeps(self.model, self.fresh, CancelToken(), 10.0)
-        before, first = self.sent(), self.standing.cut if self.standing is not None else 0
-        try:
-            outcome = await self.engine.compact(self.compaction_input, ask, deps)
-        except SummaryFailedError:
-            assert self.sent() == before
-            return None
-        if isinstance(outcome, CompactionResult):
-            outcome = await weigh_result(self.engine, self.compaction_input, outcome)
-        if isinstance(outcome, CompactionResult):
-            outcome = await add_files(self.engine, self.compaction_input, ask, outcome, self.fresh)
-        gate = self.engine.gate(self.compaction_input, ask)
+        plan, planned = await self.plan(ask), await self.make(ask)
+        deps = EngineDeps(self.model, CancelToken(), 10.0)
+        before = self.sent()
+        outcome: CompactionResult | NoOp
+        if isinstance(planned.plan, NoOp):
+            outcome = planned.plan
+        else:
+            try:
+                outcome = await self.engine.compact(planned.given, ask, planned.plan, deps)
+            except SummaryFailedError:
+                assert self.sent() == before
+                return None
+            if isinstance(outcome, CompactionResult):
+                outcome = await weigh_result(planned, outcome)
+            if isinstance(outcome, CompactionResult):
+                outcome = await bring_files_back(planned, planned.plan, outcome, self.fresh)
         if isinstance(outcome, NoOp):
-            assert outcome == plan or (isinstance(plan, CompactionPlan) and plan.high_tokens >= gate.tokens)
+            may_save_nothing = isinstance(plan, CompactionPlan) and plan.high_tokens >= planned.gate.tokens
+            assert outcome == plan or may_save_nothing
         if isinstance(plan, NoOp):
             assert outcome == plan
         if isinstance(outcome, CompactionResult):
             self.check(plan, outcome)
-            old = tuple(self.compaction_input.history.turns[: outcome.cut])
-            self.take(outcome)
-            if first == outcome.cut and not self.engine.commits_view:
-                assert prompts_in(old) - prompts_in(self.sent())
+            self.done.append(outcome)
+            self.history = committed(self.compaction_input.history, outcome)
         return outcome
 
     def check(self, plan: CompactionPlan | NoOp, outcome: CompactionResult) -> None:
         """Strictly smaller, and what was planned, entry by entry and file by file.
 
-        Only an engine that shows a view may stop before the planned cut, where the model failed half way.
-        The window budget may also only shorten what alone is too large, and then it drops nothing.
+        Only summarizing may stop before the planned cut, where the model failed half way. The window budget
+        may also only shorten what alone is too large, and then it drops nothing.
         """
         assert outcome.post_tokens < outcome.pre_tokens
         assert isinstance(plan, CompactionPlan)
         assert plan.pre_tokens == outcome.pre_tokens
         assert plan.pre_tokens == plan.dropped_tokens + plan.kept_tokens + OVERHEAD
         assert plan.low_tokens <= plan.projected_tokens <= plan.high_tokens
-        assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
         assert outcome.dropped_count > 0 or self.engine.name == "windowBudget"
         assert outcome.microcompacted == plan.microcompact.blanked
-        if not self.engine.commits_view and outcome.dropped_count < len(plan.dropped):
+        if self.engine.name == "summarizing" and outcome.dropped_count < len(plan.dropped):
             assert outcome.cut <= plan.cut
             return
+        assert plan.low_tokens <= outcome.post_tokens <= plan.high_tokens
         restored = [(file.uri, file.tokens) for file in outcome.restored]
-        planned = [(file.uri, file.tokens) for file in plan.rehydrate]
         # Beside a long summary the host leaves the files out.
-        assert restored == planned or (is_done_by_host(self.engine) and not restored)
+        assert not restored or restored == [(file.uri, file.tokens) for file in self.files]
         assert (outcome.cut, outcome.dropped_count) == (plan.cut, len(plan.dropped))
-        if self.engine.commits_view:
-            origin = tuple(self.compaction_input.history[index].node_id for index in plan.dropped)
-            assert not origin or outcome.view.entries[0].origin == origin
-            assert outcome.view.pinned == plan.pinned
-
-    def take(self, outcome: CompactionResult) -> None:
-        self.done.append(outcome)
-        if self.engine.commits_view:
-            self.history = committed(self.compaction_input.history, outcome)
-        else:
-            self.standing = StandingSummary(outcome.cut, outcome.summary, outcome.info or {})
+        origin = tuple(self.compaction_input.history[index].node_id for index in plan.dropped)
+        assert not origin or outcome.entries[0].origin == origin
 
     def sent(self) -> tuple[Turn, ...]:
-        shown = self.engine.view(self.engine_input, AUTO).entries
-        return Outgoing().extend(entry.turn for entry in shown).turns()
+        return Outgoing().extend(entry.turn for entry in self.history).turns()

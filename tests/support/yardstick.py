@@ -13,13 +13,14 @@ import planting
 from histories import committed, entry_of
 from model_cards import card
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.record.compactions import CompactionLog, begin
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
+    CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
 )
+from sidecar.conductor.record.compactions import CompactionLog, begin
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger
 from sidecar.conversation import Entry, History
@@ -29,7 +30,6 @@ from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.prompt import BEHIND_WORDS
-from talks import no_files
 
 CACHED_SHARE, OUTPUT_PRICE = 0.1, 5.0
 """The price of a token from the cache, and of one that a model writes, where another one costs 1."""
@@ -84,8 +84,9 @@ class Session:
             self.history = self.history.extended([entry_of(turn)])
 
     async def compact(self, request: CompactionRequest) -> CompactionResult:
-        deps = EngineDeps(self.model, no_files, CancelToken(), 10.0)
-        done = await self.engine.compact(self.given, request, deps)
+        deps, plan = EngineDeps(self.model, CancelToken(), 10.0), self.engine.plan(self.given, request)
+        assert isinstance(plan, CompactionPlan), plan
+        done = await self.engine.compact(self.given, request, plan, deps)
         assert isinstance(done, CompactionResult), done
         self.n_compactions += 1
         self.history = committed(self.history, done)
@@ -227,7 +228,9 @@ async def cache_cost(seed: int, *, by_price: bool, n_rounds: int = 80, window: i
                     request = replace(AUTO, policy={"triggerRatio": ratio}, limit_by="price")
                 gate = session.engine.gate(session.given, request)
                 if gate.over:
-                    begun = begin(str(len(whole)), "windowBudget", "auto", given=session.given, pre_tokens=0)
+                    begun = begin(
+                        str(len(whole)), "windowBudget", "auto", history=session.history, pre_tokens=0
+                    )
                     done = await session.compact(request)
                     log.add(replace(begun, post_tokens=done.post_tokens))
                     written = min(WRITTEN_TOKENS, len(done.summary) / 4)

@@ -19,8 +19,8 @@ from typing import Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.bridge import entries_to_messages
+from sidecar.conductor.engine import EngineMarks
 from sidecar.conductor.errors import NodeNotFound
-from sidecar.conductor.window.engines.contract import EngineMarks
 from sidecar.conversation import Entry, EntryKind, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import (
     TextBlock,

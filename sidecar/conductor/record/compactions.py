@@ -5,22 +5,20 @@ The functions make values of values. The log of a session's compactions holds th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, Plan, Projected
-from sidecar.conductor.errors import CompactionNotFound
-from sidecar.conductor.record.records import from_record
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionResult,
     EngineInput,
-    StandingSummary,
 )
-from sidecar.conversation import Entry, FileRead, History
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.conductor.errors import CompactionNotFound
+from sidecar.conductor.record.records import from_record
+from sidecar.conversation import History
+from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction
 
 Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
@@ -31,7 +29,7 @@ Trigger: TypeAlias = Literal["manual", "auto", "overflow", "expand"]
 
 
 def describe_plan(plan: Plan, found: CompactionPlan, history: History, *, detail: bool) -> Plan:
-    """Return *plan* with all that the engine *found*; its files are named as clients know them.
+    """Return *plan* with all that the engine *found*.
 
     With *detail* it has the prompt and the ids of the nodes that are dropped, as long as the conversation is.
     """
@@ -43,7 +41,6 @@ def describe_plan(plan: Plan, found: CompactionPlan, history: History, *, detail
         dropped=Dropped(len(found.dropped), found.dropped_tokens, dropped),
         kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
         microcompact=found.microcompact,
-        rehydrate=found.rehydrate,
         prompt=found.prompt() if detail else None,
     )
     return with_size(described, found.projected_tokens, found.low_tokens, found.high_tokens)
@@ -57,7 +54,7 @@ def with_size(plan: Plan, tokens: int, low: int, high: int) -> Plan:
 
 
 def begin(
-    compaction_id: str, engine: str, trigger: Trigger, *, given: EngineInput, pre_tokens: int
+    compaction_id: str, engine: str, trigger: Trigger, *, history: History, pre_tokens: int
 ) -> Compaction:
     """Return the record of a compaction that has just begun with *pre_tokens* in the next request."""
     return Compaction(
@@ -66,11 +63,11 @@ def begin(
         trigger=trigger,
         status="in_progress",
         pre_tokens=pre_tokens,
-        pre_count=len(given.history),
+        pre_count=len(history),
         dropped_count=0,
         cut=0,
         microcompacted=0,
-        before_head=given.history.head,
+        before_head=history.head,
         undoable=False,
     )
 
@@ -85,7 +82,7 @@ def complete(
         reason=result.fallback_reason,
         pre_tokens=result.pre_tokens,
         post_tokens=result.post_tokens,
-        post_count=len(result.view.entries),
+        post_count=len(result.entries),
         dropped_count=result.dropped_count,
         kept_from=given.history.node_at(result.cut),
         cut=result.cut,
@@ -103,18 +100,18 @@ def complete(
 
 def figures_of(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
     """Return the figures that are recorded for every engine; counts are entries."""
-    first, cut, n_entries = given.standing.cut if given.standing else 0, result.cut, len(given.history)
-    folded = given.history[first:cut]
+    cut, n_entries = result.cut, len(given.history)
+    folded = given.history[:cut]
     kept_first = given.history[cut].kind if cut < n_entries else None
     return {
         "tokensBefore": result.pre_tokens - given.overhead_tokens,
         "tokensAfter": result.post_tokens - given.overhead_tokens,
-        "messagesBefore": n_entries - first,
-        "messagesAfter": len(result.view.entries),
+        "messagesBefore": n_entries,
+        "messagesAfter": len(result.entries),
         "compactedCount": result.dropped_count,
-        "keptCount": n_entries - first - result.dropped_count,
+        "keptCount": n_entries - result.dropped_count,
         "isSplitTurn": bool(folded) and kept_first not in ("user", "summary"),
-        "isIncremental": given.standing is not None or any(entry.kind == "summary" for entry in folded),
+        "isIncremental": any(entry.kind == "summary" for entry in folded),
         "summaryLen": len(result.summary),
     }
 
@@ -148,43 +145,16 @@ def with_undoable_now(compactions: Sequence[Compaction], history: History) -> tu
 
     A later compaction or a rewind makes one of before impossible to undo, until that is undone itself.
     """
-    ids, engines = frozenset(history.node_ids), set[str]()
-    found: list[Compaction] = []
-    for done in reversed(compactions):
-        can_undo = done.after_head in ids
-        if changed_only_the_view(done):
-            stands = done.kept_from is not None and done.kept_from == history.node_at(done.cut)
-            stands = stands and done.status == "completed"
-            can_undo = stands and done.engine not in engines
-            if stands:
-                engines.add(done.engine)
-        found.append(replace(done, undoable=done.undoable and can_undo))
-    return tuple(reversed(found))
+    ids = frozenset(history.node_ids)
+    return tuple(
+        replace(done, undoable=done.undoable and done.after_head in ids and not left_history_unchanged(done))
+        for done in compactions
+    )
 
 
-def changed_only_the_view(done: Compaction) -> bool:
-    """Whether *done* changed only the view, and not the stored conversation."""
+def left_history_unchanged(done: Compaction) -> bool:
+    """Whether *done* left the stored conversation as it was, as some engines of earlier versions did."""
     return done.before_head is not None and done.before_head == done.after_head
-
-
-def as_standing(done: Compaction) -> StandingSummary:
-    """Return *done*, a record that the view rests on, in the form for its engine."""
-    return StandingSummary(done.cut, done.summary or "", done.info or {})
-
-
-class ViewFile(Value):
-    """A file that a compaction brought back into the view: *text* as the model is sent it, and its *read*."""
-
-    text: str
-    read: FileRead
-    origin: str
-
-
-class ViewFiles(Value):
-    """The files that a compaction brought back, where the stored conversation stays as it is."""
-
-    compaction_id: str
-    files: tuple[ViewFile, ...]
 
 
 class CompactionLog:
@@ -192,15 +162,12 @@ class CompactionLog:
 
     Attributes:
         running: the compaction that runs now, None for none.
-        has_folded: whether a compaction put something out of view and stands.
     """
 
     def __init__(self, sid: str) -> None:
         self._sid = sid
         self._done: dict[str, Compaction] = {}
-        self._files: dict[str, tuple[Entry, ...]] = {}
         self.running: Compaction | None = None
-        self.has_folded = False
 
     @property
     def all(self) -> tuple[Compaction, ...]:
@@ -210,27 +177,12 @@ class CompactionLog:
     def add(self, done: Compaction) -> None:
         """Add *done*, in the place of an earlier record of the same compaction."""
         self._done[done.compaction_id] = done
-        self.has_folded = any(each.status == "completed" for each in self._done.values())
-
-    def add_files(self, shown: ViewFiles) -> None:
-        """Add the files that a compaction brought back into the view."""
-        self._files[shown.compaction_id] = tuple(
-            Entry(UserTurn((TextBlock(file.text),)), "file", reads=(file.read,), origin=(file.origin,))
-            for file in shown.files
-        )
-
-    def files_of(self, done: Compaction) -> tuple[Entry, ...]:
-        """Return the files that *done* brought back into the view alone."""
-        return self._files.get(done.compaction_id, ())
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take over the compactions among the *records* of the store; the newest record of one stands."""
         for record in records:
-            match record.get("type"):
-                case "compaction" if (compaction := from_record(Compaction, record)) is not None:
-                    self.add(compaction)
-                case "viewFiles" if (shown := from_record(ViewFiles, record)) is not None:
-                    self.add_files(shown)
+            if record.get("type") == "compaction" and (done := from_record(Compaction, record)) is not None:
+                self.add(done)
 
     def find(self, compaction_id: str | None) -> Compaction:
         """Return a compaction, the newest that can be undone for None. Raises CompactionNotFound."""
@@ -241,14 +193,3 @@ class CompactionLog:
         if not found:
             raise CompactionNotFound(self._sid, compaction_id)
         return found[-1]
-
-    def find_standing(self, engine: str, history: History) -> Iterator[Compaction]:
-        """Yield the records of *engine* that changed only the view and still hold, the newest first.
-
-        A node stands at the same place of every path through it. So the node at the cut shows
-        whether the summary still stands for the entries before it.
-        """
-        for done in reversed(self._done.values()):
-            is_made = done.status == "completed" and done.engine == engine and changed_only_the_view(done)
-            if is_made and done.kept_from is not None and done.kept_from == history.node_at(done.cut):
-                yield done

@@ -24,10 +24,10 @@ from sidecar._internal.errors import bug, log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import from_record
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Turn, UserTurn
 from sidecar.permissions.rules import Rule
 

@@ -280,15 +280,10 @@ class OneTimeNotices:
             self._repairs.add(repair)
             self._emit(Notice("warning", "The conversation was repaired before it was sent", repair))
 
-    def on_view(self, shown: Sequence[Entry], stored: Sequence[Entry]) -> None:
-        """Emit a notice when the newest prompt of *stored* is not *shown* whole."""
-        whole, sent = (
-            next((entry.turn for entry in reversed(entries) if entry.kind == "user"), None)
-            for entries in (stored, shown)
-        )
-        if whole is not None and sent != whole:
-            n_chars = sum(len(block.text) for block in whole.blocks if isinstance(block, TextBlock))
-            self.on_repair(f"the prompt of {n_chars:,} characters does not fit the window and was cut")
+    def on_cut_prompt(self, prompt: Entry) -> None:
+        """Emit a notice that *prompt* is sent cut, because it does not fit the window."""
+        n_chars = sum(len(block.text) for block in prompt.turn.blocks if isinstance(block, TextBlock))
+        self.on_repair(f"the prompt of {n_chars:,} characters does not fit the window and was cut")
 
     def on_warning(self, warning: str) -> None:
         """Emit *warning* about the session's model, once."""

@@ -12,6 +12,7 @@ from sidecar.capabilities.apply_patch import APPLY_PATCH
 from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Notice, Retry
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.history import HistoryWriter
@@ -19,7 +20,6 @@ from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvent
 from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.engines.contract import CompactionRequest, View
 from sidecar.conductor.window.knowledge import Knowledge, with_knowledge
 from sidecar.conductor.window.request import ContextGauge, EngineInputs, RequestHead
 from sidecar.conductor.window.session_engines import SessionEngines
@@ -43,7 +43,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, NO_LIMIT, CompactionPolicy, RunSnapshot
-from sidecar.runtime.wire import Outgoing, build_conversation
+from sidecar.runtime.wire import build_conversation
 from sidecar.text.calls import NO_EFFECTS
 from sidecar.window_budget.contract import CachedRequest
 
@@ -215,7 +215,7 @@ class SessionAgent:
             # Without a level the choice is left to the model; one that cannot think gets none.
             thinking=_LEVELS.get(info.thinking) if card is not None and card.reasoning else None,
             # The agent compacts by itself only where the engine had its chance before and made no room.
-            compaction=_LAST_RESORT if engine.compacts and engine.commits_view else NO_COMPACTION,
+            compaction=_LAST_RESORT if engine.compacts else NO_COMPACTION,
             max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
         )
 
@@ -266,45 +266,42 @@ class SessionAgent:
             )
             return self._models.invoker(self._config.model)(prepared, notifying)
 
-        is_committed = self._engines.get(self._turn_engine).commits_view
-        if is_committed and not self._knowledge.sources:
-            view = self._planner.view(self._turn_engine, self._engines.automatic())
-            if view.is_whole:
-                return call(self._rules.apply(replace(conversation, system=self._head.system()), view))
-        return call_when_ready(lambda: self._prepare(conversation), call)
+        if self._knowledge.sources:
+            return call_when_ready(lambda: self._add_knowledge(conversation), call)
+        return call(self._make_request(conversation.turns, conversation))
 
-    async def _prepare(self, conversation: Conversation) -> Conversation:
-        """Return the request for *conversation*: the view of the turn's engine, and the knowledge found."""
-        if not self._engines.get(self._turn_engine).commits_view:
-            await self._compactor.compact_if_over_limit(self._turn_engine, self._engines.automatic())
-        view, turns = self._view(), conversation.turns
-        if not view.is_whole:
-            self._notices.on_view(view.entries, self._history.current)
-            turns = Outgoing().extend(entry.turn for entry in view.entries).turns()
+    async def _add_knowledge(self, conversation: Conversation) -> Conversation:
+        """Return the request for *conversation* with the knowledge found."""
         card = self._models.card(self._config.model)
         window = card.context_window if card is not None else 0
-        found = await self._knowledge.recall(self._history.current, view, window)
-        turns = with_knowledge(turns, found, view)
-        request = replace(conversation, turns=turns, system=self._head.system(view))
-        return self._rules.apply(request, view)
+        history = self._history.current
+        found = await self._knowledge.recall(history, window)
+        prompt = next((entry.turn for entry in reversed(history) if entry.kind == "user"), None)
+        return self._make_request(with_knowledge(conversation.turns, found, prompt), conversation)
+
+    def _make_request(self, turns: Sequence[Turn], conversation: Conversation) -> Conversation:
+        """Return *conversation* with *turns*, the head of now, and a newest prompt that fits the window."""
+        short = self._planner.too_long_prompt(self._turn_engine, self._engines.automatic())
+        if short is not None:
+            whole = next(each for each in reversed(self._history.current) if each.node_id == short.node_id)
+            self._notices.on_cut_prompt(whole)
+            turns = [short.turn if turn is whole.turn else turn for turn in turns]
+        return self._rules.apply(replace(conversation, turns=tuple(turns), system=self._head.system()))
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
 
         A summary is written by the session's own model then, and behind the whole conversation.
         """
-        model, view = self._config.model, self._view()
+        model = self._config.model
         card = self._models.card(model)
         caches = card is not None and card.cost.cache_read_per_mtok is not None
         is_own = model == self._meta.info.model == self._models.summarizer_id(model)
-        if not (self._asks_behind and caches and is_own and view.is_whole):
+        if not (self._asks_behind and caches and is_own):
             return None
         conversation = build_conversation(self._history.turns, self._config)
-        request = self._rules.apply(replace(conversation, system=self._head.system(view)), view)
+        request = self._rules.apply(replace(conversation, system=self._head.system()))
         return CachedRequest(request, self._config.thinking)
-
-    def _view(self) -> View:
-        return self._planner.view(self._turn_engine, self._engines.automatic())
 
     def _on_usage(self, usage: Usage) -> None:
         self._gauge.count(usage, self._models.card(self._config.model))

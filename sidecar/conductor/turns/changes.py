@@ -17,6 +17,7 @@ from sidecar._internal.allocator import bulk_work
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.record.branching import digest_left, with_partners
@@ -27,7 +28,6 @@ from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.expanding import Expander, ExpandRequest
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.request import ContextGauge
 from sidecar.conductor.workbench.checkpoints import Checkpoints

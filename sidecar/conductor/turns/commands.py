@@ -14,6 +14,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
 from sidecar.conductor.contract import UsageBy
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.loss_values import fact_line
 from sidecar.conductor.record.branching import before_prompts
 from sidecar.conductor.record.compactions import CompactionLog
@@ -33,7 +34,6 @@ from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conductor.window.pins import Pins
 from sidecar.conductor.window.request import ContextGauge
 from sidecar.conductor.window.session_engines import SessionEngines
@@ -197,8 +197,7 @@ class Commands:
 
     async def loss(self, rest: str) -> str:
         """List the facts that the model does not see whole any more; *rest* is a kind, or empty for all."""
-        view = self._planner.own_view()
-        report = await self._losses.read_now(view.entries)
+        report = await self._losses.read_now()
         if not report.facts:
             return "The model sees the whole conversation; nothing is lost."
         kinds = [each.kind for each in report.loss.kinds]

@@ -20,7 +20,6 @@ from sidecar.conductor.content import prompt_text
 from sidecar.conductor.events import Notice
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.shelf import SessionShelf
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.window.engines.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
@@ -177,19 +176,17 @@ class Knowledge:
         self._followers.append(listener)
         return lambda: self._followers.remove(listener)
 
-    async def recall(self, history: History, view: View, window: int) -> UserTurn | None:
+    async def recall(self, history: History, window: int) -> UserTurn | None:
         """Return a message with the results for the newest prompt of *history*, None when there are none.
 
-        Turns that *view* shows are excluded from the results. A prompt is searched for once; later calls
-        return the same message.
+        Turns of *history* are excluded from the results. A prompt is searched for once; later calls return
+        the same message.
         """
         prompt = next((entry.turn for entry in reversed(history) if entry.kind == "user"), None)
         if not self.sources or prompt is None:
             return None
         if self._recalled is None or self._recalled[0] is not prompt:
-            ids = self._ids.of(history)
-            seen = [*(ids[index] for index in view.pinned), *ids[view.first :]]
-            self._excluded_ids = [each for each in seen if each is not None]
+            self._excluded_ids = [each for each in self._ids.of(history) if each is not None]
             self._recalled = (prompt, await self._search(prompt, window))
         return self._recalled[1]
 
@@ -252,15 +249,14 @@ def event_of(sid: str, entry: Entry, at_ms: int) -> RoomEvent | None:
     return _event(sid, entry.turn, text, datetime.fromtimestamp(at_ms / 1000, UTC)) if text else None
 
 
-def with_knowledge(turns: Sequence[Turn], found: UserTurn | None, view: View) -> tuple[Turn, ...]:
-    """Return *turns*, the turns to send of *view*, with *found* right before the newest prompt.
+def with_knowledge(turns: Sequence[Turn], found: UserTurn | None, prompt: Turn | None) -> tuple[Turn, ...]:
+    """Return *turns*, the turns to send, with *found* right before *prompt*, the newest one.
 
     The turns before it stay as they were, so a provider's prompt cache still holds them. A message at the
     beginning would make every prompt pay for the whole conversation again.
     """
     if found is None:
         return tuple(turns)
-    prompt = next((entry.turn for entry in reversed(view.entries) if entry.kind == "user"), None)
     place = next((index for index in range(len(turns) - 1, -1, -1) if turns[index] is prompt), 0)
     return (*turns[:place], found, *turns[place:])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields
-from functools import reduce
 from operator import add, attrgetter
 
 import msgspec
@@ -24,7 +23,7 @@ from sidecar.conductor.token_estimate import (
     estimate_turn_tokens,
 )
 from sidecar.conversation import Entry, History, Index, UsageAnchor
-from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Turn, Usage
+from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Usage
 from sidecar.runtime.memory import CHARS_PER_TOKEN, IMAGE_CHARS, turn_chars
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -87,13 +86,6 @@ class Weights(Value):
             return round(factor * (self.tokens + overhead.total))
         return self.anchor.reported_tokens + round(factor * (self.tokens - self.anchor.estimated_tokens))
 
-    def surplus(self, overhead: Overhead) -> int:
-        """Return how much more than a quarter of the characters the provider counted last, 0 for no more."""
-        if self.anchor is None:
-            return 0
-        quarters = self.anchor.estimated_tokens * self.quarters // max(1, self.tokens)
-        return max(0, self.anchor.reported_tokens - quarters - overhead.total)
-
 
 class ContextMeter:
     """The meter of one session.
@@ -115,21 +107,17 @@ class ContextMeter:
         )
         # Weighs a history; only its new entries are weighed. A move to a long one is prepared.
         self.weigh, self.prepare, self.forget = self._index.of, self._index.prepare, self._index.forget
-        self._view: dict[int, tuple[Turn, Weights]] = {}
         self._last_turn: TokenCounts | None = None
         self.session_total = session_total or TokenCounts(0, 0)
         self.cost = cost
         self.factors = factors or ModelFactors()
 
-    def weigh_view(self, entries: Sequence[Entry], history: History) -> Weights:
-        """Weigh *entries*, a view of *history*; the entries of the view before it are known."""
-        known = self._view
-        self._view = {}
-        for entry in entries:
-            key = id(entry.turn)
-            self._view[key] = known.get(key) or (entry.turn, weigh_entry(entry))
-        total = reduce(Weights.plus, (self._view[id(entry.turn)][1] for entry in entries), Weights())
-        return replace(total, anchor=self.weigh(history).anchor)
+    def weigh_with(self, shorter: Entry, history: History) -> Weights:
+        """Weigh *history* with *shorter* in the place of the same entry, which is sent cut down."""
+        whole = next(entry for entry in reversed(history) if entry.node_id == shorter.node_id)
+        weights, less = self.weigh(history), weigh_entry(whole).tokens - weigh_entry(shorter).tokens
+        by = replace(weights.by, user=weights.by.user - less)
+        return replace(weights, by=by, tokens=weights.tokens - less)
 
     def count(
         self, usage: Usage, card: ModelCard | None, sent: Weights, overhead: Overhead

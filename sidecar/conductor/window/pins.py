@@ -8,7 +8,6 @@ Together they take a twentieth of the model's window at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from typing import Final
@@ -24,7 +23,6 @@ from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conductor.window.compaction.loss import prose_of, text_shown
 from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.meter import text_tokens
-from sidecar.conversation import Entry
 
 SHARE: Final = 20
 """The pins take one token in so many of the window at most."""
@@ -47,16 +45,12 @@ class Pins:
         events: SessionEvents,
         compactions: CompactionLog,
         losses: LossReports,
-        *,
-        view: Callable[[], Sequence[Entry]],
     ) -> None:
-        """*view* returns the entries of the next request."""
         self._meta = meta
         self._history = history
         self._events = events
         self._compactions = compactions
         self._losses = losses
-        self._view = view
 
     @property
     def all(self) -> tuple[Pin, ...]:
@@ -103,7 +97,7 @@ class Pins:
     async def find_fact(self, fact_id: str) -> Pin | None:
         """Return the pin of a fact behind the view of now, or of the newest compactions; None for neither."""
         done = [each for each in reversed(self._compactions.all) if each.status == "completed"]
-        report = await self._losses.read_now(self._view())
+        report = await self._losses.read_now()
         for each in (*done[:_REPORTS], None):
             if (found := await self._losses.find(report, fact_id)) is not None:
                 return Pin(fact_id, found.text, found.node_id)

@@ -14,26 +14,21 @@ from typing import Any, Final
 from sidecar._internal.values import replace
 from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.contract import ContextUsage, EngineView, RuleFileUsage
+from sidecar.conductor.engine import EngineInput
 from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.engines.contract import EngineInput, View
-from sidecar.conductor.window.engines.room import Participants
 from sidecar.conductor.window.knowledge import Knowledge
 from sidecar.conductor.window.meter import ContextMeter, Overhead, Weights, overhead_of
 from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conductor.window.session_rules import SessionRules
 from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conductor.workbench.rule_files import RuleFiles
-from sidecar.llmgateway.contract import (
-    ModelCard,
-    ToolDescriptor,
-    Usage,
-    UserTurn,
-)
+from sidecar.llmgateway.contract import ModelCard, ToolDescriptor, Usage, UserTurn
+from sidecar.rooms import Participant
 
 _WORK: Final = """\
 You are a coding agent beside an editor. You work with the tools you are given, in the folder of the \
@@ -113,18 +108,9 @@ class RequestHead:
         self.skills = ""
         self.user_rules: SessionRules | None = None
 
-    def system(self, view: View | None = None) -> str:
-        """Return the system prompt, with the rules as they were last read.
-
-        Args:
-            view: the entries that the request shows; None for the whole history.
-        """
-        rules = ""
-        if (self._rules.above or self._rules.below) and (view is None or view.is_whole):
-            rules = self._rules.text()
-        elif view is not None and not view.is_whole:
-            shown = {(read.path, read.hash) for entry in view.entries for read in entry.reads}
-            rules = self._rules.text(lambda each: (str(each.view.path), each.view.hash) in shown)
+    def system(self) -> str:
+        """Return the system prompt, with the rules as they were last read."""
+        rules = self._rules.text() if self._rules.above or self._rules.below else ""
         pins = describe_pins(self._meta.pins()) if self._meta.info.pins else ""
         return write_brief(self._surroundings, rules, pins, self.skills)
 
@@ -169,20 +155,18 @@ class EngineInputs:
         meta: SessionMeta,
         history: HistoryWriter,
         meter: ContextMeter,
-        engines: SessionEngines,
         head: RequestHead,
         knowledge: Knowledge,
         files: SessionFiles,
         tools: SessionTools,
         *,
-        participants: Callable[[], Participants],
+        participants: Callable[[], tuple[Participant, ...]],
         rules: Callable[[], tuple[str, ...]],
     ) -> None:
         """*rules* returns the texts of the user's rules that hold."""
         self._meta = meta
         self._history = history
         self._meter = meter
-        self._engines = engines
         self._head = head
         self._knowledge = knowledge
         self._files = files
@@ -199,21 +183,17 @@ class EngineInputs:
         beside, finds = overhead.total + entering, 0
         if self._knowledge.sources:
             finds = self._knowledge.max_tokens(window)
-        weights, known = self._meter.weigh(history), 0
+        weights = self._meter.weigh(history)
         if self._history.pending_anchor is not None:
             weights = self.with_anchor(weights)
-        if not self._engines.get().commits_view:
-            # Not all of this is sent, so the provider's figure tells only how far the estimate is off.
-            beside += max(finds, weights.surplus(overhead))
-        else:
-            beside += finds
-            known = weights.occupancy(overhead, self._meter.factors.of(card)) + entering
+        beside += finds
+        known = weights.occupancy(overhead, self._meter.factors.of(card)) + entering
         return EngineInput(
             history=history,
             card=card,
             overhead_tokens=beside,
             context_tokens=known,
-            participants=self._participants,
+            participants=self._participants(),
             same_file=self._files.uri_of,
             tool_effects=self._tools.effects(),
             closing=RECALL_NOTE,
@@ -277,8 +257,8 @@ class ContextGauge:
 
     def _weigh_request(self) -> Weights:
         """Weigh the entries that the next request shows."""
-        view = self._planner.own_view()
-        history = self._history.current
-        return self._inputs.with_anchor(
-            self._meter.weigh(history) if view.is_whole else self._meter.weigh_view(view.entries, history)
-        )
+        weights = self._inputs.with_anchor(self._meter.weigh(self._history.current))
+        engine, request = self._engines.own_name, self._engines.automatic()
+        if (short := self._planner.too_long_prompt(engine, request)) is not None:
+            weights = self._meter.weigh_with(short, self._history.current)
+        return weights

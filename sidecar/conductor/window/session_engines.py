@@ -31,14 +31,13 @@ from typing import Final
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.record.compactions import CompactionLog
-from sidecar.conductor.record.session_meta import SessionMeta
-from sidecar.conductor.window.engines.contract import (
-    CommittingEngine,
+from sidecar.conductor.engine import (
     CompactionRequest,
     EngineInput,
     SessionEngine,
 )
+from sidecar.conductor.record.compactions import CompactionLog
+from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import CostSheet, ModelCard
 from sidecar.window_budget.prompt import BEHIND_WORDS
@@ -226,8 +225,7 @@ class SessionEngines:
         self._warm.clear()
         if self._prices is not None:
             self._prices.prepare(history)
-        if isinstance(engine, CommittingEngine):
-            engine.prepare_move(history)
+        engine.prepare_move(history)
 
     def forget(self) -> None:
         """Let go of the conversation, with every engine that was made for it."""

@@ -10,9 +10,8 @@ The model is sent every rule that holds, word for word, in one of these places:
 
 * the prompt that set it, or a summary that has it word for word, while it is in view;
 * a note below the first prompt after a change by hand, so that the prompt cache keeps everything before it;
-* a block at the head of the summary, or below the system prompt where a view has none: the rules that
-  nothing else in view shows. It is made once for each view, so that only a compaction changes the beginning
-  of a request.
+* a block at the head of the summary: the rules that nothing else in view shows. It is made once for each
+  summary, so that only a compaction changes the beginning of a request.
 
 Cost: a prompt is searched once, when it is recorded; at load all are, in a thread. A move of the head is
 prepared in a thread, and the prompts behind a summary are remembered with it.
@@ -25,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text
@@ -33,7 +32,6 @@ from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_meta import SessionMeta
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.window.meter import text_tokens
 from sidecar.conductor.window.rule_changes import (
     RuleChange,
@@ -61,7 +59,6 @@ _ADDED: Final = "The user has set these rules; they hold until the user says oth
 _ENDED: Final = "These rules no longer hold:"
 
 T = TypeVar("T")
-_Mark: TypeAlias = tuple[str, int] | None
 
 
 class SessionRules:
@@ -77,7 +74,6 @@ class SessionRules:
         self,
         meta: SessionMeta,
         history: HistoryWriter,
-        view: Callable[[], View],
         emit: Callable[[RulesChanged], object],
         clock_ms: Callable[[], int],
     ) -> None:
@@ -86,13 +82,11 @@ class SessionRules:
         Args:
             meta: keeps the changes by hand.
             history: the conversation.
-            view: returns the entries that the next request shows.
             emit: publishes an event of the session.
             clock_ms: the time in epoch milliseconds.
         """
         self._meta = meta
         self._history = history
-        self._view = view
         self._emit = emit
         self._clock_ms = clock_ms
         self._seen: History | None = None
@@ -108,7 +102,7 @@ class SessionRules:
         history.follow(self)
         self._changes: tuple[RuleChange, ...] = ()
         self._notes: dict[str, RuleNote] = {}
-        self._mark: _Mark = None
+        self._mark: str | None = None
         self._block = ""
         self.all: tuple[SessionRule, ...] = ()
         self.standing: tuple[SessionRule, ...] = ()
@@ -210,14 +204,15 @@ class SessionRules:
                     )
                 )
 
-    def apply(self, conversation: Conversation, view: View) -> Conversation:
-        """Return *conversation*, a request that shows *view*, with the block and the notes."""
-        self._make_block(view)
+    def apply(self, conversation: Conversation) -> Conversation:
+        """Return *conversation*, a request that shows the history, with the block and the notes."""
+        history = self._history.current
+        self._make_block(history)
         if not self._block and not self._notes:
             return conversation
         below: dict[int, str] = {}
-        summary = _summary_of(view)
-        for entry in view.entries:
+        summary = _summary_of(history)
+        for entry in history:
             note = self._notes.get(self._first_node(entry)) if entry.kind == "user" else None
             if note is not None:
                 below[id(entry.turn)] = _note_text(note)
@@ -286,9 +281,9 @@ class SessionRules:
 
     def announce(self, node: str) -> None:
         """Note the changes by hand that the model does not know yet below the prompt *node*."""
-        view = self._view()
-        self._make_block(view)
-        shown = self._shown_text(view)
+        history = self._history.current
+        self._make_block(history)
+        shown = self._shown_text(history)
         holding = {rule.id for rule in self.standing}
         noted = [self._notes[each] for each in self._path if each in self._notes]
         added, ended = dict[str, None](), dict[str, None]()
@@ -305,28 +300,25 @@ class SessionRules:
             kept = tuple(map(asdict, list(self._notes.values())[-MAX_NOTES:]))
             self._meta.amend(lambda info: replace(info, rule_notes=kept))
 
-    def _make_block(self, view: View) -> None:
-        """Make the block of *view*, unless it is the view that the present one was made for."""
-        summary = _summary_of(view)
-        mark = None
-        if summary is not None or not view.is_whole:
-            said = "" if summary is None else summary.node_id or prompt_text(summary.turn.blocks)
-            mark = (said, view.first)
+    def _make_block(self, history: History) -> None:
+        """Make the block of *history*, unless the present one was made for the same summary."""
+        summary = _summary_of(history)
+        mark = None if summary is None else summary.node_id or prompt_text(summary.turn.blocks)
         if mark == self._mark:
             return
         self._mark, self._block = mark, ""
-        if mark is not None and self.all:
-            shown = self._shown_text(view)
-            told = "" if summary is None else prompt_text(summary.turn.blocks)
+        if summary is not None and self.all:
+            shown = self._shown_text(history)
+            told = prompt_text(summary.turn.blocks)
             self._block = list_rules(
                 (_BLOCK, [rule.text for rule in self.standing if rule.text not in shown]),
                 (_ENDED, [rule.text for rule in self.all if not rule.holds and rule.text in told]),
             )
 
-    def _shown_text(self, view: View) -> str:
-        """Return the texts of the block, the summary, the prompts and the notes in *view*, on one line."""
+    def _shown_text(self, history: History) -> str:
+        """Return the texts of the block, the summary, the prompts and the notes, on one line."""
         texts = [self._block]
-        for entry in view.entries:
+        for entry in history:
             if entry.kind in ("user", "summary"):
                 texts.append(prompt_text(entry.turn.blocks))
             if entry.kind == "user" and (note := self._notes.get(self._first_node(entry))) is not None:
@@ -334,10 +326,10 @@ class SessionRules:
         return " ".join(" ".join(texts).split())
 
 
-def _summary_of(view: View) -> Entry | None:
-    """Return the summary of a compaction in *view*; the digest of a branch that was left is none."""
-    for at, entry in enumerate(view.entries):
-        if entry.kind == "summary" and (at == 0 or entry.origin or not entry.node_id):
+def _summary_of(history: History) -> Entry | None:
+    """Return the summary of a compaction in *history*; the digest of a branch that was left is none."""
+    for at, entry in enumerate(history):
+        if entry.kind == "summary" and (at == 0 or entry.origin):
             return entry
     return None
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextFile
+from sidecar.conductor.engine import FreshFile
 from sidecar.conductor.errors import FolderNotFound
 from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.token_estimate import estimate_block_tokens
-from sidecar.conductor.window.engines.contract import FreshFile
 from sidecar.conversation import (
     Entry,
     FileRead,

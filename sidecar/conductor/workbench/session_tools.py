@@ -18,6 +18,7 @@ from sidecar.capabilities.contract import (
     Tool,
     ToolContext,
 )
+from sidecar.capabilities.recall import RECALL
 from sidecar.capabilities.subagent import TASK
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
@@ -27,7 +28,6 @@ from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_events import SessionEvents
 from sidecar.conductor.record.session_meta import SessionMeta
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.window.meter import ContextMeter
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.editor.prompt_context import PromptContext
@@ -57,7 +57,6 @@ def make_tools(
     guard: Callable[[], CallGuard | None],
     server_tools: Callable[[], Sequence[Tool]],
     history: HistoryWriter,
-    own_view: Callable[[], View],
 ) -> tuple[SessionTools, PromptContext]:
     """Return the session's tools, with its surroundings for each call, and the context of its prompts.
 
@@ -95,7 +94,7 @@ def make_tools(
             show_rules=rules.show,
             sees_images=(card := meta.card) is not None and "image" in card.modalities,
             reads_only=policy.mode == "plan",
-            list_folded=lambda: history.current.list_folded(own_view().entries),
+            list_folded=lambda: history.current.list_folded(),
             may_fetch_private=deps.may_fetch_private,
             output_folder=outputs,
             background=background,
@@ -106,6 +105,8 @@ def make_tools(
         )
 
     tools = deps.toolbox(make_context, events.on_tool)
+    # Declared from the first request on, so that a compaction changes nothing before the conversation.
+    tools.offer("recall", (RECALL,))
     tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
     prompts = PromptContext(
         editor,
@@ -113,7 +114,6 @@ def make_tools(
         tools,
         make_context=make_context,
         window=lambda: meta.window,
-        view=own_view,
         emit=events.emit,
     )
     return tools, prompts

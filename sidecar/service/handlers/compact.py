@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.conductor.record.compactions import with_undoable_now
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
 from sidecar.service.handlers.session import answer_long, take_page

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import pytest
 
 from fake_tool import FakeTool
-from histories import entry_of
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
+from sidecar.conductor.engine import CompactionRequest, CompactionResult
 from sidecar.conductor.errors import (
     CompactionNotFound,
     HeadMovedError,
@@ -25,9 +25,7 @@ from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import compacting
-from sidecar.conductor.window.engines.contract import CompactionRequest, CompactionResult, View
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.request import RequestHead
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
@@ -199,7 +197,7 @@ async def test_a_failing_summariser_degrades_to_the_local_digest_and_says_so(mak
 @pytest.mark.parametrize(
     ("step", "accepted", "status"),
     [
-        pytest.param("add_files", True, "cancelled", id="before it is stored"),
+        pytest.param("weigh_result", True, "cancelled", id="before it is stored"),
         pytest.param("complete", False, "completed", id="while it is stored"),
     ],
 )
@@ -401,33 +399,12 @@ async def test_a_result_that_is_larger_is_not_committed(
     async def grow(*given: Any) -> Any:
         result = await compact_well(*given)
         assert isinstance(result, CompactionResult)
-        return replace(result, view=View([*result.view.entries, *session.history.current]))
+        return replace(result, entries=[*result.entries, *session.history.current])
 
     monkeypatch.setattr(WindowBudgetEngine, "compact", grow)
     done = await compact(session)
     assert (done.status, done.reason) == ("noop", "the result would not be smaller")
     assert session.history.head == head
-
-
-async def test_a_compaction_that_saves_less_than_the_recall_tool_takes_is_none(
-    make_stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tool comes with the first compaction, and stays in every request from then on."""
-    _, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    compact_well = WindowBudgetEngine.compact
-
-    async def save_little(*given: Any) -> Any:
-        result = await compact_well(*given)
-        assert isinstance(result, CompactionResult)
-        whole = sum(map(entry_tokens, session.history.current))
-        entries = list(result.view.entries)
-        while sum(map(entry_tokens, entries)) < whole - 100:
-            entries.append(entry_of(UserTurn((TextBlock("once more"),))))
-        return replace(result, view=View(entries))
-
-    monkeypatch.setattr(WindowBudgetEngine, "compact", save_little)
-    done = await compact(session)
-    assert (done.status, done.reason) == ("noop", "the result would not be smaller")
 
 
 async def a_long_run(

@@ -9,12 +9,12 @@ import pytest
 from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import CompactionNotFound, ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest, expand_entries, find_originals
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
@@ -126,15 +126,6 @@ async def test_originals_that_do_not_fit_are_refused_with_how_much_does(make_sta
     command = hint.partition("fit: ")[2].removesuffix(" brings them back")
     assert command in told
     assert "back in view" in (await stage.ask(session, command)).text
-
-
-async def test_notes_beside_the_conversation_are_expanded_as_a_whole(make_stage: Any) -> None:
-    stage, session, done, before = await a_summary(make_stage, "summarizing")
-    with pytest.raises(InvalidInput, match="only be expanded as a whole"):
-        await expand(session, ExpandRequest(node_ids=(session.history.current[0].node_id,)))
-    assert (await expand(session, ExpandRequest(compaction_id=done.compaction_id))).status == "undone"
-    await stage.ask(session, "go on")
-    assert str(before[1]) in str(stage.model.calls[-1].conversation.turns)
 
 
 async def test_what_cannot_be_expanded_is_refused(make_stage: Any) -> None:

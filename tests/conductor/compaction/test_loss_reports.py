@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import loss_reports
 from sidecar.conductor.window.compaction.loss import LossReport
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
 
@@ -152,14 +152,6 @@ async def test_a_fork_knows_its_loss_and_can_recall_it(make_stage: Any, engine: 
     if engine == "agentcore":
         fact_id = next(line for line in told.splitlines() if line.endswith("name: zebra_host_12")).split()[1]
         assert "Pinned" in (await stage.ask(fork, f"/pin {fact_id}")).text
-
-
-async def test_what_a_sliding_window_does_not_show_is_a_loss_too(make_stage: Any) -> None:
-    stage = await make_stage([[Say(LONG)]], repeat=True, window=4_000)
-    session = await stage.session(engine="slidingWindow")
-    for number in range(6):
-        await stage.ask(session, f"{PLANTED if number == 0 else ''} go on {number}. {LONG}")
-    assert " let go, name: zebra_host_12" in (await stage.ask(session, "/loss")).text
 
 
 async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_stage: Any) -> None:

@@ -19,10 +19,10 @@ from sidecar.agentcore import compaction
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest, FreshFile
 from sidecar.conductor.events import Rehydrated
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
-from sidecar.conductor.window.engines.contract import CompactionRequest, FreshFile
 from sidecar.conversation import FileRead
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
@@ -56,12 +56,10 @@ class Disk:
         return FreshFile(path, text, FileRead(path=path, uri=path, hash=str(size), source="disk"))
 
 
-async def compact_at_every_limit(
-    name: str, talk: Talk, script: Script, disk: Disk, recall_tokens: int = 0
-) -> None:
+async def compact_at_every_limit(name: str, talk: Talk, script: Script, disk: Disk) -> None:
     """Compact where the gate says so, and twice by hand; the follower compares each with its plan."""
     model = ScriptedModel(script, when_exhausted="repeat")
-    follower = Follower(ENGINES[name](), card(talk.window), model, disk.look, recall_tokens=recall_tokens)
+    follower = Follower(ENGINES[name](), card(talk.window), model, disk.look)
     for turns in turns_of(talk):
         if follower.engine.gate(follower.engine_input, AUTO).over:
             await follower.compact(AUTO)
@@ -85,8 +83,7 @@ def test_a_compaction_does_what_its_preview_says(name: str, model: str, talk: Ta
 def test_a_preview_of_a_tiny_conversation_promises_no_savings_that_do_not_come(
     name: str, model: str, talk: Talk, sizes: list[int]
 ) -> None:
-    """The tool that comes with the first compaction may take more than a short conversation saves."""
-    asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes), RECALL_TOKENS))
+    asyncio.run(compact_at_every_limit(name, talk, SCRIPTS[model], Disk(sizes)))
 
 
 FILES = {"README.md": 400, "a.py": 60, "b.py": 40}

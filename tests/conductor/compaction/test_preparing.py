@@ -15,15 +15,16 @@ from histories import entry_of
 from model_cards import card
 from properties import cases
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.events import CompactionNear
-from sidecar.conductor.session import Session
-from sidecar.conductor.window.compaction.preparing import NEAR_SHARE
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.contract import NoOp
+from sidecar.conductor.engine import (
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
 )
+from sidecar.conductor.events import CompactionNear
+from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction.preparing import NEAR_SHARE
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
@@ -36,7 +37,7 @@ from sidecar.llmgateway.contract import (
     TextEmission,
 )
 from sidecar.llmgateway.scripted import Hang, Say, ScriptedModel
-from talks import AUTO, TALKS, Talk, no_files, turns_of
+from talks import AUTO, TALKS, Talk, turns_of
 from turns import text
 
 ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 120
@@ -159,13 +160,15 @@ async def test_a_prepared_compaction_keeps_no_less_than_another(talk: Talk, mome
         )
 
     def deps() -> EngineDeps:
-        return EngineDeps(
-            ScriptedModel([[Say(PREPARED)]], when_exhausted="repeat"), no_files, CancelToken(), 9
-        )
+        return EngineDeps(ScriptedModel([[Say(PREPARED)]], when_exhausted="repeat"), CancelToken(), 9)
+
+    async def compact(given: EngineInput) -> CompactionResult | NoOp:
+        plan = engine.plan(given, AUTO)
+        return plan if isinstance(plan, NoOp) else await engine.compact(given, AUTO, plan, deps())
 
     made = await engine.prepare(engine_input(), AUTO, deps())
     history = history.extended(map(entry_of, turns[moment:]))
-    results = [await engine.compact(engine_input(prepared=each), AUTO, deps()) for each in (None, made)]
+    results = [await compact(engine_input(prepared=each)) for each in (None, made)]
     plain, ahead = results
     if not isinstance(plain, CompactionResult) or not isinstance(ahead, CompactionResult):
         assert plain == ahead
@@ -176,7 +179,7 @@ async def test_a_prepared_compaction_keeps_no_less_than_another(talk: Talk, mome
         ahead.restored,
     )
     assert ahead.post_tokens < ahead.pre_tokens
-    assert list(plain.view.entries[1:]) == list(ahead.view.entries[1:])
+    assert list(plain.entries[1:]) == list(ahead.entries[1:])
     assert set(plain.summary.splitlines()) <= set(ahead.summary.splitlines())
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.workbench.editor import note as editor_note
 from sidecar.conductor.workbench.editor.context import EditorState
 from sidecar.conductor.workbench.editor.note import EditorNotes, add_sections
@@ -39,20 +38,20 @@ async def test_a_note_looks_for_the_sections_in_view_in_a_thread(
     editor: Any = SimpleNamespace(state=EditorState(), roots=(tmp_path,))
     nothing: Any = None
     notes, history = EditorNotes(editor, nothing), History([ASKED] * N_ENTRIES)
-    note = await notes.note(history, View(history, is_whole=True))
+    note = await notes.note(history)
     assert note is not None
     assert len(threads) == N_ENTRIES
     assert main_thread() not in threads
     later = history.extended([note])
-    assert await notes.note(later, View(later, is_whole=True)) is None, "it says nothing twice"
-    assert await notes.note(history, View(history, is_whole=True)) == note, "nor hides what was taken back"
+    assert await notes.note(later) is None, "it says nothing twice"
+    assert await notes.note(history) == note, "nor hides what was taken back"
 
 
 def test_a_move_looks_at_the_entries_behind_the_last_kept_sections_only(threads: list[object]) -> None:
     nowhere: Any = None
     notes, entries = EditorNotes(nowhere, nowhere), [ASKED] * N_ENTRIES
     whole, moved = History(entries), History(entries[:900])
-    notes.find_known(whole, View(whole, is_whole=True))
+    notes.find_known(whole)
     threads.clear()
-    notes.find_known(moved, View(moved, is_whole=True))
+    notes.find_known(moved)
     assert len(threads) < 256

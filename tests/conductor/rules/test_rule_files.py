@@ -10,9 +10,9 @@ import pytest
 
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
+from sidecar.conductor.engine import CompactionRequest, entry_with_turn
 from sidecar.conductor.events import Notice
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest, entry_with_turn
 from sidecar.conductor.workbench.rule_files import (
     ALL_RULES_CHARS,
     MAX_IMPORT_DEPTH,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sidecar.boot import ENGINES
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.rule_shapes import RulesChanged
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.engines.contract import CompactionRequest
 from sidecar.llmgateway.contract import Conversation, TextBlock
 from sidecar.llmgateway.scripted import Say
 from sidecar.window_budget.wording import may_set_rules

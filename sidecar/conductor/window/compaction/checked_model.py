@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from sidecar.conductor.window.engines.contract import CompactionResult, EngineInput, SessionEngine
+from sidecar.conductor.engine import CompactionResult, EngineInput, SessionEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (

@@ -1,37 +1,48 @@
 """Runs the compactions of a session: compact, commit or refuse, undo.
 
-An engine returns a view of the conversation and changes nothing. The compactor commits the view as a
-branch, or keeps the result as a record, in one transaction with that record: after a crash both are there
-or neither, and a failed compaction leaves everything as it was.
+A compaction goes one way, whichever engine does it. It takes the plan of its preview, or makes one. The
+engine writes the summary of the folded entries. The host adds to it, for every engine alike
+(:data:`KEEPING`). The result is committed as a branch, in one transaction with its record: after a crash both
+are there or neither, and a failed compaction leaves everything as it was.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Final
 
 from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.engine import (
+    WOULD_NOT_SHRINK,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    EngineInput,
+    PlannedCompaction,
+    PreparedSummary,
+    SummaryFailedError,
+)
 from sidecar.conductor.errors import NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.record.compactions import (
     CompactionLog,
     Trigger,
-    ViewFiles,
     begin,
-    changed_only_the_view,
     complete,
     complete_backstop,
+    left_history_unchanged,
     undo,
 )
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import to_record
 from sidecar.conductor.record.session_events import SessionEvents
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
-from sidecar.conductor.window.compaction.host_restoring import add_files, list_view_files
 from sidecar.conductor.window.compaction.planner import (
     SUMMARY_DEADLINE_S,
     CompactionPlanner,
@@ -43,19 +54,15 @@ from sidecar.conductor.window.compaction.preparing import (
     SummaryPreparer,
     bring_up_to_date,
 )
-from sidecar.conductor.window.engines.contract import (
-    WOULD_NOT_SHRINK,
-    CompactionRequest,
-    CompactionResult,
-    EngineDeps,
-    EngineInput,
-    PreparedSummary,
-    SummaryFailedError,
-)
+from sidecar.conductor.window.compaction.restoring import bring_files_back
 from sidecar.runtime.memory import LiveCompaction
 
 _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
+
+
+KEEPING: Final = (bring_files_back,)
+"""The additions of the host to the result of an engine, in order, such as the files that come back."""
 
 
 class Compactor:
@@ -115,8 +122,8 @@ class Compactor:
 
         One compaction in vain is enough for one turn.
         """
-        turn_id, host = self._events.turn_id, self._deps.engines.get(engine)
-        may = host.compacts and host.commits_view and turn_id != self._vain_turn_id
+        turn_id = self._events.turn_id
+        may = self._deps.engines.get(engine).compacts and turn_id != self._vain_turn_id
         if not may or not self._planner.gate(engine, request).over:
             return
         is_vain = await self._planner.nothing_to_do(engine, request) is not None
@@ -141,7 +148,7 @@ class Compactor:
 
     def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
         """Publish a compaction that never ran: as a no-op with its reason, or as cancelled."""
-        begun = self._begin(compaction_id, engine, "manual", self._planner.engine_input(engine))
+        begun = self._begin(compaction_id, engine, "manual")
         done = replace(begun, status="cancelled", reason="cancelled before it began")
         if noop is not None:
             done = replace(begun, status="noop", reason=noop.reason)
@@ -154,26 +161,24 @@ class Compactor:
         """Compact; publish and store the outcome."""
         await self._planner.warm_up(engine)
         started_ms = self._deps.session.clock_ms()
-        given = self._planner.compaction_input(engine)
-        begun = self._log.running = self._begin(compaction_id, engine, trigger, given)
+        begun = self._log.running = self._begin(compaction_id, engine, trigger)
         self._cancel = CancelToken()
         phase_before = self._events.phase
         self._events.emit(begun)
         self._events.set_phase("compacting")
         try:
-            outcome: CompactionResult | Compaction
             why = None if trigger == "overflow" else await self._deps.refuse(engine, trigger)
             if why is not None:
                 outcome = replace(begun, status="cancelled", reason=f"a hook refused it: {why}")
             else:
-                outcome = await self._compact(begun, given, request)
-            if isinstance(outcome, CompactionResult):
-                host = self._deps.engines.get(engine)
-                outcome = await add_files(host, given, request, outcome, self._deps.files.look)
-                outcome = await self._deps.losses.with_counts(given, outcome)
-                self._cancel.raise_if_cancelled()
-                self._is_storing = True
-                outcome = await self._commit(begun, given, outcome, started_ms)
+                planned = await self._planner.plan_for(engine, request)
+                result = await self._carry_out(begun, planned)
+                outcome = result if isinstance(result, Compaction) else begun
+                if isinstance(result, CompactionResult):
+                    result = await self._deps.losses.with_counts(planned.given, result)
+                    self._cancel.raise_if_cancelled()
+                    self._is_storing = True
+                    outcome = await self._commit(begun, planned.given, result, started_ms)
         except CancelledByToken:
             outcome = replace(begun, status="cancelled", reason="cancelled by the user")
         except asyncio.CancelledError:
@@ -199,7 +204,7 @@ class Compactor:
             NotUndoableError: it changed nothing, or was undone.
         """
         target = self._log.find(compaction_id)
-        if not target.undoable or target.before_head is None:
+        if not target.undoable or target.before_head is None or left_history_unchanged(target):
             raise NotUndoableError(self._sid, target.compaction_id, target.status)
         return target
 
@@ -212,8 +217,6 @@ class Compactor:
             WouldExceedWindowError: the conversation would not fit the window, and *force* was not given.
         """
         target = self.find_undoable(compaction_id)
-        if changed_only_the_view(target):
-            return await self._undo_in_view(target, force=force)
         ids = self._history.current.node_ids
         if target.after_head not in ids:
             raise NotUndoableError(self._sid, target.compaction_id)
@@ -229,24 +232,10 @@ class Compactor:
         self._events.emit(undone)
         return undone
 
-    async def _undo_in_view(self, target: Compaction, *, force: bool) -> Compaction:
-        """Show the entries again that a record took out of the view; it must be the newest that stands."""
-        standing = list(self._log.find_standing(target.engine, self._history.current))
-        if standing[:1] != [target]:
-            raise NotUndoableError(self._sid, target.compaction_id)
-        history = self._history.current
-        earlier = standing[1] if standing[1:] else None
-        gate = self._planner.check_fits(target, history, force=force, standing=earlier)
-        undone = undo(target, gate, len(history), history.head)
-        await self.keep(undone)
-        self._events.emit(undone)
-        return undone
-
     def begin_backstop(self, done: LiveCompaction) -> None:
         """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
-        given = self._deps.engine_input()
-        begun = self._begin(self._deps.session.new_id(), "runtime", "overflow", given)
-        self._backstop = complete_backstop(begun, done, given.history.node_at(done.cut))
+        begun = self._begin(self._deps.session.new_id(), "runtime", "overflow")
+        self._backstop = complete_backstop(begun, done, self._history.current.node_at(done.cut))
 
     async def end_backstop(self) -> None:
         """Publish and store the noted compaction, now that its branch is stored."""
@@ -273,39 +262,43 @@ class Compactor:
             await self.keep(counted)
             self._events.emit(counted)
 
-    def _begin(self, compaction_id: str, engine: str, trigger: Trigger, given: EngineInput) -> Compaction:
-        gate = self._deps.engines.get(engine).gate(given, CompactionRequest(force=False))
-        return begin(compaction_id, engine, trigger, given=given, pre_tokens=gate.tokens)
+    def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
+        gate = self._planner.gate(engine, CompactionRequest(force=False))
+        return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=gate.tokens)
 
-    async def _compact(
-        self, begun: Compaction, given: EngineInput, request: CompactionRequest
+    async def _carry_out(
+        self, begun: Compaction, planned: PlannedCompaction
     ) -> CompactionResult | Compaction:
-        """Return the engine's result, or *begun* as it ended without one. Changes nothing."""
-        deps = self._deps
-        invoke, card = deps.summarizer()
+        """Return the result with everything that is kept, or *begun* as it ended without. Changes nothing."""
+        deps, plan, request = self._deps, planned.plan, planned.request
+        if isinstance(plan, NoOp):
+            return replace(begun, status="noop", reason=plan.reason)
         # A summary that was prepared knows nothing of the user's wishes for this one.
         if request.instructions:
             self._preparer.cancel()
         prepared = await self._preparer.take(begun.engine)
-        given = replace(given, summarizer_card=card, cached=deps.cached())
-        engine = deps.engines.get(begun.engine)
         if isinstance(prepared, PreparedSummary):
-            given = replace(given, prepared=prepared)
-        checked = None if invoke is None else CheckedModel.of(invoke, engine, given, deps.count)
-        if checked is not None and isinstance(prepared, PreparedSummary):
-            checked.dropped += prepared.mended
-        engine_deps = EngineDeps(checked, deps.files.look, self._cancel, SUMMARY_DEADLINE_S)
+            planned = replace(planned, given=replace(planned.given, prepared=prepared))
+        invoke, _ = deps.summarizer()
+        checked = None
+        if invoke is not None:
+            checked = CheckedModel.of(invoke, planned.engine, planned.given, deps.count)
+            checked.dropped += prepared.mended if isinstance(prepared, PreparedSummary) else ()
+        means = EngineDeps(checked, self._cancel, SUMMARY_DEADLINE_S)
         try:
             if isinstance(prepared, PreparedCompaction) and not request.force:
-                ready = bring_up_to_date(engine, given, request, prepared)
+                ready = await asyncio.to_thread(bring_up_to_date, planned, prepared)
                 if ready is not None:
-                    return ready
+                    return await self._keep(planned, plan, ready)
             async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
-                outcome = await engine.compact(given, request, engine_deps)
+                outcome = await planned.engine.compact(planned.given, request, plan, means)
             if isinstance(outcome, CompactionResult):
-                outcome = await weigh_result(engine, given, outcome)
-            if outcome == WOULD_NOT_SHRINK and engine.commits_view and checked is not None:
-                outcome = await compact_without_model(engine, given, request, engine_deps)
+                outcome = await weigh_result(planned, outcome)
+            if outcome == WOULD_NOT_SHRINK and checked is not None:
+                outcome = await compact_without_model(planned, plan, means)
+            if isinstance(outcome, NoOp):
+                return replace(begun, status="noop", reason=outcome.reason)
+            outcome = await self._keep(planned, plan, outcome)
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except TimeoutError:
@@ -315,27 +308,25 @@ class Compactor:
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
-        if isinstance(outcome, NoOp):
-            return replace(begun, status="noop", reason=outcome.reason)
         return checked.report(outcome) if checked is not None else outcome
+
+    async def _keep(
+        self, planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult
+    ) -> CompactionResult:
+        for step in KEEPING:
+            result = await step(planned, plan, result, self._deps.files.look)
+        return result
 
     async def _commit(
         self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int
     ) -> Compaction:
-        """Make the view of *result* the conversation, or only its record; store both or neither."""
-        branch = None
-        if self._deps.engines.get(begun.engine).commits_view:
-            branch = await self._history.prepare_branch(result.view.entries)
+        """Make the entries of *result* the conversation, and store both it and the record, or neither."""
+        branch = await self._history.prepare_branch(result.entries)
         async with self._history.transaction():
             self._preparer.cancel()
-            if branch is not None:
-                await self._history.replace(branch)
+            await self._history.replace(branch)
             duration_ms = max(0, self._deps.session.clock_ms() - started_ms)
             done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
-            if not self._deps.engines.get(begun.engine).commits_view and result.restored:
-                shown = ViewFiles(begun.compaction_id, list_view_files(result.view))
-                self._log.add_files(shown)
-                await self._history.append_records(to_record("viewFiles", shown))
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)

@@ -9,8 +9,6 @@ so that the same undo leads back from it. Example, with a pinned prompt ``p`` an
     compacted      S(a b c) f p d e
     expanded       a b p c f d e
     only b and c   S(a) b p c f d e
-
-An engine that stores no summary shows the originals again once its record is undone.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.session_events import SessionEvents
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.loss import prose_of
-from sidecar.conductor.window.compaction.planner import CompactionPlanner, weigh_entries
+from sidecar.conductor.window.compaction.planner import CompactionPlanner
 from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -100,16 +98,17 @@ class Expander:
             self._log.find(request.compaction_id)
         summary = next((entry for entry in history if entry.kind == "summary" and entry.origin), None)
         if summary is None:
-            return await self.undo_view(request)
+            hint = "/compact makes one, and sidecar/compact/list names those there were"
+            raise InvalidInput(_NO_SUMMARY, hint=hint)
         self.check_stands(summary, request.compaction_id)
         archive, automatic = self._history.graph.entries, self._engines.automatic()
-        given, own = replace(self._planner.engine_input(engine), context_tokens=0), self._engines.make(engine)
+        given, own = self._planner.judged_input(), self._engines.make(engine)
         before = self._engines.get().gate(given, automatic)
         limit = before.limit or before.window
 
         def expand_to(folded: Sequence[Entry], nodes: Collection[str]) -> tuple[list[Entry], int]:
             entries = expand_entries(history, summary, folded, nodes, archive)
-            return entries, weigh_entries(own, given, entries, automatic)
+            return entries, given.overhead_tokens + own.weigh(entries)
 
         @bulk_work()
         def expand() -> tuple[Collection[str], list[Entry], int]:
@@ -122,7 +121,7 @@ class Expander:
 
         # In a thread: as many come back as were folded away.
         chosen, entries, tokens = await asyncio.to_thread(expand)
-        begun = begin(self._new_id(), engine, "expand", given=given, pre_tokens=before.tokens)
+        begun = begin(self._new_id(), engine, "expand", history=history, pre_tokens=before.tokens)
         branch = await self._history.prepare_branch(entries)
         async with self._history.transaction():
             await self._history.replace(branch)
@@ -138,19 +137,6 @@ class Expander:
             await self._compactor.keep(done)
         self._events.emit(done)
         return done
-
-    async def undo_view(self, request: ExpandRequest) -> Compaction:
-        """Undo the record that the view of the session's engine rests on."""
-        engine = self._engines.own_name
-        standing = next(self._log.find_standing(engine, self._history.current), None)
-        if standing is None or request.compaction_id not in (None, standing.compaction_id):
-            raise InvalidInput(
-                _NO_SUMMARY, hint="/compact makes one, and sidecar/compact/list names those there were"
-            )
-        if not request.is_whole:
-            hint = "expand all of it, or pin a node"
-            raise InvalidInput(f"the notes of {engine} can only be expanded as a whole", hint=hint)
-        return await self._compactor.undo(standing.compaction_id, force=False)
 
     def check_stands(self, summary: Entry, compaction_id: str | None) -> None:
         """Raise InvalidInput when *summary* is not that of the compaction."""

@@ -18,8 +18,8 @@ from sidecar._internal.allocator import bulk_work
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionResult, EngineInput
 from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
-from sidecar.conductor.record.compactions import as_standing, changed_only_the_view
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.window.compaction.loss import (
     FactLedger,
@@ -31,8 +31,6 @@ from sidecar.conductor.window.compaction.loss import (
     report_facts,
     text_shown,
 )
-from sidecar.conductor.window.engines.contract import CompactionResult, EngineInput
-from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
 
 T = TypeVar("T")
@@ -48,7 +46,6 @@ class LossReports:
     def __init__(
         self,
         history: HistoryWriter,
-        engines: SessionEngines,
         engine_input: Callable[[], EngineInput],
         system: Callable[[], str],
         pins: Callable[[], Sequence[Pin]],
@@ -57,13 +54,11 @@ class LossReports:
 
         Args:
             history: the conversation, with all its branches.
-            engines: the engines; some show a view that is not stored.
             engine_input: the conversation as it is now.
             system: the system prompt, which the model sees as well.
             pins: the passages that are pinned.
         """
         self._history = history
-        self._engines = engines
         self._engine_input = engine_input
         self._system = system
         self._pins = pins
@@ -81,7 +76,7 @@ class LossReports:
         """Return *result* with its facts counted, or as it is where that takes too long. Never fails."""
         if len(self._history.graph.entries) > MAX_COUNTED:
             return result
-        counting = asyncio.ensure_future(self._compare(given.history, result.view.entries, count_facts))
+        counting = asyncio.ensure_future(self._compare(given.history, result.entries, count_facts))
         counting.add_done_callback(log_failure)
         done, _ = await asyncio.wait([counting], timeout=COUNT_WAIT_S)
         if not done or counting.exception() is not None:
@@ -109,9 +104,10 @@ class LossReports:
             self._last = (key, replace(report, loss=with_mended(report.loss, done.info)))
         return self._last[1]
 
-    async def read_now(self, view: Sequence[Entry]) -> LossReport:
-        """Return the facts that stand behind *view*, the entries that the next request shows."""
-        return await self._compare(self._history.current, view, report_facts)
+    async def read_now(self) -> LossReport:
+        """Return the facts that stand behind the summaries of the conversation."""
+        history = self._history.current
+        return await self._compare(history, history, report_facts)
 
     async def find(self, report: LossReport, fact_id: str) -> HeldFact | None:
         """Return a fact of *report*, None where it has no such one."""
@@ -130,11 +126,7 @@ class LossReports:
     async def around(self, done: Compaction) -> tuple[History, Sequence[Entry]]:
         """Return the conversation before *done*, and the entries that the model saw right after it."""
         before = await asyncio.to_thread(self._history.history_at, done.before_head)
-        if not changed_only_the_view(done):
-            return before, await asyncio.to_thread(self._history.history_at, done.after_head)
-        given = replace(self._engine_input(), history=before, standing=as_standing(done))
-        request = replace(self._engines.automatic(), engine=done.engine)
-        return before, self._engines.get(done.engine).view(given, request).entries
+        return before, await asyncio.to_thread(self._history.history_at, done.after_head)
 
     async def _compare(
         self, before: History, view: Sequence[Entry], result_of: Callable[[Iterable[HeldFact], TextLookup], T]

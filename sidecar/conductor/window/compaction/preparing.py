@@ -22,22 +22,19 @@ from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import NoOp
 from sidecar.conductor.deps import CompactorDeps
+from sidecar.conductor.engine import (
+    CompactionRequest,
+    CompactionResult,
+    EngineDeps,
+    PlannedCompaction,
+    PreparedSummary,
+    SummaryFailedError,
+)
 from sidecar.conductor.events import CompactionNear
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.session_events import SessionEvents
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.planner import SUMMARY_DEADLINE_S, CompactionPlanner
-from sidecar.conductor.window.engines.contract import (
-    CompactionRequest,
-    CompactionResult,
-    EngineDeps,
-    EngineInput,
-    PreparedSummary,
-    PreparingEngine,
-    SessionEngine,
-    StandingSummary,
-    SummaryFailedError,
-)
 from sidecar.conversation import History
 
 NEAR_SHARE: Final = 0.75
@@ -127,17 +124,16 @@ class SummaryPreparer:
         engine = self._deps.engines.get(name)
         if not engine.compacts:
             return
-        invoke, card = self._deps.summarizer()
-        given = replace(
-            self._planner.compaction_input(name), summarizer_card=card, cached=self._deps.cached()
-        )
+        invoke, _ = self._deps.summarizer()
+        planned = await self._planner.make(engine, replace(request, force=True))
         checked = None
         if invoke is not None:
-            checked = CheckedModel.of(invoke, engine, replace(given, history=base), self._deps.count)
+            given = replace(planned.given, history=base)
+            checked = CheckedModel.of(invoke, engine, given, self._deps.count)
         try:
             async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
-                deps = EngineDeps(checked, self._deps.files.look, cancel, SUMMARY_DEADLINE_S)
-                made = await prepare_with(engine, given, request, deps)
+                deps = EngineDeps(checked, cancel, SUMMARY_DEADLINE_S)
+                made = await prepare_with(planned, request, deps)
         except (CancelledByToken, TimeoutError, SummaryFailedError):
             return
         except Exception as error:
@@ -152,13 +148,12 @@ class SummaryPreparer:
 
 
 async def prepare_with(
-    engine: SessionEngine, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+    planned: PlannedCompaction, request: CompactionRequest, deps: EngineDeps
 ) -> PreparedSummary | PreparedCompaction | None:
-    """Return the summary or compaction that *engine* prepares for *given*; None for none.
+    """Return the summary or compaction that an engine prepares; None for none.
 
     Args:
-        engine: an engine that compacts.
-        given: the conversation.
+        planned: a compaction of the conversation as if it were requested now.
         request: the request of the gate.
         deps: the means of the engine.
 
@@ -166,40 +161,33 @@ async def prepare_with(
         CancelledByToken: the token of *deps* fired.
         SummaryFailedError: no usable summary came.
     """
-    if isinstance(engine, PreparingEngine):
+    engine, given = planned.engine, planned.given
+    if engine.prepares:
         return await engine.prepare(given, request, deps)
-    result = await engine.compact(given, replace(request, force=True), deps)
+    if isinstance(planned.plan, NoOp):
+        return None
+    result = await engine.compact(given, planned.request, planned.plan, deps)
     if isinstance(result, NoOp) or result.summary_source != "model":
         return None
     return PreparedCompaction(engine=engine.name, result=result, head=given.history.head)
 
 
-def bring_up_to_date(
-    engine: SessionEngine, given: EngineInput, request: CompactionRequest, made: PreparedCompaction
-) -> CompactionResult | None:
+def bring_up_to_date(planned: PlannedCompaction, made: PreparedCompaction) -> CompactionResult | None:
     """Return the result of *made* for the conversation as it is now, without a model call.
 
     Args:
-        engine: the engine that made it.
-        given: the conversation, grown out of the one that it was made for.
-        request: the request of the compaction.
-        made: the compaction.
+        planned: the compaction of the conversation, which has grown out of the one that it was made for.
+        made: the compaction that was prepared.
 
     Returns:
         The result; None where the conversation would be over its limit all the same.
     """
-    result = made.result
-    if engine.commits_view:
-        ids = given.history.node_ids
-        if made.head not in ids:
-            return None
-        entries = (*result.view.entries, *given.history[ids.index(made.head) + 1 :])
-        view = replace(result.view, entries=entries)
-        later = replace(given, history=given.history.with_entries(entries), context_tokens=0)
-    else:
-        later = replace(given, standing=StandingSummary(result.cut, result.summary, result.info or {}))
-        view = engine.view(later, request)
-    before, after = engine.gate(given, request), engine.gate(later, request)
-    if after.over or after.tokens >= before.tokens:
+    engine, given, gate = planned.engine, planned.given, planned.gate
+    ids = given.history.node_ids
+    if made.head not in ids:
         return None
-    return replace(result, view=view, pre_tokens=before.tokens, post_tokens=after.tokens)
+    entries = (*made.result.entries, *given.history[ids.index(made.head) + 1 :])
+    after = given.overhead_tokens + engine.weigh(entries)
+    if after > gate.limit or after >= gate.tokens:
+        return None
+    return replace(made.result, entries=entries, pre_tokens=gate.tokens, post_tokens=after)

@@ -1,24 +1,44 @@
 """Restores files that the model has seen, as they are now: after a compaction, or when a user asks.
 
+After a compaction the host puts the most used files between the summary and the tail, for every engine alike.
+An engine that cannot tell them from words of the user gets the conversation without them the next time, so no
+summary is ever made of a file; the files are chosen anew each time.
+
+Files take at most a share of the room below the engine's limit, half of the room that is left there, and half
+of the tokens that the compaction saves. For example, where 40,000 tokens become 10,000 under a limit of
+50,000, they take up to 7,500. Sizes are in the engine's own tokens, but a single file is measured by
+``window_budget``.
+
 It reads through the given function and changes nothing; the session appends the entries.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.values import Value
 from sidecar.conductor.bridge import messages_to_turns
-from sidecar.conductor.contract import RestoredFile
+from sidecar.conductor.contract import Gate, RehydrateCandidate, RestoredFile
+from sidecar.conductor.engine import (
+    CompactionPlan,
+    CompactionResult,
+    EngineInput,
+    FreshFile,
+    FreshFiles,
+    PlannedCompaction,
+)
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, choose_lines
-from sidecar.conductor.window.compaction.file_use import FileUse
-from sidecar.conductor.window.engines.contract import FreshFile, FreshFiles
+from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
+from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange
+from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
+from sidecar.window_budget.text import compact_json
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
 MOST_LOOKED_AT: Final = 40
@@ -30,6 +50,10 @@ _GONE: Final[dict[str, str]] = {
     "binary": "no text any more",
     "tooLarge": "too large now",
 }
+
+
+_AT_MOST_TIMES: Final = 2
+"""A file takes at most so many times the tokens of ``window_budget`` in those of another engine."""
 
 
 class Restoration(Value):
@@ -146,3 +170,104 @@ def restored_behind(
     entries = [restored_entry(each, fresh[each.file.path]) for each in found.ranges]
     nodes = [find_node(each.reads[0].path) if each.reads else history[0].node_id for each in entries]
     return [replace(entry, origin=(node,)) for entry, node in zip(entries, nodes, strict=True)]
+
+
+def without_restored(history: History) -> History:
+    """Return *history* without the files that compactions brought back."""
+    kept = [entry for entry in history if not history.is_restored(entry)]
+    return history if len(kept) == len(history) else history.with_entries(kept)
+
+
+def project_files(
+    plan: CompactionPlan, gate: Gate, found: RestoredFiles
+) -> tuple[CompactionPlan, tuple[RehydrateCandidate, ...]]:
+    """Return *plan* with the tokens of the files *found*, and those files as the model names them."""
+    files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in found.ranges)
+    tokens = sum(file.tokens for file in files)
+    # Beside a summary that leaves no room for them none comes back.
+    most = min(gate.limit, plan.pre_tokens - 1)
+    projected = replace(
+        plan,
+        projected_tokens=max(plan.projected_tokens, min(most, plan.projected_tokens + tokens)),
+        high_tokens=max(plan.high_tokens, min(most, plan.high_tokens + _AT_MOST_TIMES * tokens)),
+    )
+    return projected, files
+
+
+async def find_files(
+    given: EngineInput, gate: Gate, plan: CompactionPlan, uses: Sequence[FileUse], look: FreshFiles
+) -> tuple[RestoredFiles, Mapping[str, FreshFile]]:
+    """Return the files that come back beside a summary, and all that were looked at as they are now.
+
+    Args:
+        given: the conversation.
+        gate: the limit of the engine.
+        plan: the plan of the engine.
+        uses: the files that may come back, the most used first.
+        look: reads files as they are now.
+    """
+    fresh = await look([use.path for use in uses])
+    budget = files_budget(given, gate, plan.pre_tokens, plan.projected_tokens)
+    found = await asyncio.to_thread(restore_uses, uses, fresh, budget, max_files=len(plan.dropped))
+    return found, fresh
+
+
+async def bring_files_back(
+    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, look: FreshFiles
+) -> CompactionResult:
+    """Return *result* with the most used files behind its summary, as they are now.
+
+    The budget is that of the plan, so that the files of the preview come back.
+
+    Args:
+        planned: the compaction.
+        plan: its plan.
+        result: its result so far; one without a summary is returned as it is.
+        look: reads files as they are now.
+    """
+    engine, given, gate = planned.engine, planned.given, planned.gate
+    entries = result.entries
+    if not result.dropped_count or entries[0].kind != "summary":
+        return result
+    turns = [entry.turn for entry in entries]
+    uses = await asyncio.to_thread(rank_files, given, result.cut, turns)
+    found, fresh = await find_files(given, gate, plan, uses, look)
+    files = restored_behind(given.history, result.cut, found, fresh)
+    weight = await asyncio.to_thread(engine.weigh, files) if files else 0
+    if result.post_tokens + weight > min(gate.limit, result.pre_tokens - 1):
+        return result  # the summary is so long that nothing fits beside it
+    return replace(
+        result,
+        entries=(entries[0], *files, *entries[1:]),
+        post_tokens=result.post_tokens + weight,
+        restored=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
+        missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
+    )
+
+
+def files_budget(given: EngineInput, gate: Gate, before: int, after: int) -> int:
+    """Return the tokens that files may take where a compaction makes *after* tokens of *before*.
+
+    The other half of the rest is for files that the engine counts higher than ``window_budget`` does.
+    """
+    share = int((gate.limit - given.overhead_tokens) * FILES_SHARE)
+    saved = before - after
+    return max(0, min(DEFAULT_BUDGET_TOKENS, share, (gate.limit - after) // 2, saved // 2))
+
+
+def rank_kept(given: EngineInput, plan: CompactionPlan) -> Sequence[FileUse]:
+    """Return the files that may come back with *plan*, the most used first."""
+    kept = given.history.turns[plan.cut :] if plan.kept is None else plan.kept()
+    return rank_files(given, plan.cut, kept)
+
+
+def rank_files(given: EngineInput, cut: int, kept: Iterable[Turn]) -> Sequence[FileUse]:
+    """Return the files that may come back where *kept* stays in view, the most used first."""
+    shown = {
+        block.call_id: block.output if isinstance(block.output, str) else compact_json(block.output)
+        for turn in kept
+        for block in turn.blocks
+        if isinstance(block, ToolResultBlock)
+    }
+    calls = RecentCalls().follow(given.history, given.tool_effects)
+    return rank_by_use(calls, shown, cut, given.same_file)[:MOST_LOOKED_AT]

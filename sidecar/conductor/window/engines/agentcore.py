@@ -12,12 +12,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar, Final
 
 from msgspec import Struct, field
 
 from sidecar._internal.breaker import Breaker
+from sidecar._internal.values import Value
 from sidecar.agentcore import SUMMARY_MARK, AgentMessage
 from sidecar.agentcore.estimate import cost_in_prompt
 from sidecar.agentcore.files import split_sections
@@ -36,19 +37,19 @@ from sidecar.agentcore.messages import Unread
 from sidecar.agentcore.prompts import LOCAL_HEADING, serialize_parts
 from sidecar.agentcore.view import shrink_message
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
     WOULD_NOT_SHRINK,
-    CommittingEngine,
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     EngineMarks,
-    FreshFile,
-    committed_view,
+    SessionEngine,
+    compacted_entries,
 )
 from sidecar.conversation import Entry, History, Index
+from sidecar.llmgateway.contract import Turn
 from sidecar.text.calls import ANYTHING
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
@@ -81,12 +82,18 @@ class _Messages(Struct):
         return _Messages([*self.messages], [*self.starts], {**self.names}, self.tokens)
 
 
-class AgentcoreEngine(CommittingEngine):
+class _Planned(Value):
+    """The messages of a plan, and whether the engine must be forced to carry it out."""
+
+    messages: Sequence[AgentMessage]
+    is_forced: bool
+
+
+class AgentcoreEngine(SessionEngine):
     """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
 
     name: ClassVar[str] = "agentcore"
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
-    compacts = True
 
     def __init__(self) -> None:
         self._index = Index(_Messages, _Messages.add)
@@ -118,17 +125,13 @@ class AgentcoreEngine(CommittingEngine):
         """Return the tokens of *entries*."""
         return reduce(lambda messages, entry: messages.add(entry, True), entries, _Messages()).tokens
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> CompactionPlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return where it would cut."""
         refusal = self._refusal(given, request)
         if refusal is not None:
             return refusal
-        plan, _ = self._plan(self._sync(given.history), request, new_compaction(_config(given, request)))
+        own = with_unread(self._sync(given.history), given.history, self._turn_at)
+        plan, is_forced = self._plan(own, request, new_compaction(_config(given, request)))
         if plan is None:
             return _NOTHING
         messages, cut, pinned = self._synced.messages, self._turn_at(plan.cut), self._find_pinned(plan)
@@ -150,31 +153,23 @@ class AgentcoreEngine(CommittingEngine):
             low_tokens=beside,
             high_tokens=high,
             microcompact=Microcompact(len(plan.shrink), whole - shrunk),
+            kept=partial(kept_turns, [*own], plan),
+            # A copy: while the model writes, the conversation may grow.
+            details=_Planned([*own], is_forced),
         )
 
     async def compact(
-        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
         """Summarise the head, update an earlier summary, keep the tail."""
-        refusal = self._refusal(given, request)
-        if refusal is not None:
-            return refusal
         if deps.invoke is None:
             return _NO_MODEL
+        planned: _Planned = plan.details
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
         compactor = new_compaction(_config(given, request, model, infos), breaker=self._breaker)
-        # A copy: while a thread plans and the model writes, the conversation may grow.
-        own = self.apart()
-
-        def look() -> tuple[Sequence[AgentMessage], CutPlan | None, bool]:
-            messages = list(with_unread(own._sync(given.history), given.history, own._turn_at))
-            return messages, *own._plan(messages, request, compactor)
-
-        messages, plan, is_forced = await asyncio.to_thread(look)
-        if plan is None:
-            return _NOTHING
-        if is_forced:
+        messages = planned.messages
+        if planned.is_forced:
             done = await compactor.compact_now(
                 messages, request.instructions, heeds_breaker=not request.force
             )
@@ -188,9 +183,8 @@ class AgentcoreEngine(CommittingEngine):
         gained = infos[-1].tokens_before - infos[-1].tokens_after
         if gained < _least_gain(request, infos[-1].tokens_before):
             return WOULD_NOT_SHRINK
-        cut, pinned = own._turn_at(plan.cut), own._find_pinned(plan)
-        result = await asyncio.to_thread(to_result, given, cut, pinned, view, infos[-1])
-        return replace(result, microcompacted=len(plan.shrink))
+        result = await asyncio.to_thread(to_result, given, plan.cut, plan.pinned, view, infos[-1])
+        return replace(result, microcompacted=plan.microcompact.blanked)
 
     def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
         if _budget(given, request) is None:
@@ -222,6 +216,18 @@ class AgentcoreEngine(CommittingEngine):
     def _turn_at(self, message_index: int) -> int:
         """Return the turn that begins at *message_index*; a tail never begins inside a turn."""
         return bisect_left(self._synced.starts, message_index)
+
+
+def kept_turns(messages: Sequence[AgentMessage], plan: CutPlan) -> Sequence[Turn]:
+    """Return the turns of *messages* that stay with *plan*, shrunk where it shrinks them."""
+    shrunk = dict(plan.shrink)
+    return messages_to_turns(
+        [
+            shrink_message(message, shrunk[at]) if at in shrunk else message
+            for at, message in enumerate(messages)
+            if at >= plan.cut or at == plan.pinned
+        ]
+    )
 
 
 def _least_gain(request: CompactionRequest, tokens_before: int) -> int:
@@ -307,7 +313,7 @@ def to_result(
     turns = messages_to_turns(view)
     folds = summary is not None and cut > 0
     return CompactionResult(
-        view=committed_view(
+        entries=compacted_entries(
             given.history, cut, turns[0] if folds else None, turns[1:] if folds else turns, pinned=pinned
         ),
         cut=cut,

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.window.engines.contract import (
-    CommittingEngine,
+from sidecar.conductor.engine import (
+    CompactionPlan,
     CompactionRequest,
     EngineDeps,
     EngineInput,
-    EngineMarks,
-    FreshFile,
+    SessionEngine,
 )
+from sidecar.conversation import Entry
 
 _REASON = "this session's engine does not compact"
 
 
-class NoEngine(CommittingEngine):
+class NoEngine(SessionEngine):
     """Leaves every conversation as it is."""
 
     name: ClassVar[str] = "none"
-    marks: ClassVar[EngineMarks] = EngineMarks()
-    compacts = False
+    compacts: ClassVar[bool] = False
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return a gate that is never over."""
-        window = given.card.context_window if given.card else 0
-        return Gate(given.context_tokens, window, window, over=False)
+        return Gate(given.context_tokens, given.window, given.window, over=False)
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
         """Return why nothing would be done."""
         return NoOp(_REASON)
 
-    async def compact(self, given: EngineInput, request: CompactionRequest, deps: EngineDeps) -> NoOp:
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
+    ) -> NoOp:
         """Return why nothing is done."""
         return NoOp(_REASON)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return 0: this engine counts nothing."""
+        return 0

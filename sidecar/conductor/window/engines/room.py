@@ -11,18 +11,18 @@ cut between two events never separates them. A memory may also shorten an event;
 turns are cut to the same size, once, so that the same event is always sent as the same turns. A new turn
 costs the size of its event; the events before it are not looked at again.
 
-Nothing here decides which events are sent.
+Nothing here decides which events are sent. The settings of both engines of the rooms are read here too.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sidecar._internal.values import Value
+from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -52,7 +52,7 @@ from sidecar.rooms import (
     TextContent,
     ToolCallContent,
 )
-from sidecar.rooms.memory.budget import level_cap, truncate_text
+from sidecar.rooms.memory.budget import MemoryLimits, fit_items, level_cap, truncate_text
 from sidecar.rooms.memory.estimate import CHARS_PER_TOKEN, IMAGE_TOKENS, event_tokens
 
 CLIENTS: Final = "clients"
@@ -68,18 +68,17 @@ HOST: Final = "host"
 """The participant for notes of the host, so that no summary takes them for the words of a user."""
 
 _ENTRIES: Final = "entries"
+_ROOM: Final = "session"
 _CUT_ATTEMPTS: Final = 6
 _MODEL_SOURCE: Final = EventSource(MODEL, ChannelType.AI, ChannelDirection.OUTBOUND)
 
 
-class Participants(Value):
-    """The participants of session *sid*: the attached clients."""
+_DEFAULTS: Final = MemoryLimits(1)
+_LEAST_SHARE: Final = 10
+"""One in so many parts of the window is the conversation's, however large the rest of a request is."""
 
-    sid: str = ""
-    members: tuple[Participant, ...] = ()
-
-
-NO_PARTICIPANTS: Final = Participants()
+_ANSWER_SHARE: Final = 4
+_SUMMARY_SHARE: Final = 4
 
 
 class SessionRoom:
@@ -95,11 +94,11 @@ class SessionRoom:
     """
 
     def __init__(self) -> None:
-        self._participants = NO_PARTICIPANTS
+        self._participants: tuple[Participant, ...] = ()
         self._history = History()
         self._clear()
 
-    def sync(self, history: History, participants: Participants = NO_PARTICIPANTS) -> None:
+    def sync(self, history: History, participants: tuple[Participant, ...] = ()) -> None:
         """Add the new entries of *history*, or all of them when it was moved."""
         self._participants = participants
         added = history.since(self._history)
@@ -131,10 +130,28 @@ class SessionRoom:
         """Return the index of an event's first turn, or the number of turns behind the last event."""
         return self.starts[event_index] if event_index < len(self.starts) else self.n_turns
 
+    def front(self) -> int:
+        """Return the index of the first event behind the summary and the files at the beginning."""
+        turns = (entry.kind in ("summary", "file") for entry in self._history)
+        return self.at_turn(next((at for at, is_front in enumerate(turns) if not is_front), self.n_turns))
+
+    def summary(self) -> str | None:
+        """Return the text of the summary at the beginning, None for none."""
+        first = self._history[0] if len(self._history) else None
+        if first is None or first.kind != "summary":
+            return None
+        return "".join(block.text for block in first.turn.blocks if isinstance(block, TextBlock))
+
+    def kept_turns(self, places: Iterable[int], max_tokens: int) -> list[Turn]:
+        """Return the turns of the events at *places*; one of more than *max_tokens* is shortened."""
+        return [
+            turn for place in places for turn in self.turns_to_send(fit_event(self.events[place], max_tokens))
+        ]
+
     def context(self, recent: Sequence[RoomEvent]) -> RoomContext:
         """Return the context of a memory provider; *recent* is the tail of the events."""
         bindings = (ChannelBinding(CLIENTS, ChannelType.WEBSOCKET), ChannelBinding(MODEL, ChannelType.AI))
-        return RoomContext(Room(self._participants.sid), bindings, self._participants.members, recent)
+        return RoomContext(Room(_ROOM), bindings, self._participants, recent)
 
     def turns_to_send(self, event: RoomEvent) -> tuple[Turn, ...]:
         """Return the turns to send for *event*, one of these events or a shortened copy of one.
@@ -153,10 +170,6 @@ class SessionRoom:
             short = shorten_turns(turns_of(original), weigh, event_tokens(event))
             known = self._shortened[event.index] = (event.content, short)
         return known[1]
-
-    def entries_of(self, event: RoomEvent) -> tuple[Entry, ...]:
-        """Return the stored entries behind *event*, one of these events or a shortened copy of one."""
-        return _entries_of(self.events[self.at_turn(event.index)])
 
     def tokens(self, start: int, stop: int | None = None) -> int:
         """Return the tokens of the events from *start* to *stop*, or to the end for None."""
@@ -186,7 +199,7 @@ class SessionRoom:
             source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=author)
         event = RoomEvent(
             id=str(start),
-            room_id=self._participants.sid,
+            room_id=_ROOM,
             source=source,
             content=_content_of([each.turn for each in unit]),
             index=start,
@@ -318,3 +331,41 @@ def _cut_text(text: str, cap: int) -> str:
 
 def _as_text(output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+
+
+def read_setting(policy: Mapping[str, float], name: str, default: float, *, least: float) -> float:
+    """Return the value of *name* in *policy*, never below *least*.
+
+    >>> read_setting({"maxEvents": 0}, "maxEvents", 50, least=2), read_setting({}, "maxEvents", 50, least=2)
+    (2, 50)
+    """
+    return max(least, policy.get(name, default))
+
+
+def limits_of(given: EngineInput, request: CompactionRequest) -> MemoryLimits | None:
+    """Return the part of the window for the conversation, None where no window is known.
+
+    The overhead and room for the answer are taken off. The policy names ``reserveTokens``, ``tier2Ratio`` (or
+    ``triggerRatio``), ``summaryMaxTokens`` and ``minEvents``.
+    The kept events are stored, so they are not truncated.
+    """
+    if given.card is None or given.card.context_window <= 0:
+        return None
+    window, policy = given.card.context_window, request.policy
+    answer = min(given.card.max_output_tokens, window // _ANSWER_SHARE)
+    reserve = read_setting(policy, "reserveTokens", answer, least=0)
+    room = max(int(window - reserve - given.overhead_tokens), window // _LEAST_SHARE, 1)
+    trigger = policy.get("triggerRatio", _DEFAULTS.tier2_ratio)
+    summary = read_setting(policy, "summaryMaxTokens", _DEFAULTS.summary_max_tokens, least=1)
+    return MemoryLimits(
+        room,
+        tier1_ratio=1.0,
+        tier2_ratio=min(1.0, read_setting(policy, "tier2Ratio", trigger, least=0)),
+        summary_max_tokens=max(1, min(int(summary), room // _SUMMARY_SHARE)),
+        min_events=int(read_setting(policy, "minEvents", _DEFAULTS.min_events, least=0)),
+    )
+
+
+def fit_event(event: RoomEvent, max_tokens: int) -> RoomEvent:
+    """Return *event*, or its beginning with a marker where it alone takes more than *max_tokens*."""
+    return fit_items([], [event], max_tokens)[1][0]

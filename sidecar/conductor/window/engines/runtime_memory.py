@@ -6,23 +6,22 @@ It counts turns where it keeps recent ones. The host restores the files.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
-    CommittingEngine,
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     EngineMarks,
-    FreshFile,
-    committed_view,
+    SessionEngine,
+    compacted_entries,
 )
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -48,12 +47,11 @@ _NO_SUMMARY = "the model gave no usable summary"
 _NO_MODEL = NoOp("no model is at hand to condense with")
 
 
-class RuntimeEngine(CommittingEngine):
+class RuntimeEngine(SessionEngine):
     """``runtime.memory`` at work in one session."""
 
     name: ClassVar[str] = "runtime"
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_HEADING,))
-    compacts = True
 
     def __init__(self) -> None:
         self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS), copy=int)
@@ -79,12 +77,7 @@ class RuntimeEngine(CommittingEngine):
         """Return the tokens of *entries*."""
         return tokens_of(sum(turn_chars(entry.turn, IMAGE_CHARS) for entry in entries), len(entries))
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> CompactionPlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return where it would cut."""
         found = self._cut(given, request)
         if isinstance(found, NoOp):
@@ -102,15 +95,16 @@ class RuntimeEngine(CommittingEngine):
             projected_tokens=min(high, low + found.gist_tokens // 2) + given.overhead_tokens,
             low_tokens=low + given.overhead_tokens,
             high_tokens=high + given.overhead_tokens,
+            details=found,
         )
 
     async def compact(
-        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
         """Condense the turns before the cut into one gist."""
-        found = await asyncio.to_thread(self.apart()._cut, given, request)
-        if isinstance(found, NoOp) or given.card is None:
-            return found if isinstance(found, NoOp) else _NO_CARD
+        found: LiveCut = plan.details
+        if given.card is None:
+            return _NO_CARD
         if deps.invoke is None:
             return _NO_MODEL
         reader = given.summarizer_card or given.card
@@ -170,7 +164,7 @@ def to_result(given: EngineInput, found: LiveCut, done: LiveCompaction) -> Compa
     if post_tokens >= done.tokens_before:
         return WOULD_NOT_SHRINK
     return CompactionResult(
-        view=committed_view(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
+        entries=compacted_entries(given.history, done.cut, UserTurn((first,)), kept, pinned=pinned),
         cut=done.cut,
         dropped_count=done.cut - len(pinned),
         pre_tokens=done.tokens_before + given.overhead_tokens,

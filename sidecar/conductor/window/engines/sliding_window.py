@@ -1,33 +1,34 @@
-"""``slidingWindow``: the model gets the newest events of the room, and nothing is ever condensed.
+"""``slidingWindow``: the newest events of the room stay, and a local digest stands for the others.
 
-The newest prompt stays in sight however many rounds of tools follow it. The window slides in steps: were its
-first event another one at each request, the provider's cache of the prompt would never hold. So a full
-window loses a quarter of its events, or of its tokens, at once, and stands until it is full again. Where it
-begins follows from the events alone, so that a session that is loaded again sends the same.
+The window slides in steps: were its first event another one at each request, the provider's cache of the
+prompt would never hold. So a full window loses a quarter of its events, or of its tokens, at once, and stands
+until it is full again. The newest prompt stays however many rounds of tools follow it. No model is called.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final
 
-from msgspec import Struct, field
-
 from sidecar._internal.values import Value
+from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
+    WOULD_NOT_SHRINK,
+    CompactionPlan,
     CompactionRequest,
+    CompactionResult,
     EngineDeps,
     EngineInput,
-    EngineMarks,
-    FreshFile,
-    View,
+    SessionEngine,
+    compacted_entries,
 )
-from sidecar.conductor.window.engines.room import SessionRoom
-from sidecar.conductor.window.engines.room_view import fit_event, limits_of, setting, view_of
-from sidecar.rooms import RoomEvent
+from sidecar.conductor.window.engines.room import SessionRoom, limits_of, read_setting
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.rooms.memory.estimate import event_tokens
+from sidecar.window_budget import DIGEST_HEADER, local_fallback_digest
 
 _MAX_EVENTS: Final = 50
 _STEPS: Final = 4
@@ -36,125 +37,151 @@ _STEPS: Final = 4
 _LEAST_EVENTS: Final = 2
 """The newest prompt and the newest event: with fewer a model would not see its tool results."""
 
+_SUMMARY_SHARE: Final = 10
+_MOST_SUMMARY_TOKENS: Final = 4_000
+"""The digest takes at most one in so many tokens of the window, and at most so many tokens."""
 
-class SlidingWindowEngine:
+_NOTHING: Final = NoOp("there is nothing to condense")
+_UNDER: Final = NoOp("the window is not full")
+
+
+class _Window(Value):
+    """The events that stay in a room: from *start* on, with the newest prompt where that is before it."""
+
+    room: SessionRoom
+    start: int
+    item_tokens: int
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """The turn of the newest prompt where it stays in front of the cut."""
+        prompt = self.room.prompt
+        return (self.room.turn_of(prompt),) if prompt is not None and prompt < self.start else ()
+
+    @property
+    def places(self) -> list[int]:
+        """The events that stay, oldest first."""
+        return [*map(self.room.at_turn, self.pinned), *range(self.start, len(self.room.events))]
+
+    @property
+    def cut(self) -> int:
+        """The index of the first entry kept."""
+        return self.room.turn_of(self.start)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of the events that stay."""
+        return sum(min(self.item_tokens, event_tokens(self.room.events[at])) for at in self.places)
+
+
+class SlidingWindowEngine(SessionEngine):
     """The newest events of one session, as ``SlidingWindowMemory`` counts. The policy names ``maxEvents``."""
 
     name: ClassVar[str] = "slidingWindow"
-    marks: ClassVar[EngineMarks] = EngineMarks()
-    compacts = False
-    commits_view = False
 
     def __init__(self) -> None:
         self._room = SessionRoom()
-        self._walk = _Walk(self._room.events, _Size(0, 0))
+
+    def apart(self) -> SlidingWindowEngine:
+        """Return a copy, for a thread: a plan looks at every event."""
+        copy = SlidingWindowEngine()
+        copy._room = self._room.copy()
+        return copy
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return the weight of the window; it is never over, for it slides."""
-        limits = limits_of(given, request)
-        tokens = sum(map(event_tokens, self._window(given, request)))
-        window = given.card.context_window if given.card and limits else 0
-        shown = min(tokens, limits.max_context_tokens) if limits else tokens
-        return Gate(shown + given.overhead_tokens, window, window, over=False)
+        """Return whether the window has more events, or more tokens, than it holds."""
+        self._room.sync(given.history, given.participants)
+        room, limits = self._room, limits_of(given, request)
+        tokens = max(room.tokens(0) + given.overhead_tokens, given.context_tokens)
+        is_over = len(room.events) - room.front() > max_events(request)
+        if limits is None:
+            return Gate(tokens, 0, 0, over=is_over)
+        limit = limits.max_context_tokens + given.overhead_tokens
+        return Gate(tokens, limit, given.window, over=is_over or tokens > limit)
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> NoOp:
-        """Return why nothing would be done."""
-        text = (
-            f"a sliding window condenses nothing: the model is sent the newest {max_events(request)} events"
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+        """Return the events that leave the window."""
+        found = self._slide(given, request)
+        if isinstance(found, NoOp):
+            return found
+        before, after = found.room.tokens(0), found.tokens
+        summary = min(summary_tokens(given), (before - after) // 2)
+        return CompactionPlan(
+            cut=found.cut,
+            dropped=tuple(index for index in range(found.cut) if index not in found.pinned),
+            pinned=found.pinned,
+            pre_tokens=before + given.overhead_tokens,
+            dropped_tokens=before - after,
+            kept_tokens=after,
+            projected_tokens=after + summary + given.overhead_tokens,
+            low_tokens=after + given.overhead_tokens,
+            high_tokens=min(before, after + summary_tokens(given)) + given.overhead_tokens,
+            kept=partial(found.room.kept_turns, found.places, found.item_tokens),
+            details=found,
         )
-        return NoOp(f"{text}, and the stored conversation stays whole")
 
-    async def compact(self, given: EngineInput, request: CompactionRequest, deps: EngineDeps) -> NoOp:
-        """Return why nothing is done."""
-        return self.plan(given, request)
+    async def compact(
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
+    ) -> CompactionResult | NoOp:
+        """Let the oldest events leave the window; a local digest stands for them."""
+        found: _Window = plan.details
+        before, after = found.room.tokens(0), found.tokens
+        folded = [given.history[at] for at in range(found.cut) if at not in found.pinned]
+        room = min(summary_tokens(given), (before - after) // 2)
+        summary = local_fallback_digest(entries_to_messages(folded), None, room)
+        turn = UserTurn((TextBlock(f"{DIGEST_HEADER}\n\n{summary}"),))
+        post_tokens = after + self.weigh([Entry(turn, "summary")])
+        if post_tokens >= before:
+            return WOULD_NOT_SHRINK
+        kept = found.room.kept_turns(found.places, found.item_tokens)
+        return CompactionResult(
+            entries=compacted_entries(given.history, found.cut, turn, kept, pinned=found.pinned),
+            cut=found.cut,
+            dropped_count=len(folded),
+            pre_tokens=before + given.overhead_tokens,
+            post_tokens=post_tokens + given.overhead_tokens,
+            summary=summary,
+            summary_source="localFallback",
+        )
 
-    def view(self, given: EngineInput, request: CompactionRequest) -> View:
-        """Return the newest events and the newest prompt, as many as the model's window holds.
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        room = SessionRoom()
+        room.sync(History(entries))
+        return room.tokens(0)
 
-        An event that alone takes more than half of it is cut, visibly.
-        """
-        window, limits = self._window(given, request), limits_of(given, request)
-        room_tokens = limits.max_context_tokens if limits else 0
-        if self._walk.start == 0 and (not room_tokens or self._room.tokens(0) <= room_tokens):
-            return View(given.history, is_whole=True)
-        return view_of(self._room, (), window, self._room.starts[self._walk.start])
-
-    def _window(self, given: EngineInput, request: CompactionRequest) -> list[RoomEvent]:
-        """Return the events in sight, oldest first; an event that is too large is cut."""
-        self._room.sync(given.history, given.participants())
-        limits = limits_of(given, request)
-        size = _Size(max_events(request), limits.max_context_tokens if limits else 0)
-        if self._walk.events is not self._room.events or self._walk.size != size:
-            self._walk = _Walk(self._room.events, size)
-        self._walk.go_on(self._room)
-        start, prompt = self._walk.start, self._room.prompt
-        pinned = [] if prompt is None or prompt >= start else [self._room.events[prompt]]
-        shown = [*pinned, *self._room.events[start:]]
-        return [fit_event(event, size.item_tokens) for event in shown] if size.max_tokens else shown
-
-
-class _Size(Value):
-    """The size of a window: the most events, and the most tokens, 0 for any."""
-
-    max_events: int
-    max_tokens: int
-
-    @property
-    def item_tokens(self) -> int:
-        """The most that one event takes: two of them always fit."""
-        return max(1, self.max_tokens // 2)
-
-    def holds(self, n_events: int, tokens: int) -> bool:
-        """Whether so many events of so many tokens are no more than the window."""
-        return n_events <= self.max_events and (not self.max_tokens or tokens <= self.max_tokens)
-
-    def after_step(self) -> _Size:
-        """Return the size of a window that has just slid."""
-        step = max(1, self.max_events // _STEPS)
-        return _Size(max(2, self.max_events + 1 - step), self.max_tokens - self.max_tokens // _STEPS)
-
-
-class _Walk(Struct):
-    """The walk of a window over *events*: it stands at *start* once the event before *n_seen* has come.
-
-    The newest event may still grow, by results that join it, so it is looked at again.
-    """
-
-    events: list[RoomEvent]
-    size: _Size
-    start: int = 0
-    n_seen: int = 0
-    _settled: int = 0
-    _before: list[int] = field(default_factory=lambda: [0])
-
-    def go_on(self, room: SessionRoom) -> None:
-        """Slide over the events that came since the last call."""
-        self.n_seen, self.start = max(0, self.n_seen - 1), self._settled
-        del self._before[self.n_seen + 1 :]
-        for place in range(self.n_seen, len(self.events)):
-            self._settled, tokens = self.start, room.tokens(place, place + 1)
-            most = self.size.item_tokens if self.size.max_tokens else tokens
-            self._before.append(self._before[-1] + min(tokens, most))
-            if not self._is_held(room, place, self.size):
-                lower = self.size.after_step()
-                while self.start < place and not self._is_held(room, place, lower):
-                    self.start += 1
-        self.n_seen = len(self.events)
-
-    def _is_held(self, room: SessionRoom, last: int, size: _Size) -> bool:
-        """Whether *size* holds the events from the start to *last*, with the newest prompt of that moment."""
-        at = bisect_right(room.prompts, last) - 1
-        is_pinned = at >= 0 and room.prompts[at] < self.start
-        tokens = self._before[last + 1] - self._before[self.start]
-        if is_pinned:
-            tokens += self._before[room.prompts[at] + 1] - self._before[room.prompts[at]]
-        return size.holds(last + 1 - self.start + is_pinned, tokens)
+    def _slide(self, given: EngineInput, request: CompactionRequest) -> _Window | NoOp:
+        """Return the window after a step, or why it does not slide."""
+        is_over = self.gate(given, request).over
+        if not (is_over or request.force):
+            return _UNDER
+        room, limits = self._room, limits_of(given, request)
+        first, n_events, tokens = room.front(), len(room.events), room.tokens(0)
+        if limits is not None:
+            tokens = min(tokens, limits.max_context_tokens)
+        most_events = min(n_events - first, max_events(request))
+        most_events = max(_LEAST_EVENTS, most_events - max(1, most_events // _STEPS))
+        most_tokens = tokens - tokens // _STEPS
+        item_tokens = max(1, (limits.max_context_tokens if limits else tokens) // 2)
+        costs = [min(item_tokens, room.tokens(at, at + 1)) for at in range(n_events)]
+        start, left, prompt = first, sum(costs[first:]), room.prompt
+        while start < n_events - 1:
+            is_pinned = prompt is not None and prompt < start
+            pinned_tokens = costs[prompt] if prompt is not None and is_pinned else 0
+            if n_events - start + is_pinned <= most_events and left + pinned_tokens <= most_tokens:
+                break
+            left -= costs[start]
+            start += 1
+        window = _Window(room, start, item_tokens)
+        return window if start > first and window.tokens < room.tokens(0) else _NOTHING
 
 
 def max_events(request: CompactionRequest) -> int:
-    return int(setting(request.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))
+    """Return the most events of a window."""
+    return int(read_setting(request.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))
+
+
+def summary_tokens(given: EngineInput) -> int:
+    """Return the most tokens of the digest."""
+    window = given.window or _MOST_SUMMARY_TOKENS * _SUMMARY_SHARE
+    return min(_MOST_SUMMARY_TOKENS, window // _SUMMARY_SHARE)

@@ -1,21 +1,23 @@
-"""``summarizing``: the two tiers of the rooms at work in one session.
+"""``summarizing``: a model's notes take the place of the oldest events, as in the rooms' memory.
 
-Old long texts are truncated and the oldest events give way to notes, but only in the view: the stored
-conversation stays whole. The notes are kept as the record of their compaction. Each record continues the one
-before, and undoing it shows its events again.
+The notes stand at the beginning of the conversation. The next compaction continues them: the model is shown
+the notes and the events that came since. Without a model nothing is done.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final
+from itertools import accumulate
+from typing import ClassVar, Final
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import Gate, NoOp
-from sidecar.conductor.window.engines.contract import (
+from sidecar.conductor.engine import (
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -23,23 +25,21 @@ from sidecar.conductor.window.engines.contract import (
     EngineDeps,
     EngineInput,
     EngineMarks,
-    FreshFile,
-    StandingSummary,
+    SessionEngine,
     SummaryFailedError,
-    View,
+    compacted_entries,
 )
-from sidecar.conductor.window.engines.room import SessionRoom, turns_of
-from sidecar.conductor.window.engines.room_scene import PINNED, Scene
-from sidecar.conductor.window.engines.room_view import limits_of
+from sidecar.conductor.window.engines.room import SessionRoom, fit_event, limits_of
+from sidecar.conversation import Entry, History
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions, TextBlock, UserTurn
-from sidecar.rooms import AIContext, AIProvider, AIResponse, RoomEvent
-from sidecar.rooms.memory import SUMMARY_MARK
+from sidecar.rooms import AIContext, AIProvider, AIResponse, EventSource, RoomEvent, TextContent
+from sidecar.rooms.memory import SUMMARY_MARK, MemoryResult
 from sidecar.rooms.memory.budget import MemoryLimits, tail_cut
-from sidecar.rooms.memory.estimate import chars_within, event_tokens
-from sidecar.rooms.memory.plan import RetrievePlan
+from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_tokens
+from sidecar.rooms.memory.plan import RetrievePlan, plan_retrieve
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
-from sidecar.rooms.memory.summaries import SUMMARY_OVERHEAD_TOKENS
+from sidecar.rooms.memory.summaries import SummaryChain, SummaryLink, summary_body, summary_message
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.text import cut_end
@@ -48,28 +48,78 @@ _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")
 _NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the conversation is under the limit")
+_NOBODY: Final = RoomEvent(id="", room_id="", source=EventSource("", ""), content=TextContent(""))
 _NOTES_CUT: Final = "[... {} characters of these notes left out ...]"
 _LENGTH_DIGITS: Final = 8
+_WORTH: Final = 2
+"""Events are worth notes when they take so many times what the notes may take."""
+
 _WORTH_SHARE: Final = 4
 """Notes that are too long stand whole where they free one in so many tokens of the room."""
+
+_LEFT_SHARE: Final = 2
+"""A compaction leaves at most one in so many tokens of the limit, so that the next is not due at once."""
+
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
+
+_ITEM_SHARE: Final = 2
+"""An item that takes more than one in so many tokens of the room is cut."""
 
 _LEAST_FOLDED_TOKENS: Final = 50
 """Less than this is not worth a model's notes, which could hardly be shorter."""
 
 
-class SummarizingEngine:
-    """``rooms.memory`` at work in one session, both tiers. The policy is that of ``limits_of``."""
+class _Folding(Value):
+    """A compaction: *reading* has the notes so far and the events that new ones are to cover."""
+
+    room: SessionRoom
+    limits: MemoryLimits
+    reading: RetrievePlan
+
+    @property
+    def item_tokens(self) -> int:
+        """The most that one event takes."""
+        return max(1, self.limits.max_context_tokens // _ITEM_SHARE)
+
+    @property
+    def worth_tokens(self) -> int:
+        """The tokens that notes of any length are to free."""
+        return self.limits.max_context_tokens // _WORTH_SHARE
+
+    @property
+    def before(self) -> int:
+        """The tokens of the conversation before it."""
+        return self.room.tokens(0)
+
+    def start_behind(self, folded: Sequence[RoomEvent]) -> int:
+        """Return the index of the first event that stays behind notes on *folded*."""
+        return self.room.at_turn(folded[-1].index) + 1
+
+    def find_pinned(self, start: int) -> tuple[int, ...]:
+        """Return the turn of the newest prompt where it stays in front of the event *start*."""
+        prompt = self.room.prompt
+        return (self.room.turn_of(prompt),) if prompt is not None and prompt < start else ()
+
+    def places(self, start: int) -> list[int]:
+        """Return the events that stay, oldest first."""
+        return [*map(self.room.at_turn, self.find_pinned(start)), *range(start, len(self.room.events))]
+
+    def kept_tokens(self, start: int) -> int:
+        """Return the tokens of the events that stay."""
+        return sum(
+            event_tokens(fit_event(self.room.events[at], self.item_tokens)) for at in self.places(start)
+        )
+
+
+class SummarizingEngine(SessionEngine):
+    """``rooms.memory`` at work in one session. The policy is that of ``limits_of``."""
 
     name: ClassVar[str] = "summarizing"
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
-    compacts = True
-    commits_view = False
 
     def __init__(self) -> None:
         self._room = SessionRoom()
-        self._scene: Scene | None = None
 
     def apart(self) -> SummarizingEngine:
         """Return a copy, for a thread: a plan looks at every event."""
@@ -78,179 +128,145 @@ class SummarizingEngine:
         return copy
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return whether events must give way to notes before the next request."""
-        scene = self._look(given, request)
-        if scene is None or given.card is None:
+        """Return whether the second tier is reached, above which the oldest events are summarised."""
+        limits = limits_of(given, request)
+        if limits is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        tokens = scene.shown_tokens
-        limit, window = scene.threshold + given.overhead_tokens, given.card.context_window
-        return Gate(tokens + given.overhead_tokens, limit, window, scene.is_due)
+        self._room.sync(given.history, given.participants)
+        tokens = max(self._room.tokens(0) + given.overhead_tokens, given.context_tokens)
+        limit = limits.tier2_tokens + given.overhead_tokens
+        return Gate(tokens, limit, given.window, over=tokens > limit)
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> CompactionPlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return which events would give way to notes."""
-        due = self._due(given, request)
-        if isinstance(due, NoOp):
-            return due
-        scene, reading = due
-        least, folded = _after(scene, reading.to_summarize, ""), reading.to_summarize
-        notes = min(scene.limits.summary_max_tokens, sum(map(event_tokens, folded)) // 2)
-        kept_tokens = least.shown_tokens - SUMMARY_OVERHEAD_TOKENS
-        # With longer notes the rest may be truncated, where it is not beside short ones.
-        truncating = replace(scene.limits, tier1_ratio=0.0)
-        low = min(least.shown_tokens, _after(scene, folded, "", truncating).sent_tokens())
-        # Where notes of full length would save nothing, the compaction may do nothing.
-        longest = "x" * chars_within(scene.limits.summary_max_tokens)
-        high = scene.shown_tokens - is_smaller(scene, reading, longest)
+        found = self._fold(given, request)
+        if isinstance(found, NoOp):
+            return found
+        folded, overhead = found.reading.to_summarize, given.overhead_tokens
+        start = found.start_behind(folded)
+        cut, pinned, kept = found.room.turn_of(start), found.find_pinned(start), found.kept_tokens(start)
+        most = message_tokens(summary_message("x" * chars_within(found.limits.summary_max_tokens)))
+        notes = min(most, sum(map(event_tokens, folded)) // 2)
+        low = kept + message_tokens(summary_message(""))
         return CompactionPlan(
-            cut=scene.turn_behind(folded),
-            dropped=tuple(
-                index for event in folded for index in range(event.index, event.index + len(turns_of(event)))
-            ),
-            pinned=tuple(_find_pinned_prompt(scene, folded).values()),
-            pre_tokens=scene.shown_tokens + given.overhead_tokens,
-            dropped_tokens=scene.shown_tokens - kept_tokens,
-            kept_tokens=kept_tokens,
-            projected_tokens=min(high, least.shown_tokens + notes) + given.overhead_tokens,
-            low_tokens=low + given.overhead_tokens,
-            high_tokens=high + given.overhead_tokens,
-            prompt=partial(first_request_text, given, scene, reading),
+            cut=cut,
+            dropped=tuple(index for index in range(cut) if index not in pinned),
+            pinned=pinned,
+            pre_tokens=found.before + overhead,
+            dropped_tokens=found.before - kept,
+            kept_tokens=kept,
+            projected_tokens=min(found.before, kept + notes) + overhead,
+            low_tokens=low + overhead,
+            # Longer notes stand whole where they free a part of the room all the same.
+            high_tokens=min(found.before, max(kept + most, found.before - found.worth_tokens)) + overhead,
+            kept=partial(found.room.kept_turns, found.places(start), found.item_tokens),
+            prompt=partial(first_request_text, given, found),
+            details=found,
         )
 
     async def compact(
-        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
-        """Have notes taken on the events that must give way. Raises SummaryFailedError when none came."""
-        due = await asyncio.to_thread(self.apart()._due, given, request)
-        if isinstance(due, NoOp):
-            return due
+        """Have notes taken on the oldest events. Raises SummaryFailedError when none came."""
+        found: _Folding = plan.details
         if deps.invoke is None:
             return _NO_MODEL
-        scene, reading = due
         provider = InvokerProvider(
             deps.invoke, given.summarizer_card, deps.cancel, wishes=request.instructions
         )
         progress = await summarize_events(
-            reading, provider, scene.limits.summary_max_tokens, run=asyncio.to_thread
+            found.reading, provider, found.limits.summary_max_tokens, run=asyncio.to_thread
         )
         deps.cancel.raise_if_cancelled()
         if not progress.n_events:
             raise SummaryFailedError("the model gave no usable summary")
-        return await asyncio.to_thread(to_result, given, scene, reading, progress)
+        return await asyncio.to_thread(to_result, given, found, progress)
 
-    def view(self, given: EngineInput, request: CompactionRequest) -> View:
-        """Return the notes, the newest prompt, and the events that nothing covers, the old ones truncated."""
-        scene = self._look(given, request)
-        if scene is None or (scene.is_roomy and scene.notes is None):
-            return View(given.history, is_whole=True)
-        return scene.view()
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        room = SessionRoom()
+        room.sync(History(entries))
+        return room.tokens(0)
 
-    def _look(self, given: EngineInput, request: CompactionRequest) -> Scene | None:
-        """Return the scene as it is now, the last one while nothing has changed."""
+    def _fold(self, given: EngineInput, request: CompactionRequest) -> _Folding | NoOp:
+        """Return the compaction of the conversation as it is now, or why there is none to be made."""
         limits = limits_of(given, request)
         if limits is None:
-            return None
-        self._room.sync(given.history, given.participants())
-        if self._scene is None or not self._scene.is_still(limits, given.standing):
-            self._scene = Scene(self._room, limits, given.standing)
-        return self._scene
-
-    def _due(self, given: EngineInput, request: CompactionRequest) -> tuple[Scene, RetrievePlan] | NoOp:
-        """Return the scene and a reading of it that has a cut, or why there is none to be made."""
-        scene = self._look(given, request)
-        if scene is None:
             return _NO_CARD
-        if not request.force:
-            return find_due(scene) if scene.is_due else _UNDER
-        cut = tail_cut(scene.costs, sum(scene.costs) // _FORCED_SHARE)
-        if sum(scene.costs[:cut]) < _LEAST_FOLDED_TOKENS:
+        if not self.gate(given, request).over and not request.force:
+            return _UNDER
+        room = self._room
+        item_tokens = max(1, limits.max_context_tokens // _ITEM_SHARE)
+        places = [at for at in range(room.front(), len(room.events)) if at != room.prompt]
+        events = [fit_event(room.events[at], item_tokens) for at in places]
+        summary = room.summary()
+        chain = SummaryChain()
+        if summary is not None:
+            chain = SummaryChain((SummaryLink(summary_body(summary), {}, partial=True),))
+        reading = plan_retrieve(
+            MemoryResult(events=events),
+            room.context([room.events[at] for at in places]),
+            _NOBODY if room.prompt is None else fit_event(room.events[room.prompt], item_tokens),
+            chain,
+            limits=limits,
+            is_fresh=lambda made_at: True,
+        )
+        costs = [event_tokens(event) for event in reading.window]
+        if request.force:
+            cut = tail_cut(costs, sum(costs) // _FORCED_SHARE)
+            if sum(costs[:cut]) < _LEAST_FOLDED_TOKENS:
+                return _NOTHING
+        else:
+            asked = [] if room.prompt is None else [fit_event(room.events[room.prompt], item_tokens)]
+            taken = limits.summary_max_tokens + sum(map(event_tokens, asked))
+            left = limits.tier2_tokens // _LEFT_SHARE - taken
+            worth = bisect_left(list(accumulate(costs)), limits.summary_max_tokens * _WORTH) + 1
+            cut = max(tail_cut(costs, left), min(worth, len(costs) - limits.min_events))
+        if not 0 < cut <= len(costs):
             return _NOTHING
-        reading = replace(scene.reading, cut=cut)
-        return (scene, reading) if is_smaller(scene, reading, "") else WOULD_NOT_SHRINK
+        found = _Folding(room, limits, replace(reading, cut=cut))
+        start = found.start_behind(found.reading.to_summarize)
+        return found if found.kept_tokens(start) < found.before else WOULD_NOT_SHRINK
 
 
-def find_due(scene: Scene) -> tuple[Scene, RetrievePlan] | NoOp:
-    """Return *scene* and a reading with the first cut at which notes of full length make the view smaller.
-
-    It is the cut that is due, or one of a few further on: where fewer tokens are left, long texts that were
-    truncated are shown whole again.
-    """
-    notes = "x" * chars_within(scene.limits.summary_max_tokens)
-    cut, last = scene.cut or 0, len(scene.costs) - 1
-    while True:
-        reading = replace(scene.reading, cut=cut)
-        if is_smaller(scene, reading, notes):
-            return scene, reading
-        if cut >= last:
-            return WOULD_NOT_SHRINK
-        cut += (last - cut + 1) // 2
-
-
-def is_smaller(scene: Scene, reading: RetrievePlan, notes: str) -> bool:
-    """Whether the view is smaller once *notes* stand for the events that the cut of *reading* names."""
-    return _after(scene, reading.to_summarize, notes).shown_tokens < scene.shown_tokens
-
-
-def _after(
-    scene: Scene, folded: Sequence[RoomEvent], summary: str, limits: MemoryLimits | None = None
-) -> Scene:
-    """Return *scene* once *summary* stands for *folded* as well; *limits* other than its own count then."""
-    standing = StandingSummary(scene.turn_behind(folded), summary, _find_pinned_prompt(scene, folded))
-    return Scene(scene.room, limits or scene.limits, standing)
-
-
-def _find_pinned_prompt(scene: Scene, folded: Sequence[RoomEvent]) -> dict[str, int]:
-    """Return the turn of the newest prompt where it stays in front of the cut behind *folded*."""
-    prompt = scene.prompt
-    is_before = prompt is not None and prompt.index < scene.turn_behind(folded)
-    return {PINNED: prompt.index} if prompt is not None and is_before else {}
-
-
-def to_result(
-    given: EngineInput, scene: Scene, reading: RetrievePlan, progress: SummaryProgress
-) -> CompactionResult | NoOp:
-    """Return the result with the notes of *progress*; NoOp where the view is not smaller."""
-    folded = reading.to_summarize[: progress.n_events]
+def to_result(given: EngineInput, found: _Folding, progress: SummaryProgress) -> CompactionResult | NoOp:
+    """Return the result with the notes of *progress*; NoOp where the conversation is not smaller."""
+    folded = found.reading.to_summarize[: progress.n_events]
+    start = found.start_behind(folded)
+    cut, pinned, kept_tokens = found.room.turn_of(start), found.find_pinned(start), found.kept_tokens(start)
     # A model may write more than it was asked for, and nothing of it is lost where it pays all the same.
-    notes, most = progress.summary, chars_within(scene.limits.summary_max_tokens)
-    gained = scene.shown_tokens - _after(scene, folded, notes).shown_tokens
-    if len(notes) > most and gained < scene.limits.max_context_tokens // _WORTH_SHARE:
+    notes, most = progress.summary, chars_within(found.limits.summary_max_tokens)
+    gained = found.before - kept_tokens - message_tokens(summary_message(notes))
+    if len(notes) > most and gained < found.worth_tokens:
         notes = cut_end(notes, max(0, most - len(_NOTES_CUT) - _LENGTH_DIGITS), _NOTES_CUT)
-    after, pinned = _after(scene, folded, notes), _find_pinned_prompt(scene, folded)
-    if after.shown_tokens >= scene.shown_tokens:
+    message = summary_message(notes)
+    after = kept_tokens + message_tokens(message)
+    if after >= found.before:
         return WOULD_NOT_SHRINK
+    turn = UserTurn((TextBlock(str(message.content)),))
+    kept = found.room.kept_turns(found.places(start), found.item_tokens)
     return CompactionResult(
-        view=after.view(),
-        cut=scene.turn_behind(folded),
-        dropped_count=sum(len(turns_of(event)) for event in folded),
-        pre_tokens=scene.shown_tokens + given.overhead_tokens,
-        post_tokens=after.shown_tokens + given.overhead_tokens,
+        entries=compacted_entries(given.history, cut, turn, kept, pinned=pinned),
+        cut=cut,
+        dropped_count=cut - len(pinned),
+        pre_tokens=found.before + given.overhead_tokens,
+        post_tokens=after + given.overhead_tokens,
         summary=notes,
         summary_source="model",
-        info=figures_of(scene, after, len(folded), pinned),
+        info={
+            "eventsSummarised": len(folded),
+            "eventsKept": len(found.places(start)),
+            "tokensBefore": found.before,
+            "tokensAfter": after,
+        },
     )
 
 
-def figures_of(scene: Scene, after: Scene, n_folded: int, pinned: dict[str, int]) -> dict[str, Any]:
-    return {
-        "eventsSummarised": n_folded,
-        "eventsKept": len(after.room.events) - after.first + len(pinned),
-        "tokensBefore": scene.shown_tokens,
-        "tokensAfter": after.shown_tokens,
-        "isIncremental": scene.notes is not None,
-        **pinned,
-    }
-
-
-def first_request_text(given: EngineInput, scene: Scene, reading: RetrievePlan) -> str:
+def first_request_text(given: EngineInput, found: _Folding) -> str:
     """Return the text of the first request to the model."""
-    card = given.summarizer_card
-    budget = prompt_budget(card.context_window if card is not None else None, scene.limits.summary_max_tokens)
-    notes, lines = first_prompt(reading, budget)
+    card, most = given.summarizer_card, found.limits.summary_max_tokens
+    budget = prompt_budget(card.context_window if card is not None else None, most)
+    notes, lines = first_prompt(found.reading, budget)
     piece = chunk_lines(lines, budget.chunk_bytes)[0]
     request = summariser_context(piece.text, notes, budget)
     return "\n\n".join(

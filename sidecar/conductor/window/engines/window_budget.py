@@ -1,11 +1,7 @@
-"""``windowBudget``: the window budget's engine at work in one session.
-
-Files come back as they are at the moment the digest is done, not as they were when it began.
-"""
+"""``windowBudget``: the window budget's engine at work in one session."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,28 +14,19 @@ from sidecar.conductor.bridge import (
     messages_to_turns,
     turn_starts,
 )
-from sidecar.conductor.contract import Gate, Microcompact, NoOp, RehydrateCandidate
-from sidecar.conductor.session_ops import compact_messages, prepare_digest, preview_prompt
-from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
-from sidecar.conductor.window.compaction.restoring import (
-    MOST_GONE,
-    MOST_LOOKED_AT,
-    restore_uses,
-    restored_behind,
-    restored_file,
-)
-from sidecar.conductor.window.engines.contract import (
-    CommittingEngine,
+from sidecar.conductor.contract import Gate, Microcompact, NoOp
+from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
     EngineInput,
     EngineMarks,
-    FreshFile,
     PreparedSummary,
-    committed_view,
+    SessionEngine,
+    compacted_entries,
 )
+from sidecar.conductor.session_ops import carry_out, prepare_digest, preview_prompt
 from sidecar.conductor.window.engines.session_transcript import SessionTranscript, read_all
 from sidecar.conversation import Entry, History
 from sidecar.text.calls import ToolEffects
@@ -48,19 +35,15 @@ from sidecar.window_budget import (
     BRANCH_HEADER,
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
-    BudgetPlan,
     BudgetPolicy,
     BudgetRequest,
     BudgetResult,
     RehydrateOpts,
-    RestoredFiles,
-    ToolResultMessage,
     Transcript,
     budget_limit,
     estimate_tokens,
     plan_compaction,
     project_tokens,
-    text_of,
 )
 from sidecar.window_budget.contract import PreparedDigest
 
@@ -82,22 +65,21 @@ _FALLBACKS: Final[dict[str, str]] = {
 }
 
 
-class WindowBudgetEngine(CommittingEngine):
+class WindowBudgetEngine(SessionEngine):
     """``window_budget`` at work in one session."""
 
     name: ClassVar[str] = "windowBudget"
+    prepares: ClassVar[bool] = True
     marks: ClassVar[EngineMarks] = EngineMarks(
         summaries=(DIGEST_HEADER, BRANCH_HEADER),
         files=(RESTORED_FILE_PREFIX,),
         headings=("Objective", "Guardrails", "Status", "Rationale", "Plan", "Carryover"),
     )
-    compacts = True
 
     def __init__(self) -> None:
         self._effects: Mapping[str, ToolEffects] = {}
         self._transcript = SessionTranscript({})
         self._ahead: SessionTranscript | None = None
-        self._recent = RecentCalls()
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
@@ -117,26 +99,15 @@ class WindowBudgetEngine(CommittingEngine):
         """Return the tokens of *entries*."""
         return estimate_tokens(entries_to_messages(entries))
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> CompactionPlan | NoOp:
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return the plan of a compaction, without a model call."""
         budget_request = _budget_request(given, request)
         plan = plan_compaction(self._messages(given), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
-        uses, overhead = self._rank_files(given, plan), given.overhead_tokens
-        files_tokens = plan.files_tokens if uses else 0
-        files = tuple(RehydrateCandidate(use.path, 0, stale=False) for use in uses)
-        if fresh is not None:
-            restored = restore_uses(uses, fresh, plan.files_tokens, max_files=plan.most_files).ranges
-            files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in restored)
-            files_tokens = sum(file.tokens for file in files)
-        low, high = project_tokens(plan, files_tokens)
+        overhead = given.overhead_tokens
+        low, high = project_tokens(plan, 0)
         dropped = [*range(cut)]
         for index in sorted(pinned, reverse=True):
             del dropped[index]
@@ -147,49 +118,37 @@ class WindowBudgetEngine(CommittingEngine):
             pre_tokens=plan.tokens_before + overhead,
             dropped_tokens=plan.dropped_tokens,
             kept_tokens=plan.tail.tokens,
-            projected_tokens=min(high, plan.tail.tokens + files_tokens + plan.digest_tokens) + overhead,
+            projected_tokens=min(high, plan.tail.tokens + plan.digest_tokens) + overhead,
             low_tokens=low + overhead,
             high_tokens=high + overhead,
             microcompact=Microcompact(plan.tail.blanked_count, plan.tail.blanked_tokens),
-            rehydrate=files,
+            kept=partial(messages_to_turns, plan.tail.messages),
             prompt=partial(preview_prompt, plan, budget_request),
+            details=plan,
         )
 
     async def compact(
-        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
-        """Digest the head, restore the files it had read, keep the tail."""
-        files: dict[str, FreshFile] = {}
-
-        async def find(plan: BudgetPlan) -> RestoredFiles:
-            uses = await asyncio.to_thread(self._rank_files, given, plan)
-            files.update(await deps.fresh([use.path for use in uses]))
-            if not files:
-                return RestoredFiles()
-            found = await asyncio.to_thread(
-                restore_uses, uses, files, plan.files_tokens, max_files=plan.most_files
-            )
-            return RestoredFiles(found.ranges, found.gone[:MOST_GONE])
-
+        """Digest the head, and keep the tail."""
         budget_request = _budget_request(given, request)
-        made, messages = given.prepared, self._messages(given)
+        made, messages = given.prepared, plan.details.transcript
         await read_all(messages, with_text=deps.invoke is not None and given.cached is None)
         if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
             budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
-        done = await compact_messages(
+        done = await carry_out(
             messages,
+            plan.details,
             budget_request,
             invoke=deps.invoke,
-            find_files=find,
             deadline_s=deps.deadline_s,
             cancel=deps.cancel,
         )
         deps.cancel.raise_if_cancelled()
         if done.noop is not None:
             return NoOp(_REASONS[done.noop])
-        cut, pinned = find_cut(given.history, len(messages), done.cut, done.prompt_index)
-        return _as_result(given, done, files, cut, pinned)
+        return _as_result(given, done, plan.cut, plan.pinned)
 
     async def prepare(
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
@@ -227,20 +186,6 @@ class WindowBudgetEngine(CommittingEngine):
             self._transcript = ahead.copy() if ahead.leads_to(given.history) else self._transcript
         return self._transcript.of(given.history)
 
-    def _rank_files(self, given: EngineInput, plan: BudgetPlan) -> Sequence[FileUse]:
-        """Return the files that may come back with *plan*, the most used first."""
-        if plan.cut == 0:
-            return ()
-        shown = {
-            message.tool_call_id: text_of(message.content)
-            for message in plan.tail.messages
-            if isinstance(message, ToolResultMessage)
-        }
-        first_kept = find_turn(given.history.turns, plan.cut, len(plan.transcript))
-        calls = self._recent = self._recent.follow(given.history, given.tool_effects)
-        uses = rank_by_use(calls, shown, first_kept, given.same_file)
-        return uses[:MOST_LOOKED_AT]
-
 
 def _budget_policy(given: EngineInput, request: CompactionRequest) -> BudgetPolicy:
     auto, given_policy, keep_recent = AUTO_CONDENSE_POLICY, request.policy, AUTO_CONDENSE_POLICY.keep_recent
@@ -262,7 +207,7 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         context_tokens=given.context_tokens,
         overhead_tokens=given.overhead_tokens,
         policy=_budget_policy(given, request),
-        rehydrate=RehydrateOpts(max_files=0),  # the host ranks files by their use
+        rehydrate=RehydrateOpts(max_files=0),  # the host brings files back
         card=given.card,
         summarizer_card=given.summarizer_card,
         resolve_path=given.same_file,
@@ -270,24 +215,16 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         closing=given.closing,
         cached=given.cached,
         rules=given.rules,
-        added_tokens=given.added_tokens,
     )
 
 
-def _as_result(
-    given: EngineInput, done: BudgetResult, files: dict[str, FreshFile], cut: int, pinned: tuple[int, ...]
-) -> CompactionResult:
-    """Return *done*; its messages are the digest, the restored files, a carried prompt and the tail."""
+def _as_result(given: EngineInput, done: BudgetResult, cut: int, pinned: tuple[int, ...]) -> CompactionResult:
+    """Return *done*; its messages are the digest, a carried prompt and the tail."""
     turns, reason = messages_to_turns(done.messages), done.fallback_reason
     folds = done.summary is not None
     return CompactionResult(
-        view=committed_view(
-            given.history,
-            cut,
-            turns[0] if folds else None,
-            turns[folds + len(done.restored) :],
-            pinned=pinned,
-            restored=restored_behind(given.history, cut, RestoredFiles(done.restored), files),
+        entries=compacted_entries(
+            given.history, cut, turns[0] if folds else None, turns[folds:], pinned=pinned
         ),
         cut=cut,
         dropped_count=cut - len(pinned),
@@ -299,6 +236,4 @@ def _as_result(
         if reason
         else None,
         microcompacted=done.microcompacted,
-        restored=tuple(restored_file(each, files[each.file.path]) for each in done.restored),
-        missing=tuple(f"{file.path}: {why}" for file, why in done.gone),
     )

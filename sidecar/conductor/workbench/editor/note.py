@@ -16,14 +16,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from sidecar.capabilities.diagnostics import SEVERITIES, problem_lines
 from sidecar.capabilities.paths import display_path
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.workbench.editor.context import EditorState
 from sidecar.conductor.workbench.editor.mentions import NOTE_HEADER, note_entry
 from sidecar.conductor.workbench.editor.session_editor import SessionEditor, SessionPaths, list_problems
@@ -62,18 +60,15 @@ class EditorNotes:
         self._index: Index[dict[str, str]] = Index(dict, add_sections, copy=dict)
         self._folding = Lock()
 
-    async def note(self, history: History, view: View) -> Entry | None:
-        """Return the note with every change since the notes in *view*, None for no change.
-
-        The view is *history* itself, or shows a part of it.
-        """
+    async def note(self, history: History) -> Entry | None:
+        """Return the note with every change since the notes in *history*, None for no change."""
         state = self._editor.state
         if state is None:
             return None
         path, text = await self.view_selected(state)
 
         def look() -> tuple[dict[str, str], tuple[FileRead, ...], dict[str, str]]:
-            return *self.describe(state, path, text), self.find_known(history, view)
+            return *self.describe(state, path, text), self.find_known(history)
 
         lines, reads, known = await asyncio.to_thread(look)
         changed = [f"- {name}: {text}" for name, text in lines.items() if known.get(name) != text]
@@ -82,10 +77,8 @@ class EditorNotes:
         is_shown = any(line.startswith("- selection: ") for line in changed)
         return note_entry("\n".join((_HEADING, *changed)), reads if is_shown else ())
 
-    def find_known(self, history: History, view: View) -> dict[str, str]:
-        """Return the sections that the notes in *view* show, by name; costs the whole path after a move."""
-        if not view.is_whole:
-            return reduce(add_sections, view.entries, {})
+    def find_known(self, history: History) -> dict[str, str]:
+        """Return the sections that the notes in *history* show, by name; costs all of it after a move."""
         with self._folding:  # the thread of a turn that was stopped may still be at it
             return dict(self._index.of(history))
 

@@ -13,7 +13,6 @@ from sidecar.conductor.content import ATTACHED, Content
 from sidecar.conductor.events import Notice
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.window.engines.contract import View
 from sidecar.conductor.workbench.editor.session_editor import SessionEditor, real_path_of
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
@@ -39,7 +38,6 @@ class PromptContext:
         *,
         make_context: Callable[[str], ToolContext],
         window: Callable[[], int],
-        view: Callable[[], View],
         emit: Callable[[Notice], object],
     ) -> None:
         """Make the context.
@@ -50,7 +48,6 @@ class PromptContext:
             tools: the tools of the session.
             make_context: returns the surroundings of a tool's call.
             window: returns the model's window in tokens, 0 for unknown.
-            view: returns the part of the conversation that the model sees.
             emit: publishes a notice.
         """
         self._editor = editor
@@ -59,7 +56,6 @@ class PromptContext:
         self._tools = tools
         self._make_context = make_context
         self._window = window
-        self._view = view
         self._emit = emit
         self.offers_tool = False
         self._reader: MentionReader | None = None
@@ -103,5 +99,5 @@ class PromptContext:
             from sidecar.conductor.workbench.editor.note import EditorNotes
 
             self._notes = EditorNotes(self._editor, self._make_context("").workspace)
-        note = await self._notes.note(self._history.current, self._view())
+        note = await self._notes.note(self._history.current)
         return () if note is None else (note,)

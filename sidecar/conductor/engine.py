@@ -1,10 +1,10 @@
-"""The vocabulary of a compaction: request, input, plan, view and result, once each, and the engine's port.
+"""The port of the compaction engines: request, input, plan and result of a compaction.
 
 A compaction goes one way, whichever engine does it. The engine is given a request and the conversation as
-it is now. Without a model it computes its gate and its plan. With a model it returns a result. The *view* of
-the result lists the entries that the model gets from then on: entries of the history, and new ones that
-stand for others. The compactor then either commits the view, as a new branch of the stored conversation, or
-keeps the result as a record, from which the engine makes its view anew before each request.
+it is now. Without a model it computes its gate and its plan: the cut between the entries to fold and the
+entries to keep. It then writes the summary of the folded entries, with a model or without one. Everything
+else is the host's, for every engine alike: the files that come back, the weight of the result, and the branch
+of the stored conversation that it becomes (``window.compaction``).
 
 One engine instance serves one session and may keep indexes over its history. Counts are in entries, tokens in
 the engine's own meter.
@@ -12,9 +12,10 @@ the engine's own meter.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
@@ -24,14 +25,13 @@ from sidecar.conductor.contract import (
     Gate,
     Microcompact,
     NoOp,
-    RehydrateCandidate,
     RestoredFile,
     SummarySource,
 )
 from sidecar.conductor.loss_values import Loss
-from sidecar.conductor.window.engines.room import Participants
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
+from sidecar.rooms import Participant
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.contract import CachedRequest
@@ -80,14 +80,6 @@ class CompactionRequest(Value, kw_only=True):
     limit_by: Literal["price"] | None = None
 
 
-class StandingSummary(Value):
-    """A compaction kept as a record: in the view, *summary* stands for the entries before *cut*."""
-
-    cut: int
-    summary: str
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-
 class PreparedSummary(Value, kw_only=True):
     """A model's summary of the beginning of a conversation, written before its compaction.
 
@@ -113,32 +105,28 @@ class EngineInput(Value, kw_only=True):
         overhead_tokens: the tokens of a request beside the history: the system prompt, the tool schemas and
             the prompt that is about to enter.
         context_tokens: the size of the next request as the session's meter knows it best, 0 for unknown.
-        standing: the engine's newest record that its view rests on.
         summarizer_card: the card of the model that writes summaries, None for unknown.
-        participants: returns the clients of the session, for engines that name speakers.
+        participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
         closing: the line with which a summary ends, for the model that reads it; empty for none.
         rules: the rules of the user that hold, oldest first; None where nobody keeps them.
         prepared: a summary that was prepared for this conversation, None for none.
         cached: the conversation as the provider of the summarising model has it in its cache, None for none.
-        added_tokens: the tokens that a summary adds to each later request beside the entries.
     """
 
     history: History
     card: ModelCard | None
     overhead_tokens: int
     context_tokens: int
-    standing: StandingSummary | None = None
     summarizer_card: ModelCard | None = None
-    participants: Callable[[], Participants] = Participants
+    participants: tuple[Participant, ...] = ()
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
     closing: str = ""
     prepared: PreparedSummary | None = None
     cached: CachedRequest | None = None
     rules: tuple[str, ...] | None = None
-    added_tokens: int = 0
 
     __repr__ = hide_in_repr("cached")
 
@@ -148,27 +136,11 @@ class EngineInput(Value, kw_only=True):
         return self.card.context_window if self.card is not None else 0
 
 
-class View(Value):
-    """The entries that the model is sent.
-
-    Attributes:
-        entries: the entries, oldest first.
-        first: the index in the history from which on it is shown.
-        pinned: the indices before *first* that are shown as well, such as the newest prompt's.
-        is_whole: whether the view is the history itself.
-    """
-
-    entries: Sequence[Entry]
-    first: int = 0
-    pinned: tuple[int, ...] = ()
-    is_whole: bool = False
-
-
 class CompactionPlan(Value, kw_only=True):
     """The effects of a compaction that are known without a model.
 
-    A compaction of the same input does all of it, entry by entry and file by file. Only the length of the
-    summary is not known yet, so the size afterwards is a range.
+    A compaction of the same input does all of it, entry by entry. Only the length of the summary is not known
+    yet, so the size afterwards is a range. It is the size before the host brings files back.
 
     Attributes:
         cut: the index of the first entry kept.
@@ -182,10 +154,10 @@ class CompactionPlan(Value, kw_only=True):
         low_tokens: the least that a request may take after it.
         high_tokens: the most that a request may take after it.
         microcompact: old tool results that are blanked, or cut, in the kept part.
-        rehydrate: the files that come back, in the order in which they will stand, each by the path that the
-            model knows. Where no fresh contents were given, the files that could come back, newest first.
+        kept: returns the turns that stay, as they will be sent; None where they stay unchanged.
         prompt: returns the first prompt for the summarising model, None for none. Pure, and long: it may be
             called in a thread, or not at all.
+        details: the engine's own plan, which it carries out.
     """
 
     cut: int
@@ -198,8 +170,11 @@ class CompactionPlan(Value, kw_only=True):
     low_tokens: int
     high_tokens: int
     microcompact: Microcompact = field(default_factory=lambda: Microcompact(0, 0))
-    rehydrate: tuple[RehydrateCandidate, ...] = ()
+    kept: Callable[[], Sequence[Turn]] | None = None
     prompt: Callable[[], str | None] = lambda: None
+    details: Any = None
+
+    __repr__ = hide_in_repr("details")
 
 
 class FreshFile(Value):
@@ -219,7 +194,6 @@ class EngineDeps(Value):
     """The means of an engine while it compacts. *invoke* None means no model: a local summary."""
 
     invoke: ModelInvoker | None
-    fresh: FreshFiles
     cancel: CancelToken
     deadline_s: float
 
@@ -232,7 +206,7 @@ class CompactionResult(Value, kw_only=True):
     """The result of a compaction.
 
     Attributes:
-        view: the entries that the model gets from now on.
+        entries: the entries that the model gets from now on: a summary, and kept entries of the history.
         cut: the index of the first entry kept.
         dropped_count: the number of entries that the summary stands for.
         pre_tokens: the size of a request before it.
@@ -248,7 +222,7 @@ class CompactionResult(Value, kw_only=True):
         loss: the facts folded away, by their state; None while they are not counted.
     """
 
-    view: View
+    entries: Sequence[Entry]
     cut: int
     dropped_count: int
     pre_tokens: int
@@ -263,51 +237,35 @@ class CompactionResult(Value, kw_only=True):
     loss: Loss | None = None
 
 
-class SessionEngine(Protocol):
+class SessionEngine(ABC):
     """One engine at work in one session.
 
     Attributes:
         name: the name on the wire, such as ``windowBudget``.
         marks: the beginnings of the texts that it writes into a conversation.
+        compacts: whether it ever compacts.
+        prepares: whether it can go on from a summary that was prepared. For others the host prepares a whole
+            compaction.
     """
 
     name: ClassVar[str]
-    marks: ClassVar[EngineMarks]
+    marks: ClassVar[EngineMarks] = EngineMarks()
+    compacts: ClassVar[bool] = True
+    prepares: ClassVar[bool] = False
 
-    @property
-    def compacts(self) -> bool:
-        """Whether it ever compacts."""
-        ...
-
-    @property
-    def commits_view(self) -> bool:
-        """Whether a result becomes the stored conversation; else only the view changes."""
-        ...
-
+    @abstractmethod
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the next request is over the limit. Only entries since the last call cost."""
-        ...
 
-    def plan(
-        self,
-        given: EngineInput,
-        request: CompactionRequest,
-        fresh: Mapping[str, FreshFile] | None = None,
-    ) -> CompactionPlan | NoOp:
-        """Plan a compaction without a model call; a refusal is the refusal of the compaction as well.
+    @abstractmethod
+    def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
+        """Plan a compaction without a model call; a refusal is the refusal of the compaction as well."""
 
-        Args:
-            given: the conversation.
-            request: how it would be compacted.
-            fresh: the files of an earlier plan's *rehydrate* as they are now, by path. None where only the
-                cut matters.
-        """
-        ...
-
+    @abstractmethod
     async def compact(
-        self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
+        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
-        """Compact. Changes nothing itself.
+        """Carry out *plan*, which was made of the same conversation. Changes nothing itself.
 
         Returns:
             A result with fewer tokens, or the reason why there is none.
@@ -316,51 +274,44 @@ class SessionEngine(Protocol):
             CancelledByToken: ``deps.cancel`` fired.
             SummaryFailedError: no usable summary came, and the engine does not do without.
         """
-        ...
 
-    def view(self, given: EngineInput, request: CompactionRequest) -> View:
-        """Return the view for the next request, without a model call."""
-        ...
+    @abstractmethod
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries* as the gate counts them, in any thread."""
 
+    def apart(self) -> SessionEngine:
+        """Return a copy that plans in a thread where a plan looks at every message; else itself."""
+        return self
 
-@runtime_checkable
-class PreparingEngine(Protocol):
-    """An engine that can have the summary of a compaction written before the compaction."""
+    def prepare_move(self, history: History) -> None:  # noqa: B027  # most engines have no need of it
+        """Take in *history*, in a thread, before the conversation moves there; here nothing is taken in."""
 
     async def prepare(
         self, given: EngineInput, request: CompactionRequest, deps: EngineDeps
     ) -> PreparedSummary | None:
         """Return a summary of the entries that a compaction would fold now, None where none can be had."""
-        ...
+        return None
 
 
-class CommittingEngine:
-    """The shared part of engines with committed results: the model gets the whole history."""
+class PlannedCompaction(Value):
+    """A compaction that was planned: the conversation as *engine* was given it, its gate and its *plan*."""
 
-    commits_view = True
-
-    def view(self, given: EngineInput, request: CompactionRequest) -> View:
-        """Return the whole conversation."""
-        return View(given.history, is_whole=True)
-
-    def prepare_move(self, history: History) -> None:
-        """Take in *history*, in a thread, before the conversation moves there; here nothing is taken in."""
-
-    def weigh(self, entries: Sequence[Entry]) -> int:
-        """Return the tokens of *entries* as the gate counts them, in any thread; here nothing is counted."""
-        return 0
+    engine: SessionEngine
+    request: CompactionRequest
+    given: EngineInput
+    gate: Gate
+    plan: CompactionPlan | NoOp
 
 
-def committed_view(
+def compacted_entries(
     history: History,
     cut: int,
     summary: Turn | None,
     kept: Sequence[Turn],
     *,
     pinned: tuple[int, ...] = (),
-    restored: Sequence[Entry] = (),
-) -> View:
-    """Return the view of a compaction that cuts the history at one place.
+) -> list[Entry]:
+    """Return the entries of a conversation after a compaction that cuts it at one place.
 
     Args:
         history: the conversation before it.
@@ -368,7 +319,6 @@ def committed_view(
         summary: the turn that stands for the entries before *cut*, None for none.
         kept: the turns that are kept, one for each entry: the pinned ones, then those from *cut* on.
         pinned: the indices of the prompts before *cut* that are kept behind the summary.
-        restored: the files that came back, between the summary and the rest.
     """
     entries: list[Entry] = []
     if summary is not None:
@@ -376,10 +326,9 @@ def committed_view(
         for index in sorted(pinned, reverse=True):
             del folded[index]
         entries.append(Entry(summary, "summary", origin=tuple(folded)))
-    entries += restored
     kept_entries = (*(history[index] for index in pinned), *history[cut:])
     entries += map(entry_with_turn, kept_entries, kept)
-    return View(entries, cut, pinned)
+    return entries
 
 
 def entry_with_turn(entry: Entry, turn: Turn) -> Entry:

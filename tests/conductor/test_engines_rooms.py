@@ -1,0 +1,98 @@
+"""The engines of the rooms in a session: a window of events, and notes on the oldest ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sidecar.capabilities.read import READ
+from sidecar.conductor.engine import CompactionRequest
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.llmgateway.scripted import Call, Say, ScriptedModel
+from sidecar.rooms.memory.summaries import SUMMARY_MARK
+from turns import check_sound
+
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+
+
+def texts(sent: Conversation) -> list[str]:
+    return [block.text for turn in sent.turns for block in turn.blocks if isinstance(block, TextBlock)]
+
+
+def last_sent(stage: Any) -> Conversation:
+    sent: Conversation = stage.model.calls[-1].conversation
+    return sent
+
+
+async def talk(stage: Any, engine: str, n_prompts: int, **wanted: Any) -> Session:
+    session: Session = await stage.session(engine=engine, **wanted)
+    for number in range(n_prompts):
+        await stage.ask(session, f"prompt {number}")
+    return session
+
+
+async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -> None:
+    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True)
+    session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
+    done = session.compactions.all
+    assert [each.status for each in done] == ["completed"]
+    sent = texts(last_sent(stage))
+    assert "prompt 0" not in sent
+    assert "prompt 5" in sent
+    assert "prompt 0" in sent[0], "the digest names what went"
+    assert len(session.history.current) < 12
+    check_sound(last_sent(stage))
+
+
+async def test_a_window_that_left_events_can_be_undone_and_expanded(make_stage: Any) -> None:
+    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True)
+    session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
+    n_before = session.compactions.all[-1].pre_count
+    await session.undo(None, force=True, expect_head=None)
+    assert len(session.history.current) >= n_before
+    assert all(entry.kind != "summary" for entry in session.history.current)
+
+
+async def test_the_newest_prompt_stays_however_long_the_rounds_of_tools(make_stage: Any) -> None:
+    rounds = [[Call("read", {"path": "a.py"})] for _ in range(12)]
+    stage = await make_stage([*rounds, [Say("done")]], tools=[READ])
+    stage.workspace.put(stage.folder / "a.py", "value = 1  # a line of a file\n" * 100)
+    session = await stage.session(engine="slidingWindow", policy={"maxEvents": 4})
+    await stage.ask(session, "read it again and again")
+    for call in stage.model.calls:
+        assert "read it again and again" in texts(call.conversation)
+        check_sound(call.conversation)
+
+
+async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
+    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True, window=12_000)
+    notes = ScriptedModel([[Say("the first notes")], [Say("the second notes")]], when_exhausted="repeat")
+    stage.models.summarizer = lambda model: (notes, stage.models.card(model))
+    session = await talk(stage, "summarizing", 36)
+    done = [each for each in session.compactions.all if each.status == "completed"]
+    assert len(done) >= 2
+    assert "the first notes" in str(notes.calls[1].conversation.turns)
+    assert texts(last_sent(stage))[0].startswith(SUMMARY_MARK)
+    assert len(session.history.current) < 72, "the notes are the conversation now"
+
+
+async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)]] * 3 + [[Say("the notes")]])
+    session = await talk(stage, "summarizing", 3)
+    card = stage.models.card("scripted-1")
+    stage.models.catalog = stage.models.catalog.with_cards([replace(card, reasoning=True)])
+    await session.compact(CompactionRequest()).outcome
+    options = stage.model.calls[-1].options
+    assert (options.temperature, options.max_output_tokens) == (None, 1000)
+
+
+@pytest.mark.parametrize("engine", ["slidingWindow", "summarizing"])
+async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: str) -> None:
+    stage = await make_stage([[Say("one")], [Say("two")]])
+    session = await talk(stage, engine, 2)
+    sent = last_sent(stage).turns
+    assert all(a is b for a, b in zip(sent, list(session.history.turns), strict=False))
+    assert session.gauge.usage().source == "estimate"
