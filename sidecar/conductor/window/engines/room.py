@@ -175,6 +175,14 @@ class SessionRoom:
         """Return the tokens of the events from *start* to *stop*, or to the end for None."""
         return self.before[-1 if stop is None else stop] - self.before[start]
 
+    def share_of_newest(self, tokens: int) -> int:
+        """Return the most that one event may take, so that the newest prompt and another fit in *tokens*."""
+        newest = [at for at in range(self.front(), len(self.events)) if at != self.prompt][-1:]
+        asked = [] if self.prompt is None else [self.prompt]
+        costs = [self.tokens(at, at + 1) for at in asked + newest]
+        half = max(1, tokens // 2)
+        return max(half, *costs) if costs and sum(costs) <= tokens else half
+
     def _clear(self) -> None:
         self.n_turns = 0
         self.events: list[RoomEvent] = []

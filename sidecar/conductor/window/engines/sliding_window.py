@@ -162,7 +162,8 @@ class SlidingWindowEngine(SessionEngine):
         most_events = min(n_events - first, max_events(request))
         most_events = max(_LEAST_EVENTS, most_events - max(1, most_events // _STEPS))
         most_tokens = tokens - tokens // _STEPS
-        item_tokens = max(1, (limits.max_context_tokens if limits else tokens) // 2)
+        most = limits.max_context_tokens if limits else tokens
+        item_tokens = room.share_of_newest(most - summary_tokens(given))
         costs = [min(item_tokens, room.tokens(at, at + 1)) for at in range(n_events)]
         start, left, prompt = first, sum(costs[first:]), room.prompt
         while start < n_events - 1:

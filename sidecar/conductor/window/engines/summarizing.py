@@ -39,7 +39,13 @@ from sidecar.rooms.memory.budget import MemoryLimits, tail_cut
 from sidecar.rooms.memory.estimate import chars_within, event_tokens, message_tokens
 from sidecar.rooms.memory.plan import RetrievePlan, plan_retrieve
 from sidecar.rooms.memory.prompt import chunk_lines, prompt_budget, summariser_context
-from sidecar.rooms.memory.summaries import SummaryChain, SummaryLink, summary_body, summary_message
+from sidecar.rooms.memory.summaries import (
+    SUMMARY_OVERHEAD_TOKENS,
+    SummaryChain,
+    SummaryLink,
+    summary_body,
+    summary_message,
+)
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.text import cut_end
@@ -63,24 +69,20 @@ _LEFT_SHARE: Final = 2
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
 
-_ITEM_SHARE: Final = 2
-"""An item that takes more than one in so many tokens of the room is cut."""
-
 _LEAST_FOLDED_TOKENS: Final = 50
 """Less than this is not worth a model's notes, which could hardly be shorter."""
 
 
 class _Folding(Value):
-    """A compaction: *reading* has the notes so far and the events that new ones are to cover."""
+    """A compaction: *reading* has the notes so far and the events that new ones are to cover.
+
+    An event that stays takes at most *item_tokens*.
+    """
 
     room: SessionRoom
     limits: MemoryLimits
     reading: RetrievePlan
-
-    @property
-    def item_tokens(self) -> int:
-        """The most that one event takes."""
-        return max(1, self.limits.max_context_tokens // _ITEM_SHARE)
+    item_tokens: int
 
     @property
     def worth_tokens(self) -> int:
@@ -196,7 +198,8 @@ class SummarizingEngine(SessionEngine):
         if not self.gate(given, request).over and not request.force:
             return _UNDER
         room = self._room
-        item_tokens = max(1, limits.max_context_tokens // _ITEM_SHARE)
+        notes = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
+        item_tokens = room.share_of_newest(limits.tier2_tokens - notes)
         places = [at for at in range(room.front(), len(room.events)) if at != room.prompt]
         events = [fit_event(room.events[at], item_tokens) for at in places]
         summary = room.summary()
@@ -224,7 +227,7 @@ class SummarizingEngine(SessionEngine):
             cut = max(tail_cut(costs, left), min(worth, len(costs) - limits.min_events))
         if not 0 < cut <= len(costs):
             return _NOTHING
-        found = _Folding(room, limits, replace(reading, cut=cut))
+        found = _Folding(room, limits, replace(reading, cut=cut), item_tokens)
         start = found.start_behind(found.reading.to_summarize)
         return found if found.kept_tokens(start) < found.before else WOULD_NOT_SHRINK
 
