@@ -15,12 +15,12 @@ from typing import Final
 
 from sidecar._internal.values import Value
 from sidecar.conductor.content import COMMANDS
+from sidecar.conductor.editor_shapes import CompletionItem, CompletionKind
+from sidecar.conductor.editors import EditorState
 from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
-from sidecar.conductor.workbench.editor.context import EditorState
-from sidecar.conductor.workbench.editor.mentions import SPECIAL
-from sidecar.conductor.workbench.editor.shapes import CompletionItem, CompletionKind
+from sidecar.conductor.workbench.mentions import SPECIAL
 from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.workspace.contract import PositionEncoding
 from sidecar.workspace.path_index import PathIndexes
@@ -93,7 +93,7 @@ async def complete_prompt(
     before, is_incomplete = prompt.before, False
     choices: Iterable[Suggestion] = ()
     if (found := _COMMAND.fullmatch(before)) is not None:
-        commands = COMMANDS if session is None else session.extensions.commands
+        commands = COMMANDS if session is None else session.workbench.extensions.commands
         word, choices = found[0], list_commands(found[1], commands)
     elif (found := _MENTION.search(before)) is not None:
         word, root = found[1], session.info.cwd if session is not None else folder
@@ -142,7 +142,7 @@ def list_special(typed: str, editor: EditorState) -> Iterator[Suggestion]:
 async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncIterator[tuple[str, str | None]]:
     """Yield the arguments that *command* takes in *session*, each with a description."""
     wanted = "engine" if command in ("compact", "preview") else command
-    for option in session.options.all():
+    for option in session.turns.options.all():
         for choice in option.options if option.id == wanted else ():
             yield choice.value, None if choice.name == choice.value else choice.name
     match command:
@@ -151,18 +151,18 @@ async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncItera
                 if summary.sid != session.sid:
                     yield summary.sid, summary.title or None
         case "unpin":
-            for pin in session.pins.all:
+            for pin in session.window.pins.all:
                 yield pin.pin_id, pin.text[:_DETAIL_CHARS]
         case "forget":
-            for rule in session.rules.standing:
+            for rule in session.window.rules.standing:
                 yield rule.id, rule.text[:_DETAIL_CHARS]
         case "expand":
-            for done in session.compactions.all:
+            for done in session.record.compactions.all:
                 yield done.compaction_id, f"{done.engine}, {done.trigger}"
         case "checkpoint":
             for verb in ("diff", "restore"):
                 yield verb, None
-            for kept in session.checkpoints.all:
+            for kept in session.workbench.checkpoints.all:
                 yield kept.checkpoint_id, ", ".join(file.uri for file in kept.files)[:_DETAIL_CHARS]
 
 

@@ -1,4 +1,4 @@
-"""Dependencies of a session and of its compactor.
+"""Dependencies of every session of a daemon.
 
 Values only; ``boot`` names the concrete implementations.
 """
@@ -24,20 +24,12 @@ from sidecar.capabilities.contract import (
     ToolObserver,
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
-from sidecar.conductor.engine import EngineInput, SessionEngine
-from sidecar.conductor.ports import Models, RuleSettings, SessionTools
+from sidecar.conductor.engine import SessionEngine
+from sidecar.conductor.ports import Library, Models, RuleSettings, SessionTools
 from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
-from sidecar.conductor.window.compaction.loss_reports import LossReports
-from sidecar.conductor.window.knowledge import Library
-from sidecar.conductor.window.session_engines import SessionEngines
-from sidecar.conductor.workbench.files import SessionFiles
-from sidecar.conversation import History
 from sidecar.extensions.contract import ExtensionsPort
 from sidecar.llmgateway.config import CompactionSettings
-from sidecar.llmgateway.contract import ModelCard, Usage
-from sidecar.runtime.contract import ModelInvoker
-from sidecar.window_budget.contract import CachedRequest
 from sidecar.workspace.contract import ContentsPort, WorkspacePort
 
 
@@ -94,31 +86,3 @@ class SessionDeps(Value, kw_only=True):
     compaction: CompactionSettings
     surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]]
     extensions: ExtensionsPort
-
-
-class CompactorDeps(Value, kw_only=True):
-    """The parts of a session that its compactor uses; the callables return the values of the moment.
-
-    Attributes:
-        session: the dependencies of the session.
-        engine_input: the conversation as it is now, weighed.
-        engines: the session's engines.
-        files: the files that the model has seen.
-        losses: the facts that compactions fold away.
-        summarizer: the model that writes summaries and its card, None for none.
-        cached: the conversation as the summarising model's provider has it in its cache, None for none.
-        count: counts the usage of a call of that model.
-        on_summary: called with a summary by that model, and the conversation that it was made of.
-        refuse: returns why a compaction with an engine, for a trigger, must not run, None where it may.
-    """
-
-    session: SessionDeps
-    engine_input: Callable[[], EngineInput]
-    engines: SessionEngines
-    files: SessionFiles
-    losses: LossReports
-    summarizer: Callable[[], tuple[ModelInvoker | None, ModelCard | None]]
-    cached: Callable[[], CachedRequest | None]
-    count: Callable[[Usage], object]
-    on_summary: Callable[[str, History], object]
-    refuse: Callable[[str, str], Awaitable[str | None]]

@@ -121,7 +121,7 @@ class Hub:
         info, models = await self._new_info(wanted)
         session = await self._add(info, await self._open(info), models)
         if wanted.model is None and models.remark is not None:
-            session.notices.add(Notice("info", "Model", models.remark))
+            session.record.notices.add(Notice("info", "Model", models.remark))
         session.connect(wanted.servers)
         self.announce_change()
         return session
@@ -156,12 +156,12 @@ class Hub:
         opened = await self._adopt(info, (), entries, leaf)
         session = await self._add(info, replace(opened, records=[]))
         loaded, servers = self._sessions.get(wanted.sid), wanted.servers
-        changes = None if loaded is None else [*loaded.checkpoints.changes.values()]
+        changes = None if loaded is None else [*loaded.workbench.checkpoints.changes.values()]
         if changes is None:
             changes = find_changes(await self._store.records(wanted.sid))
-        await session.checkpoints.adopt(changes, wanted.sid)
+        await session.workbench.checkpoints.adopt(changes, wanted.sid)
         await session.store()
-        session.connect(servers or (loaded.servers.named if loaded and servers is None else ()))
+        session.connect(servers or (loaded.workbench.servers.named if loaded and servers is None else ()))
         self.announce_change()
         return session
 
@@ -255,7 +255,9 @@ class Hub:
         if words := content.split():
             query = replace(query, ids=await self._store.search(words))
         stored = await self._store.list(query.widen(len(self._sessions)))
-        loaded = [(each.info, each.snapshot().phase, len(each.history.turns)) for each in self.sessions]
+        loaded = [
+            (each.info, each.snapshot().phase, len(each.record.history.turns)) for each in self.sessions
+        ]
         summaries = [info.summary(phase, n_turns) for info, phase, n_turns in loaded]
         summaries += [summary for summary in stored if summary.sid not in self._sessions]
         return query.select(summaries)
@@ -269,20 +271,24 @@ class Hub:
     async def graph(self, sid: str) -> SessionGraph:
         """Return every branch of a session, without loading or locking it."""
         if sid in self._sessions:
-            return self._sessions[sid].history.graph
+            return self._sessions[sid].record.history.graph
         return await (await self._store_of(sid)).graph(sid)
 
     async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
         """Return the nodes with the numbers *page*, on the path to the head or of all branches."""
         if (session := self._sessions.get(sid)) is None:
             return await (await self._store_of(sid)).page(sid, page, of_path=of_path)
-        entries = session.history.current if of_path else tuple(session.history.graph.entries.values())
+        entries = (
+            session.record.history.current
+            if of_path
+            else tuple(session.record.history.graph.entries.values())
+        )
         return entries[page.start : page.stop]
 
     async def compactions(self, sid: str) -> Sequence[Compaction]:
         """Return every compaction of a session, oldest first."""
         if sid in self._sessions:
-            return self._sessions[sid].compactions.all
+            return self._sessions[sid].record.compactions.all
         records = await (await self._store_of(sid)).records(sid)
         found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())

@@ -7,16 +7,17 @@ Nothing is implemented here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from sidecar.capabilities.contract import RunInTerminal, Tool, ToolActivity
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar.conductor.workbench.editor.context import Editors
+from sidecar.conductor.editors import Editors
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.rules import Rules
+from sidecar.rooms import KnowledgeSource, RoomEvent
 from sidecar.runtime.contract import ModelInvoker, ToolBox, ToolCall
 from sidecar.text.calls import ToolEffects
 
@@ -165,6 +166,56 @@ class RuleSettings(Protocol):
 
     def change(self, effect: Literal["allow", "deny"], rule: str, *, remove: bool = False) -> None:
         """Add *rule*, or remove it, for good. Raises InvalidInput, or SidecarError where it cannot."""
+        ...
+
+
+class Library(Protocol):
+    """The knowledge sources of a daemon, implemented by ``rooms.knowledge.library.KnowledgeLibrary``."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The sources on offer."""
+        ...
+
+    @property
+    def in_use(self) -> Collection[Path]:
+        """The folders in which an open session searches past sessions.
+
+        In others new events need not be ingested: they are read from the store when a session opens.
+        """
+        ...
+
+    async def open(
+        self,
+        sid: str,
+        names: Collection[str],
+        roots: Sequence[Path],
+        *,
+        excluded_ids: Callable[[], Collection[str]],
+        progress: Callable[[int, int], None],
+    ) -> Sequence[KnowledgeSource]:
+        """Return the sources *names* for a session.
+
+        Args:
+            sid: the session.
+            names: the sources to open, as in :attr:`names`.
+            roots: the session's folders, its working folder first.
+            excluded_ids: returns the ids of events that are not to be found, because the model sees them
+                anyway.
+            progress: called with the numbers of done and of all files while an index is built.
+        """
+        ...
+
+    async def release(self, sid: str) -> None:
+        """Close the sources that were opened for a session."""
+        ...
+
+    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
+        """Add *events* of a session that works in *folder*; returns before they are indexed."""
+        ...
+
+    def forget(self, sid: str) -> None:
+        """Remove the events of a deleted session; returns before they are gone."""
         ...
 
 

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
-from sidecar._internal.allocator import bulk_work
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
@@ -31,28 +30,44 @@ from sidecar.conductor.record.queue import (
     SubmitReceipt,
 )
 from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
-from sidecar.conductor.session_wiring import WiredSession
 from sidecar.conductor.turns.changes import HeadChange, UndoneCompaction
 from sidecar.conductor.turns.prompts import SubmitOptions
 from sidecar.conductor.turns.runner import resolve
+from sidecar.conductor.turns.turns import Turns
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.restoring import Restoration
+from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.kept_changes import FileRestore
+from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.runtime.store import IntegrityReport, SessionJournal
 
 T = TypeVar("T")
 
 
-class Session(WiredSession):
-    """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last."""
+class Session:
+    """One loaded session. Made by the hub: :meth:`start` first, :meth:`aclose` last.
+
+    Its four parts stand on each other, each on those before it.
+
+    Attributes:
+        record: everything that is kept of it.
+        workbench: its files, its tools and its permissions.
+        window: the next request, and the compactions that keep it inside the model's window.
+        turns: the prompts, the agent and the changes between turns.
+    """
 
     def __init__(
         self, info: SessionInfo, journal: SessionJournal, deps: SessionDeps, host: SessionHost
     ) -> None:
         self._n_restored = 0
-        self._queue: JobQueue[Job] = JobQueue(self._run, host.announce_change)
-        super().__init__(info, journal, deps, host=host, queue=self._queue)
+        self._library = deps.library
+        self._jobs: JobQueue[Job] = JobQueue(self._run, host.announce_change)
+        self.record = SessionRecord(info, journal, deps, self._jobs)
+        self.workbench = Workbench(self.record, deps, host)
+        self.window = SessionWindow(self.record, self.workbench, deps)
+        self.turns = Turns(self.record, self.workbench, self.window, deps, host)
 
     async def start(self, records: Sequence[Mapping[str, Any]], report: IntegrityReport) -> None:
         """Load the stored session.
@@ -61,17 +76,16 @@ class Session(WiredSession):
             records: the store's records that are no nodes.
             report: the defects that the store found in the session's file.
         """
-        self.notices.add_report(report)
-        await self.history.load()
-        await self._head.open()
-        await self.extensions.load()
-        # Each index folds the whole conversation once; nobody else asks for one yet.
-        await asyncio.to_thread(bulk_work()(self.gauge.usage))
-        await self.rules.load()
-        self.compactions.load(records)
-        self.checkpoints.load(records)
-        self.prompts.restore(records)
-        self._n_restored = len(self.prompts.items())
+        record = self.record
+        record.notices.add_report(report)
+        await record.history.load()
+        record.compactions.load(records)
+        await self.workbench.load(records)
+        await self.window.head.open()
+        await self.workbench.extensions.load()
+        await self.window.load()
+        self.turns.prompts.restore(records)
+        self._n_restored = len(self.turns.prompts.items())
         await self._open_knowledge()
 
     async def aclose(self, *, keeps_queue: bool = False) -> None:
@@ -80,32 +94,29 @@ class Session(WiredSession):
         The waiting prompts end as cancelled; with *keeps_queue* they stay stored and are restored with the
         session.
         """
-        self.prompts.stored.is_frozen = keeps_queue
-        for job in self._queue.waiting:
-            self._queue.remove(job)
+        record = self.record
+        record.queue.is_frozen = keeps_queue
+        for job in self._jobs.waiting:
+            self._jobs.remove(job)
             self._settle_unrun(job)
-        if self._queue.current is not None:
-            self._runner.stop()
-        self.losses.close()
+        if self._jobs.current is not None:
+            self.turns.runner.stop()
+        self.window.losses.close()
         try:
-            await self._queue.wait_idle()
-            await self.prompts.stored.store()
+            await self._jobs.wait_idle()
+            await record.store_queue()
         finally:
-            self._head.close()
-            self._agent.close()
-            await self._preparer.aclose()
-            await self._compactor.aclose()
-            await self._background.aclose()
-            await self.servers.aclose()
-        self._events.flush()
-        await self._knowledge.aclose()
-        self.files.close()
-        await self._meta.store(seq_is_last=True)
-        await asyncio.to_thread(self.history.forget)
+            self.turns.agent.close()
+            await self.window.aclose()
+            await self.workbench.aclose()
+        record.events.flush()
+        await self.window.knowledge.aclose()
+        await record.store(seq_is_last=True)
+        await asyncio.to_thread(record.history.forget)
 
     def ask_newcomer(self, client: ClientPort) -> None:
         """Put the open questions of tools to *client*, which has just taken control of the session."""
-        self._permissions.ask_newcomer(client)
+        self.workbench.permissions.ask_newcomer(client)
 
     @property
     def sid(self) -> str:
@@ -115,21 +126,21 @@ class Session(WiredSession):
     @property
     def info(self) -> SessionInfo:
         """The session's name, place and choices."""
-        return self._meta.info
+        return self.record.info
 
     @property
     def is_running(self) -> bool:
         """Whether a turn or a compaction is under way."""
-        return self._queue.current is not None
+        return self._jobs.current is not None
 
     @property
     def is_busy(self) -> bool:
         """Whether a prompt would have to wait."""
-        return self._queue.is_busy
+        return self._jobs.is_busy
 
     def snapshot(self) -> SessionSnapshot:
         """Return the session as it is now."""
-        info, running, compacting = self.info, self.prompts.running, self.compactions.running
+        info, running, compacting = self.info, self.record.queue.running, self.record.compactions.running
         return SessionSnapshot(
             sid=info.sid,
             cwd=info.cwd,
@@ -137,105 +148,110 @@ class Session(WiredSession):
             title=info.title,
             model=info.model,
             engine=info.engine,
-            phase=self._events.phase,
-            head=self.history.head,
-            messages=len(self.history.current),
-            seq=self.log.seq,
+            phase=self.record.events.phase,
+            head=self.record.history.head,
+            messages=len(self.record.history.current),
+            seq=self.record.log.seq,
             created_at=info.created_at,
             updated_at=info.updated_at,
             turn_id=running.turn_id if running is not None else None,
             compaction_id=compacting.compaction_id if compacting is not None else None,
-            queue=self.prompts.items(),
+            queue=self.turns.prompts.items(),
             parent=info.parent,
             archived=info.archived,
             ephemeral=info.ephemeral,
-            plan=self._meta.plan_items(),
+            plan=self.record.plan_items(),
         )
 
     async def store(self) -> None:
         """Store the session's record."""
-        await self._meta.store()
+        await self.record.store()
 
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Add *servers* to the session's tool servers; they start in the background."""
-        self.servers.add(servers)
-        kept = tuple(server.without_secrets() for server in self.servers.named)
-        self._meta.amend(lambda info: replace(info, mcp_servers=kept))
+        self.workbench.servers.add(servers)
+        kept = tuple(server.without_secrets() for server in self.workbench.servers.named)
+        self.record.amend(lambda info: replace(info, mcp_servers=kept))
 
     def introduction(self) -> tuple[Event, ...]:
         """Return the commands, the usage and the rules for one more client; such events have the number 0."""
-        payloads: list[Payload] = [CommandsChanged(self.extensions.commands), self.gauge.usage()]
-        if self.rules.standing:
-            payloads.append(RulesChanged(self.rules.standing))
+        payloads: list[Payload] = [
+            CommandsChanged(self.workbench.extensions.commands),
+            self.window.request.usage(),
+        ]
+        if self.window.rules.standing:
+            payloads.append(RulesChanged(self.window.rules.standing))
         return tuple(Event(self.sid, 0, 0, payload) for payload in payloads)
 
     def introduce(self) -> None:
         """Emit the introduction and a restored queue of a session that was made or loaded."""
         for event in self.introduction():
-            self._events.emit(event.data)
+            self.record.events.emit(event.data)
         n_restored, self._n_restored = self._n_restored, 0
         if n_restored:
-            self._events.emit(QueueChanged(self.prompts.items()))
+            self.record.events.emit(QueueChanged(self.turns.prompts.items()))
             text = f"When the daemon ended, {n_restored} waited. They run with the next prompt."
-            self._events.emit(Notice("warning", "Prompts are queued again", text))
+            self.record.events.emit(Notice("warning", "Prompts are queued again", text))
 
     async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt; return once it runs, waits, or was given to the running turn."""
-        return await self.prompts.wait_until_entered(self.prompts.submit(content, **options))
+        return await self.turns.prompts.wait_until_entered(self.turns.prompts.submit(content, **options))
 
     async def choose(self, config_id: str, value: str) -> None:
         """Set one config option; on disk when this returns. Raises InvalidInput, ModelNotFound."""
-        await self.options.prepare(config_id, value)
-        self.options.choose(config_id, value)
-        self._preparer.cancel()
+        await self.turns.options.prepare(config_id, value)
+        self.turns.options.choose(config_id, value)
+        self.window.preparer.cancel()
         if config_id == "knowledge":
             await self._open_knowledge()
         await self.store()
 
     async def add_rule(self, text: str) -> SessionRule:
         """Set a rule of the user; on disk when this returns. Raises InvalidInput."""
-        rule = self.rules.add(text)
+        rule = self.window.rules.add(text)
         await self.store()
         return rule
 
     async def remove_rule(self, wanted: str) -> SessionRule:
         """Take back the rule with an id or some words; on disk when this returns. Raises InvalidInput."""
-        rule = self.rules.remove(wanted)
+        rule = self.window.rules.remove(wanted)
         await self.store()
         return rule
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""
-        info = self._meta.amend(change)
-        self._events.emit(InfoChanged(info.title, info.updated_at, info.archived))
+        info = self.record.amend(change)
+        self.record.events.emit(InfoChanged(info.title, info.updated_at, info.archived))
         return self.store()
 
     async def compare(self, request: CompactionRequest, *, detail: bool) -> Plan:
         """Return the effect of a compaction if its engine were the session's own, in *detail* or short."""
-        resolved = self._engines.resolve(request)
-        host = self._engines.make(resolved.engine or "")
-        return await self._planner.compare(resolved, host, detail=detail)
+        resolved = self.window.engines.resolve(request)
+        host = self.window.engines.make(resolved.engine or "")
+        return await self.window.planner.compare(resolved, host, detail=detail)
 
     async def read_prompt(self, done: Compaction) -> str:
         """Return the prompt of the summary of *done*, made again; empty where no model wrote the summary."""
         if done.summary_source != "model":
             return ""
-        before, _ = await self.losses.around(done)
-        request = self._engines.resolve(CompactionRequest(engine=done.engine, force=True))
-        return await self._planner.write_prompt(request, self._engines.make(done.engine), before)
+        before, _ = await self.window.losses.around(done)
+        request = self.window.engines.resolve(CompactionRequest(engine=done.engine, force=True))
+        return await self.window.planner.write_prompt(request, self.window.engines.make(done.engine), before)
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction; no model is called and nothing changes."""
-        return await self._planner.preview(self._engines.resolve(request))
+        return await self.window.planner.preview(self.window.engines.resolve(request))
 
     def compacting_engines(self) -> tuple[str, ...]:
         """Return the engines that ever compact."""
-        return tuple(name for name in self._engines.names if self._engines.get(name).compacts)
+        return tuple(name for name in self.window.engines.names if self.window.engines.get(name).compacts)
 
     async def judge(self, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing now; None where it would, or has to wait its turn."""
         resolved = self._resolve(request)
-        return None if self.is_busy else await self._planner.nothing_to_do(resolved.engine or "", resolved)
+        return (
+            None if self.is_busy else await self.window.planner.nothing_to_do(resolved.engine or "", resolved)
+        )
 
     def compact(self, request: CompactionRequest, noop: NoOp | None = None) -> CompactReceipt:
         """Accept a compaction, which runs before the prompts that wait.
@@ -245,71 +261,74 @@ class Session(WiredSession):
         is_busy, resolved = self.is_busy, self._resolve(request)
         if is_busy and request.reject_when_busy:
             raise self._busy('use whenBusy "afterTurn"')
-        self.prompts.check_room()
-        job = CompactJob(self._deps.new_id(), resolved, asyncio.get_running_loop().create_future())
+        self.turns.prompts.check_room()
+        job = CompactJob(self.record.new_id(), resolved, asyncio.get_running_loop().create_future())
         engine = resolved.engine or ""
         if noop is not None and not is_busy:
-            job.outcome.set_result(self._compactor.decline(job.compaction_id, engine, noop))
+            job.outcome.set_result(self.window.compactor.decline(job.compaction_id, engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
-        self._queue.put(job, first=True)
+        self._jobs.put(job, first=True)
         return CompactReceipt(job.compaction_id, "queued" if is_busy else "started", None, job.outcome)
 
     def _resolve(self, request: CompactionRequest) -> CompactionRequest:
-        self._meta.check_head(request.expect_head)
+        self.record.check_head(request.expect_head)
         if request.plan_id is not None:
-            planned = self._planner.find_planned(request.plan_id)
+            planned = self.window.planner.find_planned(request.plan_id)
             return replace(planned.request, plan_id=request.plan_id)
-        return self._engines.resolve(request)
+        return self.window.engines.resolve(request)
 
     def cancel_compaction(self, compaction_id: str) -> bool:
         """Stop a compaction, running or waiting; False when there is no such one."""
-        for job in self._queue.waiting:
+        for job in self._jobs.waiting:
             if isinstance(job, CompactJob) and job.compaction_id == compaction_id:
-                self._queue.remove(job)
+                self._jobs.remove(job)
                 self._settle_unrun(job)
                 return True
-        return self._compactor.cancel(compaction_id)
+        return self.window.compactor.cancel(compaction_id)
 
     def undo(
         self, compaction_id: str | None, *, force: bool, expect_head: str | None, restores_files: bool = False
     ) -> Awaitable[UndoneCompaction]:
         """Take a compaction back, the newest for None. Only between turns."""
         return self._change(
-            lambda: self.changes.undo(compaction_id, force=force, restores_files=restores_files), expect_head
+            lambda: self.turns.changes.undo(compaction_id, force=force, restores_files=restores_files),
+            expect_head,
         )
 
     def expand(self, request: ExpandRequest, *, expect_head: str | None) -> Awaitable[Compaction]:
         """Bring originals behind a summary back into view. Only between turns."""
-        return self._change(lambda: self.changes.expand(request), expect_head)
+        return self._change(lambda: self.turns.changes.expand(request), expect_head)
 
     def rewind(
         self, to_node: str | None, *, expect_head: str | None, restores_files: bool = False
     ) -> Awaitable[HeadChange]:
         """Let the conversation end at a node, or before everything for None. Only between turns."""
-        return self._change(lambda: self.changes.rewind(to_node, restores_files=restores_files), expect_head)
+        return self._change(
+            lambda: self.turns.changes.rewind(to_node, restores_files=restores_files), expect_head
+        )
 
     def restore_files(
         self, checkpoint_id: str, uris: Sequence[str] | None
     ) -> Awaitable[tuple[FileRestore, ...]]:
         """Take files back to a checkpoint, *uris* or all. Only between turns. Raises InvalidInput."""
-        wanted = self.checkpoints.since(checkpoint_id, uris)
-        return self._change(lambda: self.checkpoints.restore(wanted), None)
+        wanted = self.workbench.checkpoints.since(checkpoint_id, uris)
+        return self._change(lambda: self.workbench.checkpoints.restore(wanted), None)
 
     def drop(self, node_ids: Sequence[str], *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Go on without some nodes of the conversation. Only between turns."""
-        return self._change(lambda: self.changes.drop(node_ids), expect_head)
+        return self._change(lambda: self.turns.changes.drop(node_ids), expect_head)
 
     def rehydrate(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Awaitable[Restoration]:
         """Restore files as they are now, *uris* or all that the model does not see so. Only between turns."""
-        return self._change(lambda: self.changes.rehydrate(uris, budget_tokens), None)
+        return self._change(lambda: self.turns.changes.rehydrate(uris, budget_tokens), None)
 
     def _change(self, change: Callable[[], Awaitable[T]], expect_head: str | None) -> Awaitable[T]:
-        self._meta.check_head(expect_head)
-        if any(isinstance(job, PromptJob) for job in (self._queue.current, *self._queue.waiting)):
+        self.record.check_head(expect_head)
+        if any(isinstance(job, PromptJob) for job in (self._jobs.current, *self._jobs.waiting)):
             raise self._busy("wait for the turn to settle")
-        self.prompts.check_room()
+        self.turns.prompts.check_room()
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put(ChangeJob(change, expect_head, outcome))
+        self._jobs.put(ChangeJob(change, expect_head, outcome))
         return asyncio.shield(outcome)
 
     def _busy(self, hint: str) -> SessionBusyError:
@@ -321,23 +340,23 @@ class Session(WiredSession):
         try:
             match job:
                 case PromptJob():
-                    self.prompts.on_begin()
+                    self.turns.prompts.on_begin()
                     if job.command is not None:  # it is never run twice, not even after a crash
-                        await self.prompts.stored.store()
+                        await self.record.store_queue()
                     try:
-                        await self._runner.run(job)
+                        await self.turns.runner.run(job)
                     finally:
-                        self.prompts.on_end()
-                    await self.prompts.stored.store()
-                    if not self._queue.waiting:
-                        self._preparer.on_settled()
+                        self.turns.prompts.on_end()
+                    await self.record.store_queue()
+                    if not self._jobs.waiting:
+                        self.window.preparer.on_settled()
                 case CompactJob():
-                    done = await self.changes.compact(job.compaction_id, job.request)
+                    done = await self.turns.changes.compact(job.compaction_id, job.request)
                     job.outcome.set_result(done)
                 case ChangeJob():
-                    self._preparer.cancel()
+                    self.window.preparer.cancel()
                     try:
-                        self._meta.check_head(job.expect_head)
+                        self.record.check_head(job.expect_head)
                         job.outcome.set_result(await job.change())
                     except Exception as error:
                         # The caller gets the error; the queue goes on.
@@ -354,14 +373,14 @@ class Session(WiredSession):
         """End a job that never ran."""
         match job:
             case PromptJob():
-                self.prompts.settle_unrun(job)
+                self.turns.prompts.settle_unrun(job)
             case CompactJob():
                 engine = job.request.engine or ""
-                job.outcome.set_result(self._compactor.decline(job.compaction_id, engine, None))
+                job.outcome.set_result(self.window.compactor.decline(job.compaction_id, engine, None))
             case ChangeJob():
                 job.outcome.set_exception(SessionBusyError(f"session {self.sid!r} is closing", sid=self.sid))
 
     async def _open_knowledge(self) -> None:
         """Open the chosen knowledge sources, as far as they are on offer."""
-        on_offer = self._deps.library.names
-        await self._knowledge.open([name for name in self.info.knowledge if name in on_offer])
+        on_offer = self._library.names
+        await self.window.knowledge.open([name for name in self.info.knowledge if name in on_offer])

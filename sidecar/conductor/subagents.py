@@ -26,6 +26,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.editors import Editors
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
 from sidecar.conductor.ports import ClientPort
@@ -34,7 +35,6 @@ from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.session import Session
-from sidecar.conductor.workbench.editor.context import Editors
 from sidecar.extensions.contract import WithoutServers
 
 
@@ -93,9 +93,9 @@ class Subagents:
             extensions=WithoutServers(deps.extensions),
         )
         session = Session(info, opened.journal, own_deps, NoClients())
-        session.tools.offer("servers", server_tools)
+        session.workbench.tools.offer("servers", server_tools)
         watched = _Watched(session, task, context)
-        stop_watching = session.log.follow(watched.on_event)
+        stop_watching = session.record.log.follow(watched.on_event)
         outcome: TurnOutcome | None = None
         problem: str | None = None
         try:
@@ -137,7 +137,7 @@ class _Watched:
         self._n_tokens = 0
         self._task = task
         self._context = context
-        self._seen = session.log.seq
+        self._seen = session.record.log.seq
 
     def on_event(self, log: EventLog) -> None:
         """Report the events that are new."""

@@ -41,7 +41,7 @@ class Takeovers:
 
     async def _notify_and_close(self, sid: str, holder: str, notice: Notice) -> None:
         try:
-            notices = self._hub.session(sid).notices
+            notices = self._hub.session(sid).record.notices
             notices.add(notice)
             notices.emit_pending()
             self._hub.lost[sid] = holder

@@ -20,10 +20,10 @@ from typing import Any, Final, TypeAlias, get_args
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.editors import EditorReport, EditorState
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
-from sidecar.conductor.workbench.editor.context import EditorReport, EditorState
 from sidecar.protocol.codec import event_to_wire, from_wire, prepare, to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import encode_notification
@@ -194,7 +194,7 @@ class Connection:
     def follow(self, session: Session, after_seq: int, *, controls: bool = True) -> None:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
-        self.sink.follow(session.log, after_seq)
+        self.sink.follow(session.record.log, after_seq)
         if controls:
             session.ask_newcomer(self)
         asyncio.get_running_loop().call_soon(
@@ -224,7 +224,7 @@ class Connection:
         def notify(uris: Sequence[str]) -> None:
             self._notify("sidecar/fs/changed", FsChangedNotification(session.sid, watch_id, tuple(uris)))
 
-        self._watches[watch_id] = session.files.watch(globs, notify)
+        self._watches[watch_id] = session.workbench.files.watch(globs, notify)
         return watch_id
 
     def unwatch(self, watch_id: str) -> None:

@@ -162,10 +162,10 @@ def show_turn(session: Session, started: SubmitReceipt, sink: ProgressSink, afte
         after_seq: the number of the event before the first one of interest.
     """
     sink.begin(session.info.title or "Working", cancellable=True)
-    sink.on_cancel(lambda: session.prompts.interrupt(started.turn_id, "keep"))
+    sink.on_cancel(lambda: session.turns.prompts.interrupt(started.turn_id, "keep"))
     report = _ProgressReport(sink, (Settled, Faulted))
     follow_events(
-        session.log, after_seq, lambda event: event.turn_id == started.turn_id and report.add(event)
+        session.record.log, after_seq, lambda event: event.turn_id == started.turn_id and report.add(event)
     )
 
 
@@ -188,7 +188,7 @@ def show_compaction(session: Session, started: CompactReceipt, sink: ProgressSin
     sink.begin("Compacting the conversation", cancellable=True)
     sink.on_cancel(lambda: session.cancel_compaction(started.compaction_id))
     report = _ProgressReport(sink, (Compaction,))
-    follow_events(session.log, after_seq, is_last)
+    follow_events(session.record.log, after_seq, is_last)
 
 
 class _ProgressReport:

@@ -193,7 +193,7 @@ class Stage:
 
     def log(self, sid: str) -> EventLog:
         """Return the log of a session."""
-        return self.daemon.service.hub.session(sid).log
+        return self.daemon.service.hub.session(sid).record.log
 
 
 @pytest.fixture

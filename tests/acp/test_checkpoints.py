@@ -37,11 +37,11 @@ async def test_a_rewind_with_files_is_shown_first(stage: Stage) -> None:
     sid = await stage.session(call("read", path="a.txt"), DONE, edit, DONE)
     await allow_all(stage, sid)
     await stage.run(1, sid, "read it")
-    head = stage.daemon.service.hub.session(sid).history.head
+    head = stage.daemon.service.hub.session(sid).record.history.head
     await stage.run(2, sid, "change it")
     assert await changed(stage, sid=sid, toNode=head) == [("a.txt", ["-one", "+two"])]
     assert (stage.folder / "a.txt").read_text() == "two\n"
-    now = stage.daemon.service.hub.session(sid).history.head
+    now = stage.daemon.service.hub.session(sid).record.history.head
     params = {"sid": sid, "toNode": head, "expectHead": now, "files": "restore"}
     moved = (await stage.call("_sidecar/session/rewind", params))["result"]
     assert [each["outcome"] for each in moved["restoredFiles"]] == ["restored"]

@@ -51,7 +51,10 @@ async def test_the_answer_has_the_head_of_the_conversation(stage: Stage) -> None
     sid = await stage.session(DONE)
     result = (await stage.run(1, sid))["result"]["_meta"]["sidecar"]
     session = stage.daemon.service.hub.session(sid)
-    assert (result["head"], result["usage"]["used"]) == (session.history.head, session.gauge.usage().used)
+    assert (result["head"], result["usage"]["used"]) == (
+        session.record.history.head,
+        session.window.request.usage().used,
+    )
 
 
 async def test_a_client_far_behind_gets_every_answer_whole(stage: Stage) -> None:

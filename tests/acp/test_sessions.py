@@ -170,7 +170,7 @@ class TestLoad:
         )
         for n, text in enumerate(("1", "2", "3", "/compact", "4")):
             await stage.run(f"p{n}", sid, text)
-        assert [each.status for each in stage.daemon.service.hub.session(sid).compactions.all] == [
+        assert [each.status for each in stage.daemon.service.hub.session(sid).record.compactions.all] == [
             "completed"
         ]
         await stage.call("session/close", {"sessionId": sid})
@@ -267,7 +267,7 @@ class TestLeave:
         assert forked["sessionId"] != sid
         stage.script([{"text": "elsewhere"}])
         assert (await stage.run(3, forked["sessionId"]))["result"]["stopReason"] == "end_turn"
-        assert len(stage.daemon.service.hub.session(sid).history.turns) == 4
+        assert len(stage.daemon.service.hub.session(sid).record.history.turns) == 4
 
     async def test_a_session_that_does_not_exist_cannot_be_closed(self, stage: Stage) -> None:
         answer = await stage.call("session/close", {"sessionId": "nothing"})

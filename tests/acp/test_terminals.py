@@ -115,8 +115,10 @@ async def test_a_client_that_leaves_ends_its_terminals_and_no_command_runs_twice
     await panel.connection.aclose(1.0)
     assert terminals.find(session.sid) is None
     while session.is_running:
-        await next_news(session.log)
-    outputs = [event.data.content for event in session.log.after(0) if isinstance(event.data, ToolFinished)]
+        await next_news(session.record.log)
+    outputs = [
+        event.data.content for event in session.record.log.after(0) if isinstance(event.data, ToolFinished)
+    ]
     assert outputs == ["[the client's terminal was lost]\n[exit None]"]
     assert list(stage.folder.iterdir()) == []
 

@@ -89,7 +89,7 @@ async def store_session(folder: Path) -> str:
     """Store a session of 100,000 messages and return its id."""
     daemon = build(folder / "home")
     session = await daemon.service.hub.new(NewSession(str(folder), model="offline-1"))
-    await session.history.append(*islice(work(), N_MESSAGES))
+    await session.record.history.append(*islice(work(), N_MESSAGES))
     await daemon.service.aclose()
     return session.sid
 
@@ -103,7 +103,7 @@ async def weigh_session(folder: Path, sid: str) -> dict[str, float]:
     await hub.close(warm.sid)
     before = process.memory_info().rss
     session = (await hub.load(sid)).session
-    turns = sum(size_of(turn) for turn in session.history.turns)
+    turns = sum(size_of(turn) for turn in session.record.history.turns)
 
     def weigh() -> float:
         return (process.memory_info().rss - before - turns) / N_MESSAGES

@@ -102,7 +102,7 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
         daemon = start(home)
         hub = daemon.service.hub
         session = (await costs["load"].measure(hub.load(sid))).session
-        nodes = session.history.current.node_ids
+        nodes = session.record.history.current.node_ids
         for name, node in (("near", nodes[-5]), ("half", nodes[len(nodes) // 2 - 1]), ("far", nodes[3])):
             await costs[f"rewind {name}"].measure(session.rewind(node, expect_head=None))
             await costs[f"rewind {name} and back"].measure(session.rewind(nodes[-1], expect_head=None))

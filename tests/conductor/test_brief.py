@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidecar.conductor.window.request import write_brief
+from sidecar.conductor.window.head import write_brief
 from sidecar.window_budget import UserMessage, estimate_message_tokens
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "brief.txt"

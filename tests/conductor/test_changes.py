@@ -33,7 +33,7 @@ from turns import assistant, text, user
 
 
 def roles(session: Session) -> list[str]:
-    return [turn.role for turn in session.history.turns]
+    return [turn.role for turn in session.record.history.turns]
 
 
 async def a_talk(make_stage: Any, n_prompts: int = 3) -> tuple[Any, Session]:
@@ -46,19 +46,19 @@ async def a_talk(make_stage: Any, n_prompts: int = 3) -> tuple[Any, Session]:
 
 async def test_a_rewind_moves_the_head_and_removes_nothing(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    ids = tuple(session.history.current.node_ids)
-    left = session.history.current[2:]
+    ids = tuple(session.record.history.current.node_ids)
+    left = session.record.history.current[2:]
     moved = await session.rewind(ids[1], expect_head=ids[-1])
     assert (moved.head, moved.removed) == (ids[1], ids[2:])
     assert moved.tokens == sum(map(entry_tokens, left))
     assert emitted(session, HeadChanged) == [HeadChanged(ids[1], ids[2:], "rewind")]
-    assert session.history.graph.entries.keys() == set(ids)
+    assert session.record.history.graph.entries.keys() == set(ids)
     assert (await stage.shelf.graph(session.sid)).leaf == ids[1]
 
 
 async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "another way")
     asked = stage.model.calls[-1].conversation.turns
     assert list(map(turn_text, asked)) == ["prompt 0", "answer 0", "another way"]
@@ -69,16 +69,20 @@ async def test_the_conversation_goes_on_from_where_a_rewind_ended(make_stage: An
 
 async def test_a_rewind_can_be_taken_back(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
-    turns, head = list(session.history.turns), session.history.head
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    turns, head = list(session.record.history.turns), session.record.history.head
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     back = await session.rewind(head, expect_head=None)
-    assert (list(session.history.turns), back.removed) == (turns, ())
+    assert (list(session.record.history.turns), back.removed) == (turns, ())
 
 
 async def test_a_rewind_before_everything_leaves_an_empty_conversation(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, 1)
     moved = await session.rewind(None, expect_head=None)
-    assert (moved.head, list(session.history.turns), session.gauge.usage().source) == (None, [], "estimate")
+    assert (moved.head, list(session.record.history.turns), session.window.request.usage().source) == (
+        None,
+        [],
+        "estimate",
+    )
     assert (await stage.ask(session, "again")).stop_reason == "end_turn"
     assert roles(session) == ["user", "assistant"]
 
@@ -87,7 +91,7 @@ async def test_a_call_without_its_result_is_mended_where_a_rewind_ends_at_it(mak
     stage = await make_stage([[Call("read", {"path": "a.py"})], [Say("done")]], tools=[READ])
     session = await stage.session()
     await stage.ask(session, "read it")
-    call = session.history.current.node_ids[1]
+    call = session.record.history.current.node_ids[1]
     moved = await session.rewind(call, expect_head=None)
     assert moved.head != call
     assert roles(session) == ["user", "assistant", "tool"]
@@ -99,9 +103,9 @@ async def test_what_was_read_after_the_rewind_counts_as_never_read(make_stage: A
     stage.workspace.put(stage.folder / "a.py", "x = 1\n")
     await stage.ask(session, "hello")
     await stage.ask(session, "read it")
-    assert len(session.files.in_context()) == 1
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
-    assert session.files.in_context() == ()
+    assert len(session.workbench.files.in_context()) == 1
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
+    assert session.workbench.files.in_context() == ()
 
 
 async def test_a_rewind_names_the_files_that_commands_changed(make_stage: Any) -> None:
@@ -113,7 +117,7 @@ async def test_a_rewind_names_the_files_that_commands_changed(make_stage: Any) -
     session = await stage.session()
     await stage.ask(session, "hello")
     await stage.ask(session, "change them")
-    moved = await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    moved = await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     assert moved.edited_files == tuple((stage.folder / f"{name}.py").as_uri() for name in "abc")
 
 
@@ -131,7 +135,7 @@ async def test_a_rewind_names_the_files_that_it_leaves_edited(make_stage: Any) -
     session = await stage.session()
     await stage.ask(session, "hello")
     await stage.ask(session, "write them")
-    moved = await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    moved = await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     assert moved.edited_files == tuple((stage.folder / name).as_uri() for name in ("a.py", "b.py"))
     assert emitted(session, HeadChanged)[-1].edited_files == moved.edited_files
     assert (await session.rewind(None, expect_head=None)).edited_files == ()
@@ -163,14 +167,14 @@ async def test_a_stale_head_is_refused(make_stage: Any, change: Any) -> None:
 
 async def test_the_head_counts_when_the_change_is_made_not_when_it_is_asked_for(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
-    head, first = session.history.head, session.history.current.node_ids[1]
+    head, first = session.record.history.head, session.record.history.current.node_ids[1]
     done = await asyncio.gather(
         session.rewind(first, expect_head=head),
         session.rewind(None, expect_head=head),
         return_exceptions=True,
     )
     assert isinstance(done[1], HeadMovedError)
-    assert session.history.head == first
+    assert session.record.history.head == first
 
 
 @pytest.mark.parametrize(
@@ -203,14 +207,21 @@ async def test_nothing_changes_beside_a_turn(make_stage: Any) -> None:
 
 async def test_a_drop_takes_turns_out_on_a_branch_of_its_own(make_stage: Any) -> None:
     _, session = await a_talk(make_stage)
-    ids, head = tuple(session.history.current.node_ids), session.history.head
+    ids, head = tuple(session.record.history.current.node_ids), session.record.history.head
     moved = await session.drop(ids[2:4], expect_head=head)
     assert moved.removed == ids[2:4]
-    assert list(map(turn_text, session.history.turns)) == ["prompt 0", "answer 0", "prompt 2", "answer 2"]
-    assert tuple(session.history.current.node_ids)[:2] == ids[:2], "what stays in place keeps its nodes"
+    assert list(map(turn_text, session.record.history.turns)) == [
+        "prompt 0",
+        "answer 0",
+        "prompt 2",
+        "answer 2",
+    ]
+    assert tuple(session.record.history.current.node_ids)[:2] == ids[:2], (
+        "what stays in place keeps its nodes"
+    )
     assert emitted(session, HeadChanged) == [HeadChanged(moved.head, ids[2:4], "drop")]
     await session.rewind(head, expect_head=None)
-    assert tuple(session.history.current.node_ids) == ids
+    assert tuple(session.record.history.current.node_ids) == ids
 
 
 async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
@@ -218,10 +229,10 @@ async def test_a_drop_takes_a_call_with_its_result(make_stage: Any) -> None:
     session = await stage.session()
     stage.workspace.put(stage.folder / "a.py", "x = 1\n")
     await stage.ask(session, "read it")
-    ids = tuple(session.history.current.node_ids)
+    ids = tuple(session.record.history.current.node_ids)
     moved = await session.drop([ids[2]], expect_head=None)
     assert (moved.removed, roles(session)) == (ids[1:3], ["user", "assistant"])
-    assert session.files.in_context() == ()
+    assert session.workbench.files.in_context() == ()
 
 
 async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session, str]:
@@ -235,32 +246,32 @@ async def a_session_that_read(make_stage: Any, body: str) -> tuple[Any, Session,
 async def test_a_changed_file_comes_back_as_it_is_now(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.put(stage.folder / "a.py", "new = 2\n")
-    previewed = await session.changes.restoration(None, None)
+    previewed = await session.turns.changes.restoration(None, None)
     restored = await session.rehydrate(None, None)
     assert restored == previewed
     (file,) = restored.files
     assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", restored.tokens)
-    last = session.history.turns[-1]
+    last = session.record.history.turns[-1]
     assert isinstance(last, UserTurn)
     assert last.blocks == (TextBlock(f"{RESTORED_FILE_PREFIX} a.py\nnew = 2"),)
     assert emitted(session, Rehydrated) == [Rehydrated((file,), ())]
-    (seen,) = session.files.in_context()
+    (seen,) = session.workbench.files.in_context()
     assert (seen.stale, seen.in_window, seen.hash) == (False, True, file.hash)
 
 
 async def test_a_change_that_nobody_has_told_of_yet_counts(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "old = 1\n")
     stage.workspace.files[stage.folder / "a.py"] = "new = 2\n"
-    assert [file.stale for file in session.files.in_context()] == [False]
+    assert [file.stale for file in session.workbench.files.in_context()] == [False]
     (file,) = (await session.rehydrate(None, None)).files
     assert file == RestoredFile(uri, text_hash("new = 2\n"), "disk", file.tokens)
 
 
 async def test_what_the_model_still_sees_as_it_is_need_not_come_back(make_stage: Any) -> None:
     _, session, uri = await a_session_that_read(make_stage, "x = 1\n")
-    n_turns = len(session.history.current)
+    n_turns = len(session.record.history.current)
     assert (await session.rehydrate(None, None)).files == ()
-    assert len(session.history.current) == n_turns
+    assert len(session.record.history.current) == n_turns
     assert [file.uri for file in (await session.rehydrate([uri, uri], None)).files] == [uri]
 
 
@@ -274,9 +285,9 @@ async def test_changed_files_come_back_by_use(make_stage: Any) -> None:
     await stage.ask(session, "read them")
     for name in ("a.py", "b.py"):
         stage.workspace.put(stage.folder / name, "new = 2\n")
-    both = await session.changes.restoration(None, None)
+    both = await session.turns.changes.restoration(None, None)
     assert [file.uri[-4:] for file in both.files] == ["b.py", "a.py"]
-    one = await session.changes.restoration(None, 130)
+    one = await session.turns.changes.restoration(None, 130)
     assert [file.uri[-4:] for file in one.files] == ["a.py"]
 
 
@@ -297,16 +308,18 @@ async def test_a_file_that_was_never_read_is_refused(make_stage: Any) -> None:
 async def test_the_budget_bounds_what_comes_back(make_stage: Any) -> None:
     stage, session, uri = await a_session_that_read(make_stage, "x = 1\n")
     stage.workspace.put(stage.folder / "a.py", "y = 2  # a longer line than before\n" * 200)
-    assert (await session.changes.restoration([uri], 50)).files == ()
-    cut = await session.changes.restoration([uri], 400)
+    assert (await session.turns.changes.restoration([uri], 50)).files == ()
+    cut = await session.turns.changes.restoration([uri], 400)
     assert 0 < cut.tokens <= 400
-    stage.smaller_window(session.gauge.usage().used)
-    assert (await session.changes.restoration([uri], 400)).files == (), "nothing is put beyond the limit"
+    stage.smaller_window(session.window.request.usage().used)
+    assert (await session.turns.changes.restoration([uri], 400)).files == (), (
+        "nothing is put beyond the limit"
+    )
 
 
 async def test_a_session_that_closes_makes_the_change_at_hand_and_no_other(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, 1)
-    head = session.history.head
+    head = session.record.history.head
     at_hand, waiting = session.rewind(None, expect_head=None), session.rewind(head, expect_head=None)
     await stage.settle()
     await stage.hub.close(session.sid)
@@ -320,8 +333,10 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
 ) -> None:
     stage, session = await a_talk(make_stage)
     for n in range(200):
-        await session.history.append(Entry(user(f"more {n}"), "user"), Entry(assistant(f"{n}"), "assistant"))
-    session.gauge.usage()
+        await session.record.history.append(
+            Entry(user(f"more {n}"), "user"), Entry(assistant(f"{n}"), "assistant")
+        )
+    session.window.request.usage()
     folded = {"on the loop": 0, "beside it": 0}
     advance, take, unfold = Index._advance, SessionTranscript.take, History.unfold
 
@@ -347,12 +362,12 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
     monkeypatch.setattr(History, "unfold", unfold_counted)
     assert (await session.preview(CompactionRequest())).noop is None
     assert (await session.compact(CompactionRequest()).outcome).status == "completed"
-    assert len(session.history.current) < 100
+    assert len(session.record.history.current) < 100
     await session.expand(ExpandRequest(), expect_head=None)
-    assert len(session.history.current) > 400
+    assert len(session.record.history.current) > 400
     await session.undo(None, force=True, expect_head=None)
     await session.undo(None, force=True, expect_head=None)
-    ids = session.history.current.node_ids
+    ids = session.record.history.current.node_ids
     assert len(ids) > 400
     await session.drop(ids[100:102], expect_head=None)
     for node in (ids[100], ids[-1], ids[3], ids[-1]):
@@ -378,8 +393,8 @@ async def test_compactions_search_each_message_for_facts_once(
     for n in range(5):
         for at in range(30):
             said = Entry(user(f"more {n}.{at}"), "user"), Entry(assistant(f"{n}.{at} " * 40), "assistant")
-            await session.history.append(*said)
+            await session.record.history.append(*said)
         assert (await session.compact(CompactionRequest()).outcome).status == "completed"
         await stage.ask(session, "go on")
     n_indexes = 2  # the engine's, and that of the loss reports
-    assert len(searched) <= n_indexes * len(session.history.current.originals())
+    assert len(searched) <= n_indexes * len(session.record.history.current.originals())

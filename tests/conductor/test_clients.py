@@ -32,7 +32,7 @@ async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: An
     assert servers.used == [(A,)]
     started = await session.submit(text("hi"))
     await servers.is_waited_for.wait()
-    assert (started.user_node_id, stage.model.calls) == (session.history.head, [])
+    assert (started.user_node_id, stage.model.calls) == (session.record.history.head, [])
     servers.host.offer((FakeTool("mcp__a__x"),))
     servers.may_go_on.set()
     assert (await started.outcome).text == "done"
@@ -44,9 +44,9 @@ async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await stage.session()
     (servers,) = stage.servers
-    bare = session.gauge.usage().used
+    bare = session.window.request.usage().used
     servers.host.offer((FakeTool("mcp__a__x"),))
-    assert session.gauge.usage().used > bare
+    assert session.window.request.usage().used > bare
     await stage.ask(session, "1")
     servers.host.offer(())
     await stage.ask(session, "2")
@@ -59,7 +59,7 @@ async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> 
     (servers,) = stage.servers
     started = await session.submit(text("1"))
     await servers.is_waited_for.wait()
-    session.prompts.interrupt(started.turn_id, "keep")
+    session.turns.prompts.interrupt(started.turn_id, "keep")
     assert (await started.outcome).stop_reason == "cancelled"
     servers.may_go_on.set()
     assert (await stage.ask(session, "2")).text == "one"
@@ -100,7 +100,7 @@ async def test_a_client_that_loads_a_session_names_its_servers_again(make_stage:
     again = (await stage.hub.load(session.sid)).session
     stage.servers[1].may_go_on.set()
     await stage.ask(loaded, "2")
-    assert (again, loaded.servers.named, stage.servers[1].used) == (loaded, (A,), [(A,)])
+    assert (again, loaded.workbench.servers.named, stage.servers[1].used) == (loaded, (A,), [(A,)])
     assert emitted(loaded, Notice) == []
 
 
@@ -111,7 +111,7 @@ async def test_loading_a_session_in_memory_adds_servers_and_removes_none(make_st
     await stage.hub.load(session.sid, servers=())
     await stage.hub.load(session.sid, servers=(other_a, c))
     assert stage.servers[0].used == [(A, B), (A, B), (B, other_a, c)]
-    assert session.servers.named == (B, other_a, c)
+    assert session.workbench.servers.named == (B, other_a, c)
     assert [kept["name"] for kept in session.info.mcp_servers] == ["b", "a", "c"]
 
 
@@ -121,7 +121,10 @@ async def test_a_fork_has_the_servers_of_a_session_in_memory(make_stage: Any) ->
     stage.servers[0].may_go_on.set()
     await stage.ask(session, "1")
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert (fork.servers.named, fork.info.mcp_servers) == (session.servers.named, session.info.mcp_servers)
+    assert (fork.workbench.servers.named, fork.info.mcp_servers) == (
+        session.workbench.servers.named,
+        session.info.mcp_servers,
+    )
     assert stage.servers[1].used == [(A,)]
 
 

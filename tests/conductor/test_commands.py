@@ -59,7 +59,7 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
     outcome = await started.outcome
     assert (started.disposition, started.user_node_id) == ("started", None)
     assert (outcome.stop_reason, outcome.head, outcome.fault) == ("end_turn", None, None)
-    events = session.log.after(0)
+    events = session.record.log.after(0)
     assert [event.kind for event in events if event.kind != "phase"] == [
         "userMessage",
         "message",
@@ -71,7 +71,7 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
     assert [event.data for event in events if isinstance(event.data, UserMessage)] == [
         UserMessage(None, text("/help"))
     ]
-    assert (list(session.history.turns), session.info.title, stage.model.calls) == ([], "", [])
+    assert (list(session.record.history.turns), session.info.title, stage.model.calls) == ([], "", [])
     await stage.ask(session, "hello")
     assert list(map(turn_text, stage.model.calls[0].conversation.turns)) == ["hello"]
 
@@ -92,16 +92,16 @@ async def test_an_unknown_slash_word_is_a_prompt(make_stage: Any) -> None:
 
 async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    n_calls, turns = len(stage.model.calls), list(session.history.turns)
+    n_calls, turns = len(stage.model.calls), list(session.record.history.turns)
     assert "windowBudget would replace 4 turns" in await say(stage, session, "/preview")
     assert len(stage.model.calls) == n_calls
     told = await say(stage, session, "/compact windowBudget keep the names")
     assert "Compacted 4 turns" in told
     assert "summary by a model" in told
     assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
-    assert turn_text(session.history.turns[0]).startswith(DIGEST_HEADER)
+    assert turn_text(session.record.history.turns[0]).startswith(DIGEST_HEADER)
     assert (await say(stage, session, "/uncompact")).startswith("The compaction is undone: 6 turns")
-    assert list(session.history.turns) == turns
+    assert list(session.record.history.turns) == turns
     assert await say(stage, session, "/uncompact") == (
         f"Session {session.sid!r} has no compaction to undo; /compact and sidecar/compact/start make one."
     )
@@ -118,14 +118,14 @@ async def test_a_compaction_without_effect_gives_its_reason(make_stage: Any) -> 
 
 async def test_an_interrupt_stops_a_compaction_by_command(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Hang()])
-    turns = list(session.history.turns)
+    turns = list(session.record.history.turns)
     started = await session.submit(text("/compact"))
-    while not any(event.kind == "compaction" for event in session.log.after(0, limit=1000)):
+    while not any(event.kind == "compaction" for event in session.record.log.after(0, limit=1000)):
         await stage.settle()
-    assert session.prompts.interrupt(started.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(started.turn_id, "keep").accepted
     outcome = await started.outcome
     assert (outcome.stop_reason, outcome.text) == ("cancelled", "Cancelled; the conversation is unchanged.")
-    assert list(session.history.turns) == turns
+    assert list(session.record.history.turns) == turns
 
 
 async def test_context_names_no_size_for_a_window_that_is_not_known(make_stage: Any) -> None:
@@ -140,7 +140,7 @@ async def test_context_names_no_size_for_a_window_that_is_not_known(make_stage: 
 async def test_context_shows_the_fill_level_of_the_window(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/context")
-    usage = session.gauge.usage()
+    usage = session.window.request.usage()
     assert told.startswith(f"{usage.used:,} of 32,000 tokens ({usage.pct:g} %), estimated.")
     assert f"windowBudget compacts at {usage.limit:,} tokens." in told
     assert "- answers: " in told
@@ -151,7 +151,7 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
     told = await say(stage, session, "/fork")
     (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
     assert told.startswith(f"Session {forked.sid} begins with this conversation; open it to go on there.")
-    assert list(forked.history.turns) == list(session.history.turns)
+    assert list(forked.record.history.turns) == list(session.record.history.turns)
 
 
 @pytest.mark.parametrize(
@@ -164,17 +164,17 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
 )
 async def test_rewind_removes_prompts(make_stage: Any, command: str, n_left: int) -> None:
     stage, session = await a_long_talk(make_stage)
-    turns = list(session.history.turns)
+    turns = list(session.record.history.turns)
     told = await say(stage, session, command)
     assert told.startswith(f"Removed {6 - n_left} turns; the conversation ")
-    assert list(session.history.turns) == turns[:n_left]
+    assert list(session.record.history.turns) == turns[:n_left]
 
 
 async def test_rewind_to_a_node(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
-    node = session.history.current.node_ids[1]
+    node = session.record.history.current.node_ids[1]
     await say(stage, session, f"/rewind {node}")
-    assert session.history.head == node
+    assert session.record.history.head == node
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ async def test_a_refusal_is_the_answer_of_a_command(make_stage: Any, command: st
     outcome = await stage.ask(session, command)
     assert outcome.fault is None
     assert outcome.text.startswith(answer)
-    assert len(list(session.history.turns)) == 6
+    assert len(list(session.record.history.turns)) == 6
 
 
 async def test_model_and_engine_are_shown_and_chosen(make_stage: Any) -> None:
@@ -231,7 +231,7 @@ async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) ->
     assert (second.disposition, second.position) == ("queued", 1)
     stage.model.gate("go").set()
     await asyncio.gather(first.outcome, second.outcome)
-    ends = [event.data.turn_id for event in session.log.after(0) if isinstance(event.data, Settled)]
+    ends = [event.data.turn_id for event in session.record.log.after(0) if isinstance(event.data, Settled)]
     assert ends == [first.turn_id, second.turn_id]
 
 
@@ -246,9 +246,9 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
     stage = await make_stage()
     session = await stage.session()
     session.introduce()
-    first, second = session.log.after(0)
+    first, second = session.record.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
-    assert second.data == session.gauge.usage()
+    assert second.data == session.window.request.usage()
     assert CommandInfo("fork", "Start another session with this conversation") in COMMANDS
 
 
@@ -256,5 +256,5 @@ async def test_the_answer_is_one_message(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     outcome = await stage.ask(session, "/status")
-    messages = [event.data for event in session.log.after(0) if isinstance(event.data, Message)]
+    messages = [event.data for event in session.record.log.after(0) if isinstance(event.data, Message)]
     assert messages == [Message(f"{outcome.turn_id}.0", ({"type": "text", "text": outcome.text},))]

@@ -56,7 +56,7 @@ async def reloaded(make_stage: Any, disk: Disk, folder: Path) -> Any:
 
 def states(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
     """Return the conversation, and how each compaction of it ended."""
-    return tuple(session.history.turns), tuple(done.status for done in session.compactions.all)
+    return tuple(session.record.history.turns), tuple(done.status for done in session.record.compactions.all)
 
 
 async def a_talk(make_stage: Any) -> tuple[Any, Session]:
@@ -76,8 +76,11 @@ async def test_a_first_prompt_is_stored_with_its_session(make_stage: Any, disk: 
         (found,) = await later.hub.list()
         assert (found.sid, found.cwd, found.title) == (session.sid, str(stage.folder), "a long job")
         loaded = (await later.hub.load(session.sid)).session
-        assert (list(loaded.history.turns), loaded.info.model) == (list(session.history.turns), "scripted-1")
-    session.prompts.interrupt(None, "drop")
+        assert (list(loaded.record.history.turns), loaded.info.model) == (
+            list(session.record.history.turns),
+            "scripted-1",
+        )
+    session.turns.prompts.interrupt(None, "drop")
 
 
 async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, tmp_path: Path) -> None:
@@ -89,13 +92,13 @@ async def test_a_compaction_and_its_record_are_one(make_stage: Any, disk: Disk, 
     await session.compact(CompactionRequest()).outcome
     allowed.add(states(session))
     await stage.ask(session, "four")
-    (compaction,) = session.compactions.all
-    prompt, answer = list(session.history.turns)[-2:]
+    (compaction,) = session.record.compactions.all
+    prompt, answer = list(session.record.history.turns)[-2:]
     turns, statuses = states(session)
     allowed |= {(turns, statuses), (turns[:-1], statuses)}
     await session.undo(None, force=True, expect_head=None)
     allowed.add(states(session))
-    assert list(session.history.turns)[-2:] == [prompt, answer]
+    assert list(session.record.history.turns)[-2:] == [prompt, answer]
     seen = set()
     async for later in reloaded(make_stage, disk, tmp_path):
         loaded = (await later.hub.load(session.sid)).session
@@ -140,8 +143,8 @@ async def test_a_fork_is_whole_or_not_there(make_stage: Any, disk: Disk, tmp_pat
     async for later in reloaded(make_stage, disk, tmp_path):
         assert {found.sid for found in await later.hub.list()} == {session.sid, forked.sid}
         loaded = (await later.hub.load(forked.sid)).session
-        assert (list(loaded.history.turns), loaded.info.cwd) == (
-            list(session.history.turns),
+        assert (list(loaded.record.history.turns), loaded.info.cwd) == (
+            list(session.record.history.turns),
             str(stage.folder),
         )
 
@@ -154,12 +157,12 @@ async def test_no_number_stands_for_two_events(make_stage: Any, tmp_path: Path) 
     folder = tmp_path / "store"
     for process in range(3):
         session.introduce()
-        last = session.log.seq
+        last = session.record.log.seq
         store = tmp_path / f"after-{process}"
         shutil.copytree(folder, store)
         later = await make_stage(store=store)
         session = (await later.hub.load(session.sid)).session
-        assert session.log.seq >= last
+        assert session.record.log.seq >= last
         folder = store
 
 
@@ -169,7 +172,7 @@ async def test_the_numbers_go_on_after_a_proper_end(make_stage: Any) -> None:
     await stage.ask(session, "one")
     for _ in range(3):
         session.introduce()
-        last = session.log.seq
+        last = session.record.log.seq
         await stage.hub.close(session.sid)
         session = (await stage.hub.load(session.sid)).session
-        assert session.log.seq == last
+        assert session.record.log.seq == last

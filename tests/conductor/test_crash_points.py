@@ -67,7 +67,7 @@ class Life:
 
 
 def state_of(session: Session) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
-    return tuple(session.history.turns), tuple(done.status for done in session.compactions.all)
+    return tuple(session.record.history.turns), tuple(done.status for done in session.record.compactions.all)
 
 
 async def live(stage: Any, store: Path) -> tuple[Life, bytes]:
@@ -88,9 +88,9 @@ async def live(stage: Any, store: Path) -> tuple[Life, bytes]:
     await ask("four")
     await life.step(session.undo(None, force=True, expect_head=None))
     await ask("five")
-    await life.step(session.rewind(session.history.current[-3].node_id, expect_head=None))
+    await life.step(session.rewind(session.record.history.current[-3].node_id, expect_head=None))
     await ask("six")
-    await life.step(session.drop([session.history.current[0].node_id], expect_head=None))
+    await life.step(session.drop([session.record.history.current[0].node_id], expect_head=None))
     await compact()
     fork = await stage.hub.fork(ForkOf(session.sid))
     await ask("seven")

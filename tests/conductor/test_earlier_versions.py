@@ -84,7 +84,7 @@ async def test_the_kinds_of_an_old_file_come_from_the_marks_of_the_engines(
     file = write_old_file(tmp_path / "store", stage.folder, turns)
     before = file.read_bytes()
     session = await load(stage)
-    assert [entry.kind for entry in session.history.current] == [kind, "user", "assistant"]
+    assert [entry.kind for entry in session.record.history.current] == [kind, "user", "assistant"]
     assert file.read_bytes().startswith(before)
 
 
@@ -98,11 +98,11 @@ async def test_an_old_session_is_compacted_undone_and_rewound_and_its_lines_stay
     session = await load(stage)
     done = await session.compact(CompactionRequest()).outcome
     assert done.status == "completed"
-    assert [entry.kind for entry in session.history.current] == ["summary", "user", "assistant"]
+    assert [entry.kind for entry in session.record.history.current] == ["summary", "user", "assistant"]
     await session.undo(None, force=False, expect_head=None)
-    assert list(session.history.turns) == turns
-    await session.rewind(session.history.current[1].node_id, expect_head=None)
-    assert list(session.history.turns) == turns[:2]
+    assert list(session.record.history.turns) == turns
+    await session.rewind(session.record.history.current[1].node_id, expect_head=None)
+    assert list(session.record.history.turns) == turns[:2]
     await stage.hub.close(SID)
     assert file.read_bytes().startswith(before)
     nodes = [record for line in before.splitlines() if (record := json.loads(line))["type"] == "node"]
@@ -127,9 +127,9 @@ async def test_files_read_in_an_old_session_are_known_where_the_conversation_sho
     file = write_old_file(tmp_path / "store", stage.folder, turns, [reads, gone])
     before = file.read_bytes()
     session = await load(stage)
-    (known,) = session.files.in_context()
+    (known,) = session.workbench.files.in_context()
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
-    assert known.read_at_node == session.history.current[2].node_id
+    assert known.read_at_node == session.record.history.current[2].node_id
     assert known.tokens > 0
     assert file.read_bytes().startswith(before)
     await session.choose("permissions", "allowAll")
@@ -152,7 +152,7 @@ async def test_a_fork_of_an_old_session_that_is_not_in_memory_knows_its_files(
     reads = {"type": "reads", "files": [read_record(path, "x = 1\n", "c1")]}
     write_old_file(tmp_path / "store", stage.folder, turns, [reads])
     fork = await stage.hub.fork(ForkOf(SID))
-    (known,) = fork.files.in_context()
+    (known,) = fork.workbench.files.in_context()
     assert (known.uri, known.in_window, known.stale) == (path.as_uri(), True, False)
 
 

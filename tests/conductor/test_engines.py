@@ -78,7 +78,7 @@ async def test_an_engine_takes_in_a_conversation_beside_the_loop(
 
 
 def told(session: Session) -> list[Compaction]:
-    events = session.log.after(0, limit=10_000)
+    events = session.record.log.after(0, limit=10_000)
     return [event.data for event in events if isinstance(event.data, Compaction)]
 
 
@@ -90,15 +90,19 @@ def texts(turns: Any) -> str:
 @every_engine
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine)
-    n_calls, head, seq = len(stage.model.calls), session.history.head, session.log.seq
+    n_calls, head, seq = len(stage.model.calls), session.record.history.head, session.record.log.seq
     plan = await session.preview(CompactionRequest())
-    assert (len(stage.model.calls), session.history.head, session.log.seq) == (n_calls, head, seq)
+    assert (len(stage.model.calls), session.record.history.head, session.record.log.seq) == (
+        n_calls,
+        head,
+        seq,
+    )
     assert (plan.engine, plan.noop, plan.expect_head) == (engine, None, head)
     assert plan.cut is not None
     assert plan.dropped is not None
     assert plan.kept is not None
     assert plan.projected is not None
-    ids = session.history.current.node_ids
+    ids = session.record.history.current.node_ids
     assert plan.cut.node_id == ids[plan.cut.index]
     assert plan.dropped.nodes == tuple(ids[: plan.dropped.count])
     assert plan.dropped.count + plan.kept.count == len(ids)
@@ -125,7 +129,7 @@ async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: An
         for prompt in ("one", "two", "three"):
             await stage.ask(session, prompt)
         plan = await session.preview(CompactionRequest())
-        parts = session.gauge.usage(detail=True).by
+        parts = session.window.request.usage(detail=True).by
         done = await compact(session)
         if not ENGINES[engine]().compacts:
             assert plan.noop == NoOp(done.reason or "")
@@ -144,14 +148,14 @@ async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: An
 @every_summary
 async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")])
-    used = session.gauge.usage().used
+    used = session.window.request.usage().used
     done = await compact(session)
     assert [each.status for each in told(session)] == ["in_progress", "completed"]
     assert told(session)[-1] == done
     assert (done.engine, done.summary_source) == (engine, "model")
     assert done.post_tokens is not None
     assert done.post_tokens < done.pre_tokens
-    assert session.gauge.usage().used < used
+    assert session.window.request.usage().used < used
     await stage.ask(session, "four")
     sent = stage.model.calls[-1].conversation
     assert NOTES in texts(sent.turns)
@@ -187,12 +191,12 @@ async def test_the_newest_prompt_and_whole_pairs_stay(make_stage: Any, engine: s
 @every_engine
 async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
-    full = list(session.history.turns)
+    full = list(session.record.history.turns)
     await compact(session)
     await stage.ask(session, "4")
     undone = (await session.undo(None, force=False, expect_head=None)).compaction
     assert (undone.status, undone.trigger, undone.undoable) == ("undone", "manual", False)
-    assert list(session.history.turns)[: len(full)] == full
+    assert list(session.record.history.turns)[: len(full)] == full
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert list(sent[: len(full)]) == full
@@ -214,7 +218,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
 
     def undoable() -> list[bool]:
-        listed = with_undoable_now(session.compactions.all, session.history.current)
+        listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
         return [each.undoable for each in listed]
 
     assert undoable() == [False, True]
@@ -223,7 +227,7 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     await session.undo(second.compaction_id, force=False, expect_head=None)
     assert undoable() == [True, False]
     await session.undo(first.compaction_id, force=False, expect_head=None)
-    assert len(list(session.history.turns)) == 10
+    assert len(list(session.record.history.turns)) == 10
 
 
 @every_engine
@@ -239,13 +243,17 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
 @every_summary
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(make_stage, engine, [Hang()], [Say("four")])
-    turns, head = list(session.history.turns), session.history.head
+    turns, head = list(session.record.history.turns), session.record.history.head
     started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (list(session.history.turns), session.history.head, session.compactions.all) == (
+    assert (
+        list(session.record.history.turns),
+        session.record.history.head,
+        session.record.compactions.all,
+    ) == (
         turns,
         head,
         (),
@@ -292,8 +300,8 @@ async def test_no_engine_takes_an_answer_that_is_no_summary(
     assert len(notes.calls) in (1, 2)
     assert done.summary_source != "model"
     assert (done.status, done.error) != ("failed", None)
-    assert "lexer" not in texts(session.history.turns)
-    assert NOTES not in texts(session.history.turns)
+    assert "lexer" not in texts(session.record.history.turns)
+    assert NOTES not in texts(session.record.history.turns)
 
 
 @every_engine
@@ -302,10 +310,10 @@ async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any,
     done = await compact(session)
     await stage.ask(session, "4")
     before = stage.model.calls[-1].conversation.turns
-    turns = list(session.history.turns)
+    turns = list(session.record.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert (list(session.history.turns), session.compactions.all) == (turns, (done,))
+    assert (list(session.record.history.turns), session.record.compactions.all) == (turns, (done,))
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert sent[: len(before)] == before
@@ -318,15 +326,15 @@ async def test_the_gate_opens_before_a_prompt_that_would_not_fit(make_stage: Any
     session = await stage.session(engine=engine, policy={"reserveTokens": 3_000, "triggerRatio": 0.8})
     done: list[Compaction] = []
     while not done:
-        outcome = await stage.ask(session, f"prompt {len(list(session.history.turns))}")
+        outcome = await stage.ask(session, f"prompt {len(list(session.record.history.turns))}")
         assert outcome.fault is None
         assert outcome.usage.used < 8_000
-        done = [each for each in session.compactions.all if each.status == "completed"]
+        done = [each for each in session.record.compactions.all if each.status == "completed"]
     assert (done[0].trigger, done[0].engine) == ("auto", engine)
     seen = outcome.usage.engine_view[engine]
     assert seen.used <= seen.limit
     sent = stage.model.calls[-1].conversation
-    assert sent.turns[-1] == list(session.history.turns)[-2]
+    assert sent.turns[-1] == list(session.record.history.turns)[-2]
     check_sound(sent)
 
 
@@ -352,31 +360,31 @@ async def test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine(
 ) -> None:
     """Between two model calls, as often as it takes; the prompt that began the run stays in sight."""
     stage, session = await a_long_run(make_stage, engine)
-    made = session.compactions.all
+    made = session.record.compactions.all
     assert len(made) > 1
     assert {(done.engine, done.trigger, done.status) for done in made} == {(engine, "auto", "completed")}
     assert len(made) < 7, "not at every call"
     for call in stage.model.calls:
         check_sound(call.conversation)
         assert IN_RUN in texts(call.conversation.turns)
-    assert list(session.history.turns)[-1].blocks == (TextBlock("done"),)
+    assert list(session.record.history.turns)[-1].blocks == (TextBlock("done"),)
 
 
 @every_engine
 async def test_a_compaction_in_a_run_is_stored_and_can_be_undone(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_run(make_stage, engine)
-    n_turns, turns = len(session.history.current), list(session.history.turns)
+    n_turns, turns = len(session.record.history.current), list(session.record.history.turns)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
-    assert list(session.history.turns) == turns
+    assert list(session.record.history.turns) == turns
     undone = (await session.undo(None, force=True, expect_head=None)).compaction
     assert undone.status == "undone"
-    assert len(list(session.history.turns)) > n_turns
+    assert len(list(session.record.history.turns)) > n_turns
 
 
 async def test_engine_none_never_compacts_not_even_in_a_run(make_stage: Any) -> None:
     stage, session = await a_long_run(make_stage, "none")
-    assert session.compactions.all == ()
+    assert session.record.compactions.all == ()
     assert len(stage.model.calls[-1].conversation.turns) == 29
 
 
@@ -434,7 +442,7 @@ async def test_the_record_of_a_compaction_is_on_the_event(make_stage: Any, engin
     _, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say(NOTES)])
     first = (await compact(session)).info
     for prompt in ("four", "five"):
-        await session.prompts.wait_until_entered(session.prompts.submit(text(prompt)))
+        await session.turns.prompts.wait_until_entered(session.turns.prompts.submit(text(prompt)))
     second = (await compact(session)).info
     assert first is not None
     assert second is not None
@@ -507,7 +515,7 @@ async def test_agentcore_reads_again_what_its_local_digests_left_out(make_stage:
     assert "What came before." in asked
     assert LOCAL_HEADING not in asked
     shown = asked + texts(notes.calls[0].conversation.turns)
-    kept = texts(session.history.turns)
+    kept = texts(session.record.history.turns)
     missing = [f"prompt {n} and" for n in range(n_prompts) if f"prompt {n} and" not in shown + kept]
     assert missing == []
     assert LOCAL_HEADING not in kept
@@ -524,7 +532,7 @@ async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_fil
     assert done.info is not None
     assert done.info["isSplitTurn"] is True
     assert done.info["readFiles"] == [f"f{n}.py" for n in range(done.dropped_count // 2)]
-    entries = [entry for entry in session.history.current if entry.kind != "file"]
+    entries = [entry for entry in session.record.history.current if entry.kind != "file"]
     assert [entry.kind for entry in entries[:2]] == ["summary", "user"]
     assert texts([entries[1].turn]) == "read them all, please"
     assert done.dropped_count == done.cut - 1, "the prompt before the cut is not dropped"
@@ -538,7 +546,7 @@ async def test_agentcore_names_the_tools_whose_results_it_condenses(make_stage: 
     session = await stage.session(engine="agentcore")
     for prompt in ("read it", "go on"):
         await stage.ask(session, prompt)
-        session.gauge.usage()
+        session.window.request.usage()
     await compact(session)
     assert "[Tool result" in texts(stage.model.calls[-1].conversation.turns)
 
@@ -553,8 +561,8 @@ async def test_a_prompt_larger_than_the_window_is_sent_in_part(make_stage: Any, 
     sent = stage.model.calls[-1].conversation.turns
     assert sum(map(estimate_turn_tokens, sent)) <= 8_000
     assert "Sum these up: abc" in str(sent[-1])
-    notices = [event.data for event in session.log.after(0) if event.kind == "notice"]
-    records = [event.data for event in session.log.after(0) if event.kind == "compaction"]
+    notices = [event.data for event in session.record.log.after(0) if event.kind == "notice"]
+    records = [event.data for event in session.record.log.after(0) if event.kind == "compaction"]
     assert notices or [each for each in records if each.status == "completed"]
 
 
@@ -562,7 +570,7 @@ async def test_a_prompt_that_was_cut_for_the_model_stays_stored_whole(make_stage
     stage = await make_stage([[Say("one")]], window=8_000)
     session = await stage.session(engine="runtime")
     await stage.ask(session, "abc def " * 10_000)
-    assert session.history.turns[0] == user("abc def " * 10_000)
+    assert session.record.history.turns[0] == user("abc def " * 10_000)
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "runtime", "agentcore"])
@@ -570,7 +578,7 @@ async def test_a_summary_as_long_as_what_it_stands_for_is_replaced_by_a_local_on
     make_stage: Any, engine: str
 ) -> None:
     _, session = await a_long_talk(make_stage, engine, *[[Say("blah " * 4_000)]] * 4)
-    before = session.gauge.usage(detail=False)
+    before = session.window.request.usage(detail=False)
     done = await compact(session)
     assert (done.status, done.summary_source) == ("completed", "localFallback")
-    assert session.gauge.usage(detail=False).used < before.used
+    assert session.window.request.usage(detail=False).used < before.used

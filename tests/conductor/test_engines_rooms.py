@@ -37,23 +37,23 @@ async def talk(stage: Any, engine: str, n_prompts: int, **wanted: Any) -> Sessio
 async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -> None:
     stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True)
     session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
-    done = session.compactions.all
+    done = session.record.compactions.all
     assert [each.status for each in done] == ["completed"]
     sent = texts(last_sent(stage))
     assert "prompt 0" not in sent
     assert "prompt 5" in sent
     assert "prompt 0" in sent[0], "the digest names what went"
-    assert len(session.history.current) < 12
+    assert len(session.record.history.current) < 12
     check_sound(last_sent(stage))
 
 
 async def test_a_window_that_left_events_can_be_undone_and_expanded(make_stage: Any) -> None:
     stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True)
     session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
-    n_before = session.compactions.all[-1].pre_count
+    n_before = session.record.compactions.all[-1].pre_count
     await session.undo(None, force=True, expect_head=None)
-    assert len(session.history.current) >= n_before
-    assert all(entry.kind != "summary" for entry in session.history.current)
+    assert len(session.record.history.current) >= n_before
+    assert all(entry.kind != "summary" for entry in session.record.history.current)
 
 
 async def test_the_newest_prompt_stays_however_long_the_rounds_of_tools(make_stage: Any) -> None:
@@ -72,11 +72,11 @@ async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     notes = ScriptedModel([[Say("the first notes")], [Say("the second notes")]], when_exhausted="repeat")
     stage.models.summarizer = lambda model: (notes, stage.models.card(model))
     session = await talk(stage, "summarizing", 36)
-    done = [each for each in session.compactions.all if each.status == "completed"]
+    done = [each for each in session.record.compactions.all if each.status == "completed"]
     assert len(done) >= 2
     assert "the first notes" in str(notes.calls[1].conversation.turns)
     assert texts(last_sent(stage))[0].startswith(SUMMARY_MARK)
-    assert len(session.history.current) < 72, "the notes are the conversation now"
+    assert len(session.record.history.current) < 72, "the notes are the conversation now"
 
 
 async def test_a_model_that_reasons_is_asked_without_a_temperature(make_stage: Any) -> None:
@@ -94,5 +94,5 @@ async def test_a_short_conversation_is_sent_as_it_is(make_stage: Any, engine: st
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await talk(stage, engine, 2)
     sent = last_sent(stage).turns
-    assert all(a is b for a, b in zip(sent, list(session.history.turns), strict=False))
-    assert session.gauge.usage().source == "estimate"
+    assert all(a is b for a, b in zip(sent, list(session.record.history.turns), strict=False))
+    assert session.window.request.usage().source == "estimate"

@@ -50,23 +50,23 @@ async def test_a_fork_continues_from_the_head_and_does_not_change_the_original(m
     await session.choose("permissions", "allowAll")
     before = session.snapshot()
     forked = await stage.hub.fork(ForkOf(session.sid))
-    assert list(forked.history.turns) == list(session.history.turns)
+    assert list(forked.record.history.turns) == list(session.record.history.turns)
     assert (forked.info.parent, forked.info.title, forked.info.cwd) == (session.sid, "Parser", before.cwd)
-    assert (forked.gauge.usage().session_total, forked.log.seq) == (TokenCounts(0, 0), 0)
-    assert forked.options.all()[3].current_value == "ask"
-    assert [file.uri for file in forked.files.in_context()] == [
-        file.uri for file in session.files.in_context()
+    assert (forked.window.request.usage().session_total, forked.record.log.seq) == (TokenCounts(0, 0), 0)
+    assert forked.turns.options.all()[3].current_value == "ask"
+    assert [file.uri for file in forked.workbench.files.in_context()] == [
+        file.uri for file in session.workbench.files.in_context()
     ]
     assert session.snapshot() == before
     await stage.ask(forked, "three")
-    assert (len(list(forked.history.turns)), len(list(session.history.turns))) == (8, 6)
+    assert (len(list(forked.record.history.turns)), len(list(session.record.history.turns))) == (8, 6)
 
 
 async def test_a_fork_is_stored_from_its_first_moment(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
     forked = await stage.hub.fork(ForkOf(session.sid, title="Other way"))
     stored = await stage.shelf.graph(forked.sid)
-    assert [entry.turn for entry in stored.entry_path(stored.leaf)] == list(session.history.turns)
+    assert [entry.turn for entry in stored.entry_path(stored.leaf)] == list(session.record.history.turns)
     titles = {each.sid: each.title for each in await stage.shelf.list()}
     assert titles[forked.sid] == "Other way"
 
@@ -75,34 +75,37 @@ async def test_a_fork_may_begin_at_an_earlier_node_and_in_another_folder(make_st
     stage, session = await a_talk(make_stage)
     other = stage.folder / "sub"
     other.mkdir()
-    first = session.history.current.node_ids[0]
+    first = session.record.history.current.node_ids[0]
     forked = await stage.hub.fork(ForkOf(session.sid, first, cwd=str(other), roots=(str(stage.folder),)))
-    assert (list(forked.history.turns), forked.info.cwd) == (list(session.history.turns)[:1], str(other))
+    assert (list(forked.record.history.turns), forked.info.cwd) == (
+        list(session.record.history.turns)[:1],
+        str(other),
+    )
     assert forked.info.roots == (str(stage.folder),)
-    assert forked.files.in_context() == (), "what its turns never read it has not read"
+    assert forked.workbench.files.in_context() == (), "what its turns never read it has not read"
 
 
 async def test_a_stored_session_is_forked_without_loading_it(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    turns = list(session.history.turns)
+    turns = list(session.record.history.turns)
     await stage.hub.close(session.sid)
     forked = await stage.hub.fork(ForkOf(session.sid))
-    assert list(forked.history.turns) == turns
-    assert len(forked.files.in_context()) == 1
+    assert list(forked.record.history.turns) == turns
+    assert len(forked.workbench.files.in_context()) == 1
 
 
 async def test_a_fork_of_an_empty_session_is_empty(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     forked = await stage.hub.fork(ForkOf(session.sid))
-    assert (list(forked.history.turns), forked.info.parent) == ([], session.sid)
+    assert (list(forked.record.history.turns), forked.info.parent) == ([], session.sid)
 
 
 async def test_a_fork_of_an_ephemeral_session_is_ephemeral(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, ephemeral=True)
     forked = await stage.hub.fork(ForkOf(session.sid))
     assert forked.info.ephemeral
-    assert list(forked.history.turns) == list(session.history.turns)
+    assert list(forked.record.history.turns) == list(session.record.history.turns)
     assert await stage.shelf.list() == []
 
 
@@ -138,7 +141,7 @@ async def test_title_and_archive_change_whether_a_session_is_loaded_or_not(
     (listed,) = await stage.shelf.list()
     assert (listed.title, listed.archived) == ("Parser", True)
     if loaded:
-        told = [event.data for event in session.log.after(0) if isinstance(event.data, InfoChanged)]
+        told = [event.data for event in session.record.log.after(0) if isinstance(event.data, InfoChanged)]
         assert told[-1] == InfoChanged("Parser", updated_at, True)
 
 
@@ -157,14 +160,14 @@ async def test_a_deleted_session_is_gone(make_stage: Any, loaded: bool) -> None:
 async def test_an_ephemeral_session_can_be_read_and_deleted(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, ephemeral=True)
     graph = await stage.hub.graph(session.sid)
-    assert [entry.turn for entry in graph.entries.values()] == list(session.history.turns)
+    assert [entry.turn for entry in graph.entries.values()] == list(session.record.history.turns)
     await stage.hub.delete(session.sid)
     assert stage.hub.sessions == ()
 
 
 async def test_a_stored_session_is_read_without_loading_it(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    ids = tuple(session.history.current.node_ids)
+    ids = tuple(session.record.history.current.node_ids)
     await stage.hub.close(session.sid)
     graph = await stage.hub.graph(session.sid)
     assert (tuple(entry.node_id for entry in graph.entry_path(graph.leaf)), stage.hub.sessions) == (ids, ())
@@ -266,13 +269,13 @@ async def test_a_session_is_loaded_again_only_with_all_that_a_full_disk_refused(
     await answered(session, "one")
     with full_disk():
         await answered(session, "two")
-        last = session.log.seq
+        last = session.record.log.seq
         await hub.close(session.sid)
         with pytest.raises(StoreUnavailable):
             await hub.load(session.sid)
     loaded = (await hub.load(session.sid)).session
-    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"] * 2
-    assert loaded.log.seq >= last, "no number stands for two events"
+    assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
+    assert loaded.record.log.seq >= last, "no number stands for two events"
     await hub.aclose()
 
 
@@ -301,5 +304,5 @@ async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end
     await hub.aclose()
     again = build(tmp_path / "home").service.hub
     loaded = (await again.load(session.sid)).session
-    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"] * 2
+    assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
     await again.aclose()

@@ -28,7 +28,7 @@ from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import _add_id
-from sidecar.conductor.window.meter import ContextMeter
+from sidecar.conductor.window.meter import weights_index
 from sidecar.conductor.workbench.files import _tokens_of_read
 from sidecar.conductor.workbench.rule_files import folders_reached_index
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
@@ -80,7 +80,7 @@ class Probe:
 
 
 def engine_of(name: str) -> Callable[[Session], Any]:
-    return lambda session: session._engines.get(name)
+    return lambda session: session.window.engines.get(name)
 
 
 def itself(index: Any) -> tuple[Any, str]:
@@ -93,19 +93,19 @@ def state_of(index: Any, given: EngineInput) -> Any:
 
 INDEXES = {
     "token weights": Probe(
-        live=lambda session: session.gauge._meter._index,
-        fresh=lambda: ContextMeter()._index,
+        live=lambda session: session.window.request._meter._index,
+        fresh=weights_index,
         state=state_of,
         step=itself,
     ),
     "files seen": Probe(
-        live=lambda session: session.files._index,
+        live=lambda session: session.workbench.files._index,
         fresh=lambda: files_seen_index(_tokens_of_read),
         state=seen_files,
         step=itself,
     ),
     "folders reached": Probe(
-        live=lambda session: session._head._rules.reached,
+        live=lambda session: session.workbench.rule_files.reached,
         fresh=lambda: folders_reached_index(
             lambda: {tool.descriptor.name: tool.effects for tool in (READ, WRITE)}, Path("/project")
         ),
@@ -113,7 +113,7 @@ INDEXES = {
         step=itself,
     ),
     "searchable ids": Probe(
-        live=lambda session: session._knowledge._ids,
+        live=lambda session: session.window.knowledge._ids,
         fresh=lambda: Index(list, _add_id),
         state=lambda index, given: list(index.of(given.history)),
         step=itself,
@@ -153,7 +153,7 @@ INDEXES = {
 
 def check(session: Session, done: list[str]) -> None:
     """Every live index, advanced to here, equals one that is folded anew."""
-    given = session.gauge._inputs.make()
+    given = session.window.request.make_input()
     for name, index in INDEXES.items():
         live = index.state(index.live(session), given)
         assert live == index.state(index.fresh(), given), (name, done)
@@ -186,7 +186,7 @@ class Player:
     async def steer(self) -> None:
         started = await self.session.submit(text("first"))
         try:
-            self.session.prompts.steer(text("and then"), started.turn_id)
+            self.session.turns.prompts.steer(text("and then"), started.turn_id)
         except NotSteerableError:
             return
         finally:
@@ -204,12 +204,12 @@ class Player:
             return
 
     async def rewind(self) -> None:
-        ids = self.session.history.current.node_ids
+        ids = self.session.record.history.current.node_ids
         if ids:
             await self.session.rewind(self.rng.choice(ids[len(ids) // 2 :]), expect_head=None)
 
     async def drop(self) -> None:
-        ids = self.session.history.current.node_ids
+        ids = self.session.record.history.current.node_ids
         if len(ids) > 6:
             await self.session.drop([self.rng.choice(ids)], expect_head=None)
 

@@ -80,7 +80,9 @@ def sent(stage: Any, index: int = -1) -> list[str]:
 
 def notices(session: Session) -> list[str]:
     return [
-        event.data.title for event in session.log.after(0, limit=10_000) if isinstance(event.data, Notice)
+        event.data.title
+        for event in session.record.log.after(0, limit=10_000)
+        if isinstance(event.data, Notice)
     ]
 
 
@@ -92,8 +94,8 @@ async def test_the_results_precede_the_prompt_and_are_never_stored(make_stage: A
     await stage.ask(session, "where is the parser?")
     finds = f"{KNOWLEDGE_MARK}\n- [workspace] parser.py:12\n  def parse(text):"
     assert sent(stage) == ["hello there", "one", finds, "where is the parser?"]
-    assert [turn.role for turn in session.history.turns] == ["user", "assistant", "user", "assistant"]
-    assert all("parser.py" not in str(turn) for turn in session.history.turns)
+    assert [turn.role for turn in session.record.history.turns] == ["user", "assistant", "user", "assistant"]
+    assert all("parser.py" not in str(turn) for turn in session.record.history.turns)
     assert library.opened == [(session.sid, ("workspace",), (stage.folder,))]
 
 
@@ -119,10 +121,10 @@ async def test_every_engine_sends_the_results(make_stage: Any, engine: str) -> N
     stage = await make_stage([[Say("one")], [Say("two")]], library=library)
     session = await stage.session(knowledge=("workspace",), engine=engine)
     await stage.ask(session, "hello")
-    used = session.gauge.usage().used
+    used = session.window.request.usage().used
     await stage.ask(session, "where is the parser?")
     assert sent(stage)[2].startswith(KNOWLEDGE_MARK)
-    assert session.gauge.usage().used < used + 100, "finds are no part of the conversation"
+    assert session.window.request.usage().used < used + 100, "finds are no part of the conversation"
 
 
 async def test_without_a_source_no_search_is_made(make_stage: Any) -> None:
@@ -199,7 +201,7 @@ async def test_a_failed_source_loses_its_results_and_nothing_else(make_stage: An
     session = await stage.session(knowledge=("workspace",))
     assert (await stage.ask(session, "where is it?")).text == "one"
     assert notices(session) == ["The knowledge source 'broken' did not answer"]
-    assert "secret words" not in str(session.log.after(0, limit=1000))
+    assert "secret words" not in str(session.record.log.after(0, limit=1000))
 
 
 async def test_a_turn_can_be_stopped_during_a_search(make_stage: Any) -> None:
@@ -207,7 +209,7 @@ async def test_a_turn_can_be_stopped_during_a_search(make_stage: Any) -> None:
     session = await stage.session(knowledge=("workspace",))
     started = await session.submit(({"type": "text", "text": "where is it?"},))
     await stage.settle()
-    assert session.prompts.interrupt(started.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(started.turn_id, "keep").accepted
     assert (await started.outcome).stop_reason == "cancelled"
     assert stage.model.calls == []
 

@@ -41,9 +41,9 @@ def sent(stage: Any) -> list[str]:
 
 async def test_a_rewind_tells_the_model_what_it_left(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    node = session.history.current.node_ids[1]
+    node = session.record.history.current.node_ids[1]
     moved = await session.rewind(node, expect_head=None)
-    assert moved.head == session.history.head == node
+    assert moved.head == session.record.history.head == node
     await stage.ask(session, "Try it another way.")
     first, answer, digest, prompt = sent(stage)
     assert (first, answer, prompt) == ("Fix the parser.", LONG, "Try it another way.")
@@ -51,31 +51,31 @@ async def test_a_rewind_tells_the_model_what_it_left(make_stage: Any) -> None:
     for known in ("Now rewrite the lexer.", "lexer.py", "do not go on with it"):
         assert known in digest
     assert len(digest) < 2_400
-    assert [entry.kind for entry in session.history.current[2:4]] == ["branch", "user"]
+    assert [entry.kind for entry in session.record.history.current[2:4]] == ["branch", "user"]
     await stage.ask(session, "And on.")
     assert "".join(sent(stage)).count(BRANCH_HEADER) == 1
 
 
 async def test_the_rules_of_a_branch_that_was_left_are_not_the_users(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "Try it another way.")
-    assert session.rules.all == ()
+    assert session.window.rules.all == ()
 
 
 async def test_a_rewind_that_is_taken_back_leaves_no_trace(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    head, nodes = session.history.head, session.history.current.node_ids
+    head, nodes = session.record.history.head, session.record.history.current.node_ids
     await session.rewind(nodes[1], expect_head=None)
     await session.rewind(head, expect_head=nodes[1])
     await stage.ask(session, "Go on.")
     assert BRANCH_HEADER not in "".join(sent(stage))
-    assert session.history.current.node_ids[: len(nodes)] == nodes
+    assert session.record.history.current.node_ids[: len(nodes)] == nodes
 
 
 async def test_of_two_rewinds_in_a_row_everything_left_is_told(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await session.rewind(None, expect_head=None)
     await stage.ask(session, "Begin anew.")
     digest, prompt = sent(stage)
@@ -86,7 +86,7 @@ async def test_of_two_rewinds_in_a_row_everything_left_is_told(make_stage: Any) 
 
 async def test_a_digest_waits_for_its_prompt_over_a_restart(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
     await stage.ask(session, "Try it another way.")
@@ -95,17 +95,17 @@ async def test_a_digest_waits_for_its_prompt_over_a_restart(make_stage: Any) -> 
 
 async def test_a_prompt_that_is_taken_back_takes_its_digest_with_it(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    node = session.history.current.node_ids[1]
+    node = session.record.history.current.node_ids[1]
     for prompt in ("second way", "third way"):
         await session.rewind(node, expect_head=None)
         await stage.ask(session, prompt)
     await stage.ask(session, "/rewind")
-    assert session.history.head == node
+    assert session.record.history.head == node
 
 
 async def test_a_move_across_a_compaction_leaves_nothing(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    before = session.history.head
+    before = session.record.history.head
     assert (await session.compact(CompactionRequest()).outcome).status == "completed"
     await session.rewind(before, expect_head=None)
     await stage.ask(session, "Go on.")
@@ -114,21 +114,21 @@ async def test_a_move_across_a_compaction_leaves_nothing(make_stage: Any) -> Non
 
 async def test_a_compaction_after_a_rewind_still_knows_what_was_folded(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     for prompt in ("Try a table.", LONG, "And on."):
         await stage.ask(session, prompt)
         await session.compact(CompactionRequest()).outcome
-    kinds = [entry.kind for entry in session.history.current.originals()]
+    kinds = [entry.kind for entry in session.record.history.current.originals()]
     assert kinds.count("branch") == 1
-    assert "Fix the parser." in str(session.history.turns[0])
+    assert "Fix the parser." in str(session.record.history.turns[0])
 
 
 @pytest.mark.parametrize("at_head", [False, True])
 async def test_a_fork_tells_what_the_other_session_did_later(make_stage: Any, at_head: bool) -> None:
     stage, session = await a_talk(make_stage)
-    node = session.history.current.node_ids[-1 if at_head else 1]
+    node = session.record.history.current.node_ids[-1 if at_head else 1]
     fork = await stage.hub.fork(ForkOf(session.sid, at_node=node))
-    assert fork.history.head == node
+    assert fork.record.history.head == node
     await stage.ask(fork, "Try it another way.")
     assert ("Now rewrite the lexer." in sent(stage)[-2]) == (not at_head)
 
@@ -137,8 +137,8 @@ async def test_a_fork_that_goes_further_back_tells_all_that_it_leaves(make_stage
     """What the other session did later, and what the fork took over and left."""
     stage, session = await a_talk(make_stage)
     await stage.ask(session, "Then write the manual.")
-    fork = await stage.hub.fork(ForkOf(session.sid, at_node=session.history.current.node_ids[-3]))
-    for node in (fork.history.current.node_ids[1], fork.history.current.node_ids[0]):
+    fork = await stage.hub.fork(ForkOf(session.sid, at_node=session.record.history.current.node_ids[-3]))
+    for node in (fork.record.history.current.node_ids[1], fork.record.history.current.node_ids[0]):
         await fork.rewind(node, expect_head=None)
     await stage.ask(fork, "Try it another way.")
     told = sent(stage)[-2]
@@ -149,6 +149,6 @@ async def test_a_fork_that_goes_further_back_tells_all_that_it_leaves(make_stage
 
 async def test_the_digest_can_be_switched_off(make_stage: Any) -> None:
     stage, session = await a_talk(make_stage, is_on=False)
-    await session.rewind(session.history.current.node_ids[1], expect_head=None)
+    await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
     await stage.ask(session, "Try it another way.")
     assert sent(stage) == ["Fix the parser.", LONG, "Try it another way."]

@@ -49,6 +49,6 @@ async def test_a_prompt_that_begins_like_a_digest_is_sent_word_for_word_after_a_
     await stage.ask(session, prompt)
     done = await session.compact(CompactionRequest()).outcome
     assert done.status == ("noop" if engine == "none" else "completed")
-    assert [entry.kind for entry in session.history.current].count("user") == 1
+    assert [entry.kind for entry in session.record.history.current].count("user") == 1
     await stage.ask(session, "go on")
     assert prompt in prompts_in(stage.model.calls[-1].conversation)

@@ -118,7 +118,7 @@ async def test_a_session_without_usage_is_weighed_by_what_other_sessions_learned
     for _ in range(3):
         await stage.ask(await stage.session(engine="none"), "the parser keeps a stack of brackets. " * 1_000)
     other = await stage.session(engine="none")
-    usage = other.gauge.usage(detail=True)
+    usage = other.window.request.usage(detail=True)
     assert usage.by is not None
     assert usage.factor is not None
     assert usage.factor > 1.0

@@ -21,11 +21,11 @@ from sidecar.rooms import KnowledgeSource, MockKnowledgeSource
 
 
 def values(session: Session) -> dict[str, str]:
-    return {option.id: option.current_value for option in session.options.all()}
+    return {option.id: option.current_value for option in session.turns.options.all()}
 
 
 def choices(session: Session, config_id: str) -> list[str]:
-    (option,) = (option for option in session.options.all() if option.id == config_id)
+    (option,) = (option for option in session.turns.options.all() if option.id == config_id)
     return [choice.value for choice in option.options]
 
 
@@ -45,7 +45,7 @@ async def test_the_options_are_listed_with_their_current_values(make_stage: Any)
     }
     assert choices(session, "engine") == list(stage.hub.engines)
     assert choices(session, "thinking") == ["default"], "this model cannot think"
-    assert session.options.all()[3] == ConfigOption(
+    assert session.turns.options.all()[3] == ConfigOption(
         "permissions",
         "Permissions",
         "mode",
@@ -72,8 +72,8 @@ async def test_a_choice_emits_all_options(make_stage: Any, config_id: str, value
     assert values(session) == {**before, config_id: value} | (
         {"thinking": "default"} if config_id == "model" else {}
     )
-    (told,) = [event.data for event in session.log.after(0) if isinstance(event.data, ConfigChanged)]
-    assert told == ConfigChanged(session.options.all())
+    (told,) = [event.data for event in session.record.log.after(0) if isinstance(event.data, ConfigChanged)]
+    assert told == ConfigChanged(session.turns.options.all())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_a_refused_choice_emits_nothing(make_stage: Any, config_id: str, v
     session = await stage.session()
     with pytest.raises(SidecarError) as raised:
         await session.choose(config_id, value)
-    assert (raised.value.kind, session.log.seq) == (kind, 0)
+    assert (raised.value.kind, session.record.log.seq) == (kind, 0)
 
 
 async def test_a_model_chosen_during_a_turn_answers_the_next_one(make_stage: Any) -> None:
@@ -170,7 +170,7 @@ async def test_there_is_no_knowledge_option_without_sources(make_stage: Any) -> 
 async def test_an_unknown_option_is_refused_with_the_known_ones(make_stage: Any) -> None:
     session = await (await make_stage()).session()
     with pytest.raises(InvalidInput) as raised:
-        session.options.choose("colour", "red")
+        session.turns.options.choose("colour", "red")
     assert raised.value.hint == "known options: model, engine, thinking, permissions"
 
 
@@ -195,7 +195,7 @@ async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[st
         await session.preview(CompactionRequest(policy=policy))
     with pytest.raises(InvalidInput, match="policy"):
         session.compact(CompactionRequest(policy=policy))
-    assert session.gauge.usage().used > 0
+    assert session.window.request.usage().used > 0
 
 
 async def test_the_model_of_a_session_is_warmed_up_when_it_is_chosen_or_loaded(

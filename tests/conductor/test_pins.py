@@ -41,23 +41,23 @@ async def a_loss(make_stage: Any, engine: str) -> tuple[Any, Session]:
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_pinned_fact_comes_back_and_stays_with_every_engine(make_stage: Any, engine: str) -> None:
     stage, session = await a_loss(make_stage, engine)
-    done = next((each for each in session.compactions.all if each.status == "completed"), None)
-    pin = session.pins.of_text("port 7013")
+    done = next((each for each in session.record.compactions.all if each.status == "completed"), None)
+    pin = session.window.pins.of_text("port 7013")
     if done is not None:
-        facts = session.losses.show((await session.losses.read(done)).facts)
-        found = await session.pins.find_fact(next(f.fact_id for f in facts if f.text == "port 7013"))
+        facts = session.window.losses.show((await session.window.losses.read(done)).facts)
+        found = await session.window.pins.find_fact(next(f.fact_id for f in facts if f.text == "port 7013"))
         assert found is not None
-        assert found.node_id in session.history.graph.entries
+        assert found.node_id in session.record.history.graph.entries
         pin = found
-    await session.pins.add(pin)
+    await session.window.pins.add(pin)
     for _ in range(2):
         await stage.ask(session, "and now?")
         assert "\n- port 7013" in stage.model.calls[-1].conversation.system
         await session.compact(CompactionRequest()).outcome
     if done is not None:
-        again = session.losses.show((await session.losses.read(done)).facts)
+        again = session.window.losses.show((await session.window.losses.read(done)).facts)
         assert [(f.state, f.pinned) for f in again if f.fact_id == pin.pin_id] == [("kept", True)]
-    await session.pins.remove(pin.pin_id)
+    await session.window.pins.remove(pin.pin_id)
     await stage.ask(session, "and now?")
     assert "The user pinned" not in stage.model.calls[-1].conversation.system
 
@@ -80,16 +80,16 @@ async def test_a_fact_of_a_poor_summary_is_lost_until_it_is_pinned(make_stage: A
 async def test_pins_survive_a_restart_and_belong_to_forks(make_stage: Any) -> None:
     stage, session = await a_loss(make_stage, "agentcore")
     await stage.ask(session, PLANTED)
-    first = list(session.history.graph.entries)[-2]
-    pin = await session.pins.add(session.pins.of_node(first))
+    first = list(session.record.history.graph.entries)[-2]
+    pin = await session.window.pins.add(session.window.pins.of_node(first))
     assert pin.text == PLANTED
     assert pin.node_id == first
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert fork.pins.all == (pin,)
-    await fork.pins.remove(pin.pin_id)
+    assert fork.window.pins.all == (pin,)
+    await fork.window.pins.remove(pin.pin_id)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert loaded.pins.all == (pin,)
+    assert loaded.window.pins.all == (pin,)
     await stage.ask(loaded, "and now?")
     assert PLANTED in stage.model.calls[-1].conversation.system
 
@@ -98,34 +98,34 @@ async def test_a_pin_counts_in_the_meter_and_is_published(make_stage: Any) -> No
     stage = await make_stage([[Say("ok")]], repeat=True)
     session = await stage.session()
     await stage.ask(session, "hi")
-    before = session.gauge.usage(detail=True).by
-    pin = await session.pins.add(session.pins.of_text("Say it in one line. " * 20))
-    after = session.gauge.usage(detail=True).by
+    before = session.window.request.usage(detail=True).by
+    pin = await session.window.pins.add(session.window.pins.of_text("Say it in one line. " * 20))
+    after = session.window.request.usage(detail=True).by
     assert before is not None
     assert after is not None
-    assert after.system > before.system + session.pins.used_tokens // 2
-    events = [event.data for event in session.log.after(0) if isinstance(event.data, PinsChanged)]
+    assert after.system > before.system + session.window.pins.used_tokens // 2
+    events = [event.data for event in session.record.log.after(0) if isinstance(event.data, PinsChanged)]
     assert events == [PinsChanged((pin,))]
 
 
 async def test_pins_take_a_share_of_the_window_at_most(make_stage: Any) -> None:
     stage = await make_stage([], window=16_000)
     session = await stage.session()
-    assert session.pins.limit_tokens == 16_000 // SHARE
+    assert session.window.pins.limit_tokens == 16_000 // SHARE
     with pytest.raises(InvalidInput, match="of the 800 tokens for pins are left"):
-        await session.pins.add(session.pins.of_text("word " * 4_000))
-    first = await session.pins.add(session.pins.of_text("one"))
-    assert await session.pins.add(session.pins.of_text(" one ")) == first
-    assert session.pins.all == (first,)
+        await session.window.pins.add(session.window.pins.of_text("word " * 4_000))
+    first = await session.window.pins.add(session.window.pins.of_text("one"))
+    assert await session.window.pins.add(session.window.pins.of_text(" one ")) == first
+    assert session.window.pins.all == (first,)
     stage.smaller_window(0)
-    assert session.pins.limit_tokens == MAX_TOKENS
+    assert session.window.pins.limit_tokens == MAX_TOKENS
 
 
 async def test_what_cannot_be_pinned_is_refused_with_the_next_step(make_stage: Any) -> None:
     stage = await make_stage([])
     session = await stage.session()
     with pytest.raises(NodeNotFound):
-        session.pins.of_node("nowhere")
+        session.window.pins.of_node("nowhere")
     assert "nothing to pin" in (await stage.ask(session, "/pin")).text
     assert "no fact '0123456789'; take an id from /loss" in (await stage.ask(session, "/pin 0123456789")).text
     assert "no pin 'x'; the pins are: none" in (await stage.ask(session, "/unpin x")).text
@@ -133,7 +133,7 @@ async def test_what_cannot_be_pinned_is_refused_with_the_next_step(make_stage: A
 
 async def test_a_pin_of_several_lines_stays_one_item(make_stage: Any) -> None:
     stage, session = await a_loss(make_stage, "agentcore")
-    text = session.pins.of_text("one\ntwo")
-    await session.pins.add(text)
+    text = session.window.pins.of_text("one\ntwo")
+    await session.window.pins.add(text)
     await stage.ask(session, "and now?")
     assert "\n- one\n  two" in stage.model.calls[-1].conversation.system

@@ -11,7 +11,6 @@ from bare_sessions import compaction_settings
 from histories import entry_of
 from model_cards import card
 from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
-from sidecar.conductor.record.compactions import CompactionLog
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.session_engines import PriceTrigger, find_paying_size
@@ -59,14 +58,8 @@ def test_the_size_from_which_on_a_compaction_pays(
 def test_none_comes_before_a_share_of_the_window_beside_the_overhead(overhead: int) -> None:
     """However many calls are to come."""
     model, history = replace(card(100_000), cost=DEAR), History([entry_of(AssistantTurn(()))] * 1_000)
-    prices = PriceTrigger(
-        lambda: history,
-        CompactionLog("s1"),
-        lambda: model,
-        overhead_tokens=lambda: overhead,
-        is_prefix_cached=True,
-    )
-    assert prices.ratio() == pytest.approx((overhead + 0.36 * (100_000 - overhead)) / 100_000)
+    ratio = PriceTrigger(is_prefix_cached=True).ratio(history, (), model, overhead)
+    assert ratio == pytest.approx((overhead + 0.36 * (100_000 - overhead)) / 100_000)
 
 
 def test_a_compaction_by_price_keeps_a_shorter_tail() -> None:
@@ -97,7 +90,7 @@ async def limits(
     found = []
     for number in range(60):
         await stage.ask(session, f"{number}")
-        usage = session.gauge.usage()
+        usage = session.window.request.usage()
         found.append((usage.limit_by, round(usage.limit / 97_952, 2)))
     return session, found
 
@@ -125,7 +118,7 @@ async def test_a_ratio_that_the_user_chose_stands(make_stage: Any) -> None:
     session = await stage.session(policy={"triggerRatio": 0.9})
     for number in range(60):
         await stage.ask(session, f"{number}")
-    assert session.gauge.usage().limit_by is None
+    assert session.window.request.usage().limit_by is None
 
 
 async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) -> None:

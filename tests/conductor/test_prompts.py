@@ -23,7 +23,7 @@ from turns import text
 
 
 def asked(session: Session) -> list[str]:
-    return [prompt_text(turn.blocks) for turn in session.history.turns if isinstance(turn, UserTurn)]
+    return [prompt_text(turn.blocks) for turn in session.record.history.turns if isinstance(turn, UserTurn)]
 
 
 async def until(stage: Any, seen: Callable[[], bool]) -> None:
@@ -36,21 +36,21 @@ async def at_work(make_stage: Any, *after: Any) -> tuple[Any, Session, Any]:
     stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], *after])
     session = await stage.session()
     started = await session.submit(text("1"))
-    await until(stage, lambda: any(event.kind == "textDelta" for event in session.log.after(0)))
+    await until(stage, lambda: any(event.kind == "textDelta" for event in session.record.log.after(0)))
     return stage, session, started
 
 
 async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     second, third = await session.submit(text("2")), await session.submit(text("3"))
-    one, two = session.prompts.items()
+    one, two = session.turns.prompts.items()
     assert (one.turn_id, two.turn_id) == (second.turn_id, third.turn_id)
-    session.prompts.edit(one.item_id, text("2, but better"))
-    session.prompts.remove(two.item_id)
-    assert session.prompts.items() == (QueueItem(one.item_id, one.turn_id, text("2, but better")),)
+    session.turns.prompts.edit(one.item_id, text("2, but better"))
+    session.turns.prompts.remove(two.item_id)
+    assert session.turns.prompts.items() == (QueueItem(one.item_id, one.turn_id, text("2, but better")),)
     assert (await third.outcome).stop_reason == "cancelled"
-    told = [event.data for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
-    assert told[-1] == QueueChanged(session.prompts.items(), 1)
+    told = [event.data for event in session.record.log.after(0) if isinstance(event.data, QueueChanged)]
+    assert told[-1] == QueueChanged(session.turns.prompts.items(), 1)
     stage.model.gate("go").set()
     await first.outcome
     assert (await second.outcome).text == "two"
@@ -60,10 +60,10 @@ async def test_waiting_prompts_are_listed_edited_and_removed(make_stage: Any) ->
 async def test_a_prompt_leaves_the_queue_when_it_begins(make_stage: Any) -> None:
     stage, session, _ = await at_work(make_stage, [Say("two")])
     second = await session.submit(text("2"))
-    (item,) = session.prompts.items()
+    (item,) = session.turns.prompts.items()
     stage.model.gate("go").set()
     await second.outcome
-    told = [event for event in session.log.after(0) if isinstance(event.data, QueueChanged)]
+    told = [event for event in session.record.log.after(0) if isinstance(event.data, QueueChanged)]
     assert [event.data for event in told] == [QueueChanged((item,), 1), QueueChanged(())]
     assert told[-1].turn_id is None
 
@@ -71,7 +71,7 @@ async def test_a_prompt_leaves_the_queue_when_it_begins(make_stage: Any) -> None
 async def test_a_waiting_prompt_may_become_a_command(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage)
     second = await session.submit(text("2"))
-    session.prompts.edit(session.prompts.items()[0].item_id, text("/engine"))
+    session.turns.prompts.edit(session.turns.prompts.items()[0].item_id, text("/engine"))
     stage.model.gate("go").set()
     await first.outcome
     assert (await second.outcome).text.startswith("Compaction engine: windowBudget.")
@@ -80,23 +80,23 @@ async def test_a_waiting_prompt_may_become_a_command(make_stage: Any) -> None:
 async def test_a_running_or_ended_prompt_is_not_in_the_queue(make_stage: Any) -> None:
     _, session, _ = await at_work(make_stage)
     with pytest.raises(ItemNotFound, match=r"no prompt .* waits"):
-        session.prompts.remove("x")
+        session.turns.prompts.remove("x")
     with pytest.raises(ItemNotFound, match=r"no prompt .* waits"):
-        session.prompts.edit("x", text("y"))
+        session.turns.prompts.edit("x", text("y"))
 
 
 async def test_an_edit_must_be_a_prompt(make_stage: Any) -> None:
     _, session, _ = await at_work(make_stage)
     await session.submit(text("2"))
-    before = session.prompts.items()
+    before = session.turns.prompts.items()
     with pytest.raises(InvalidInput):
-        session.prompts.edit(before[0].item_id, ())
-    assert session.prompts.items() == before
+        session.turns.prompts.edit(before[0].item_id, ())
+    assert session.turns.prompts.items() == before
 
 
 async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
-    steered = session.prompts.steer(text("2"), first.turn_id)
+    steered = session.turns.prompts.steer(text("2"), first.turn_id)
     assert steered == SteerResult("injected", first.turn_id)
     stage.model.gate("go").set()
     assert (await first.outcome).text == "two"
@@ -105,20 +105,20 @@ async def test_steering_enters_the_turn_it_was_meant_for(make_stage: Any) -> Non
 
 def reported(session: Session) -> list[tuple[str, str | None]]:
     """Return the prompts that clients were shown: their text and their node."""
-    events = (event.data for event in session.log.after(0, limit=10_000))
+    events = (event.data for event in session.record.log.after(0, limit=10_000))
     shown = [data for data in events if isinstance(data, UserMessage)]
     return [(data.content[0]["text"], data.node_id) for data in shown]
 
 
 def stored(session: Session) -> list[tuple[str, str | None]]:
     """Return the prompts of the conversation: their text and their node."""
-    prompts = (entry for entry in session.history.current if entry.kind == "user")
+    prompts = (entry for entry in session.record.history.current if entry.kind == "user")
     return [(prompt_text(entry.turn.blocks), entry.node_id) for entry in prompts]
 
 
 async def test_a_steered_prompt_is_reported_once_with_its_node_when_it_enters(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
-    session.prompts.steer(text("2"), first.turn_id)
+    session.turns.prompts.steer(text("2"), first.turn_id)
     assert [shown for shown, _ in reported(session)] == ["1"]
     stage.model.gate("go").set()
     await first.outcome
@@ -130,8 +130,8 @@ async def test_a_steered_prompt_that_an_interrupt_keeps_is_reported_once_in_a_tu
     make_stage: Any,
 ) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
-    session.prompts.steer(text("2"), first.turn_id)
-    session.prompts.interrupt(first.turn_id, "keep")
+    session.turns.prompts.steer(text("2"), first.turn_id)
+    session.turns.prompts.interrupt(first.turn_id, "keep")
     assert (await first.outcome).stop_reason == "cancelled"
     await until(stage, lambda: not session.is_busy)
     assert reported(session) == stored(session)
@@ -141,8 +141,8 @@ async def test_a_steered_prompt_that_an_interrupt_keeps_is_reported_once_in_a_tu
 @pytest.mark.parametrize("queue", ["drop", "return"])
 async def test_a_steered_prompt_that_never_entered_is_never_reported(make_stage: Any, queue: Any) -> None:
     stage, session, first = await at_work(make_stage)
-    session.prompts.steer(text("2"), first.turn_id)
-    session.prompts.interrupt(first.turn_id, queue)
+    session.turns.prompts.steer(text("2"), first.turn_id)
+    session.turns.prompts.interrupt(first.turn_id, queue)
     await first.outcome
     await until(stage, lambda: not session.is_busy)
     assert reported(session) == stored(session)
@@ -151,18 +151,18 @@ async def test_a_steered_prompt_that_never_entered_is_never_reported(make_stage:
 
 async def test_steering_without_a_turn_id_enters_the_running_turn(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
-    assert session.prompts.steer(text("2"), None) == SteerResult("injected", first.turn_id)
+    assert session.turns.prompts.steer(text("2"), None) == SteerResult("injected", first.turn_id)
     stage.model.gate("go").set()
     assert (await first.outcome).text == "two"
     with pytest.raises(NotSteerableError, match="no turn is running"):
-        session.prompts.steer(text("3"), None)
+        session.turns.prompts.steer(text("3"), None)
 
 
 async def test_steering_a_turn_that_has_ended_begins_another(make_stage: Any) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     stage.model.gate("go").set()
     await first.outcome
-    steered = session.prompts.steer(text("2"), first.turn_id)
+    steered = session.turns.prompts.steer(text("2"), first.turn_id)
     assert steered.outcome == "startedNewTurn"
     assert steered.turn_id != first.turn_id
     await until(stage, lambda: not session.is_busy)
@@ -175,8 +175,8 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
     await first.outcome
     await session.submit(text("2"))
     with pytest.raises(NotSteerableError):
-        session.prompts.steer(text("3"), first.turn_id)
-    assert session.prompts.items() == ()
+        session.turns.prompts.steer(text("3"), first.turn_id)
+    assert session.turns.prompts.items() == ()
 
 
 @pytest.mark.parametrize(
@@ -185,9 +185,9 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
 async def test_a_prompt_that_cannot_enter_the_turn_waits(make_stage: Any, words: Content) -> None:
     stage, session, first = await at_work(make_stage, [Say("two")])
     if words == text("3"):
-        session.prompts.interrupt(None, "keep")
-    steered = session.prompts.steer(words, first.turn_id)
-    assert (steered.outcome, len(session.prompts.items())) == ("queued", 1)
+        session.turns.prompts.interrupt(None, "keep")
+    steered = session.turns.prompts.steer(words, first.turn_id)
+    assert (steered.outcome, len(session.turns.prompts.items())) == ("queued", 1)
     stage.model.gate("go").set()
     await until(stage, lambda: not session.is_busy)
 
@@ -195,8 +195,8 @@ async def test_a_prompt_that_cannot_enter_the_turn_waits(make_stage: Any, words:
 async def test_steering_a_turn_that_waits_is_queued_behind_it(make_stage: Any) -> None:
     _, session, _ = await at_work(make_stage)
     second = await session.submit(text("2"))
-    assert session.prompts.steer(text("3"), second.turn_id).outcome == "queued"
-    assert [item.input for item in session.prompts.items()] == [text("2"), text("3")]
+    assert session.turns.prompts.steer(text("3"), second.turn_id).outcome == "queued"
+    assert [item.input for item in session.turns.prompts.items()] == [text("2"), text("3")]
 
 
 async def test_an_idempotency_key_returns_the_same_receipt(make_stage: Any) -> None:
@@ -213,7 +213,7 @@ async def test_a_refused_prompt_does_not_use_up_its_idempotency_key(make_stage: 
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
     with pytest.raises(InvalidInput):
-        session.prompts.submit((), idempotency_key="k")
+        session.turns.prompts.submit((), idempotency_key="k")
     assert (await session.submit(text("1"), idempotency_key="k")).disposition == "started"
 
 
@@ -223,19 +223,21 @@ async def test_a_queue_is_bounded_and_so_are_its_events(make_stage: Any) -> None
     for number in range(MAX_WAITING):
         await session.submit(text(f"{number} " + "x" * 5_000))
     for refused in (
-        lambda: session.prompts.submit(text("more")),
-        lambda: session.prompts.submit(text("more"), when_busy="steer"),
+        lambda: session.turns.prompts.submit(text("more")),
+        lambda: session.turns.prompts.submit(text("more"), when_busy="steer"),
         lambda: session.compact(CompactionRequest()),
     ):
         with pytest.raises(QueueFullError, match="128 requests waiting already"):
             refused()
-    events = [event.data for event in session.log.after(0, 1_000) if isinstance(event.data, QueueChanged)]
+    events = [
+        event.data for event in session.record.log.after(0, 1_000) if isinstance(event.data, QueueChanged)
+    ]
     assert (events[-1].total, len(events[-1].items)) == (MAX_WAITING, 16)
     assert max(count_chars(item.input) for event in events for item in event.items) < 1_100
-    session.prompts.edit(session.prompts.items()[0].item_id, text("edited"))
-    session.prompts.remove(session.prompts.items()[0].item_id)
+    session.turns.prompts.edit(session.turns.prompts.items()[0].item_id, text("edited"))
+    session.turns.prompts.remove(session.turns.prompts.items()[0].item_id)
     await session.submit(text("there is room again"))
-    session.prompts.interrupt(None, "drop")
+    session.turns.prompts.interrupt(None, "drop")
 
 
 async def test_waiting_prompts_are_bounded_by_their_size_too(make_stage: Any) -> None:
@@ -244,12 +246,12 @@ async def test_waiting_prompts_are_bounded_by_their_size_too(make_stage: Any) ->
     with pytest.raises(QueueFullError):
         await session.submit(text("more"))
     with pytest.raises(QueueFullError):
-        session.prompts.edit(session.prompts.items()[0].item_id, text("y" * 16_000_000))
-    session.prompts.interrupt(None, "drop")
+        session.turns.prompts.edit(session.turns.prompts.items()[0].item_id, text("y" * 16_000_000))
+    session.turns.prompts.interrupt(None, "drop")
 
 
 async def test_a_key_of_any_length_is_not_kept(make_stage: Any) -> None:
     stage = await make_stage()
     session = await stage.session()
     with pytest.raises(InvalidInput, match="at most 1000 characters"):
-        session.prompts.submit(text("1"), idempotency_key="k" * 1_001)
+        session.turns.prompts.submit(text("1"), idempotency_key="k" * 1_001)

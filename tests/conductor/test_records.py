@@ -125,8 +125,8 @@ async def test_a_session_that_has_lost_its_folder_works_in_none_until_one_is_nam
         await stage.hub.load(session.sid)
     loaded = (await stage.hub.load(session.sid, str(stage.folder))).session
     assert (loaded.info.cwd, loaded.info.title) == (str(stage.folder), "Renamed")
-    assert [turn.role for turn in loaded.history.turns] == ["user", "assistant"]
-    assert loaded.log.seq > session.log.seq
+    assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"]
+    assert loaded.record.log.seq > session.record.log.seq
     await stage.hub.close(session.sid)
     assert (await stage.hub.load(session.sid)).session.info.cwd == str(stage.folder)
 
@@ -141,11 +141,11 @@ async def test_a_file_that_is_removed_while_its_session_is_loaded_is_written_aga
     await session.compact(CompactionRequest(force=True)).outcome
     (tmp_path / "store" / f"{session.sid}.jsonl").unlink()
     await stage.ask(session, "three")
-    turns, compactions = list(session.history.turns), session.compactions.all
+    turns, compactions = list(session.record.history.turns), session.record.compactions.all
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert (list(loaded.history.turns), loaded.info.title) == (turns, "Parser")
-    assert loaded.compactions.all == compactions
+    assert (list(loaded.record.history.turns), loaded.info.title) == (turns, "Parser")
+    assert loaded.record.compactions.all == compactions
     assert compactions[0].status == "completed"
     undone = await loaded.undo(None, force=True, expect_head=None)
     assert undone.compaction.status == "undone"

@@ -19,9 +19,10 @@ from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusy
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.record.session_events import OneTimeNotices
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.session import Session
-from sidecar.conductor.window.request import ContextGauge, RequestHead
+from sidecar.conductor.window.head import RequestHead
+from sidecar.conductor.window.request import NextRequest
 from sidecar.llmgateway.contract import (
     ErrorEmission,
     StopEmission,
@@ -37,7 +38,7 @@ from turns import text
 
 
 def kinds(session: Session) -> list[str]:
-    return [event.kind for event in session.log.after(0, limit=100_000)]
+    return [event.kind for event in session.record.log.after(0, limit=100_000)]
 
 
 async def until(session: Session, seen: Callable[[Event], bool]) -> Event:
@@ -49,8 +50,8 @@ async def until(session: Session, seen: Callable[[Event], bool]) -> Event:
             if seen(event) and not found.done():
                 found.set_result(event)
 
-    stop = session.log.follow(look)
-    look(session.log)
+    stop = session.record.log.follow(look)
+    look(session.record.log)
     try:
         async with asyncio.timeout(10):
             return await found
@@ -68,7 +69,7 @@ async def test_a_turn_tells_everything_in_order_and_settles_last(make_stage: Any
     assert kinds(session)[-4:] == ["infoChanged", "usage", "phase", "settled"]
     assert emitted(session, UserMessage) == [UserMessage(started.user_node_id, text("hi"))]
     assert [message.content[0]["text"] for message in emitted(session, Message)] == ["Hello there"]
-    assert [event.seq for event in session.log.after(0)] == list(range(1, session.log.seq + 1))
+    assert [event.seq for event in session.record.log.after(0)] == list(range(1, session.record.log.seq + 1))
 
 
 async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
@@ -76,13 +77,13 @@ async def test_what_settled_is_on_disk_and_loads_again(make_stage: Any) -> None:
     session = await stage.session()
     for prompt in ("a", "b"):
         await stage.ask(session, prompt)
-    turns, seq, head = list(session.history.turns), session.log.seq, session.history.head
+    turns, seq, head = list(session.record.history.turns), session.record.log.seq, session.record.history.head
     stored = await stage.shelf.graph(session.sid)
     assert (len(stored.entries), stored.leaf) == (4, head)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert list(loaded.history.turns) == turns
-    assert (loaded.log.seq, loaded.history.head, loaded.info.title) == (seq, head, "a")
+    assert list(loaded.record.history.turns) == turns
+    assert (loaded.record.log.seq, loaded.record.history.head, loaded.info.title) == (seq, head, "a")
 
 
 async def test_the_tokens_used_and_the_plan_survive_a_reload(make_stage: Any) -> None:
@@ -91,12 +92,12 @@ async def test_the_tokens_used_and_the_plan_survive_a_reload(make_stage: Any) ->
     stage = await make_stage(script, tools=[TODO])
     session = await stage.session()
     await stage.ask(session, "1")
-    total, items = session.gauge.usage().session_total, session.snapshot().plan
+    total, items = session.window.request.usage().session_total, session.snapshot().plan
     assert total == TokenCounts(400, 12, 50)
     assert items == (PlanItem("look", "completed", "medium"), PlanItem("fix", "pending", "medium"))
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert (loaded.gauge.usage().session_total, loaded.snapshot().plan) == (total, items)
+    assert (loaded.window.request.usage().session_total, loaded.snapshot().plan) == (total, items)
 
 
 async def test_prompts_while_busy_wait_and_are_answered_in_order(make_stage: Any) -> None:
@@ -130,7 +131,7 @@ async def test_an_interrupt_cancels_the_turn_and_keeps_the_queue(make_stage: Any
     first = await session.submit(text("1"))
     second = await session.submit(text("2"))
     await until(session, lambda event: event.kind == "textDelta")
-    assert session.prompts.interrupt(first.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(first.turn_id, "keep").accepted
     assert (await first.outcome).stop_reason == "cancelled"
     assert (await second.outcome).text == "two"
 
@@ -141,7 +142,7 @@ async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_s
     session = await stage.session()
     first = await session.submit(text("1"))
     await until(session, lambda event: event.kind == kind)
-    assert session.prompts.interrupt(first.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(first.turn_id, "keep").accepted
     outcome = await first.outcome
     assert (outcome.stop_reason, outcome.text) == ("cancelled", "all of it")
     assert emitted(session, Settled)[-1].stop_reason == "cancelled"
@@ -151,16 +152,16 @@ async def test_an_interrupt_that_is_accepted_while_a_turn_ends_cancels_it(make_s
 async def test_an_interrupt_while_idle_poisons_nothing(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()
-    assert not session.prompts.interrupt(None, "keep").accepted
+    assert not session.turns.prompts.interrupt(None, "keep").accepted
     assert (await stage.ask(session, "1")).stop_reason == "end_turn"
-    assert not session.prompts.interrupt(None, "keep").accepted
+    assert not session.turns.prompts.interrupt(None, "keep").accepted
 
 
 async def test_an_interrupt_of_another_turn_is_refused(make_stage: Any) -> None:
     stage = await make_stage([[WaitFor("go"), Say("one")]])
     session = await stage.session()
     started = await session.submit(text("1"))
-    assert not session.prompts.interrupt("another", "keep").accepted
+    assert not session.turns.prompts.interrupt("another", "keep").accepted
     stage.model.gate("go").set()
     assert (await started.outcome).text == "one"
 
@@ -174,17 +175,17 @@ async def test_an_interrupt_may_empty_the_queue(make_stage: Any, queue: Any, ret
     session = await stage.session()
     await session.submit(text("1"))
     second = await session.submit(text("2"))
-    done = session.prompts.interrupt(None, queue)
+    done = session.turns.prompts.interrupt(None, queue)
     assert (done.accepted, done.returned) == (True, returned)
     assert (await second.outcome).stop_reason == "cancelled"
-    assert session.prompts.items() == ()
+    assert session.turns.prompts.items() == ()
 
 
 async def test_a_waiting_prompt_can_be_taken_out_by_its_turn(make_stage: Any) -> None:
     stage = await make_stage([[WaitFor("go"), Say("one")]])
     session = await stage.session()
     first, second = await session.submit(text("1")), await session.submit(text("2"))
-    assert session.prompts.interrupt(second.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(second.turn_id, "keep").accepted
     stage.model.gate("go").set()
     assert (await first.outcome).text == "one"
     assert (await second.outcome).stop_reason == "cancelled"
@@ -199,7 +200,7 @@ async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
     assert (second.disposition, second.turn_id) == ("steered", first.turn_id)
     stage.model.gate("go").set()
     assert (await second.outcome).text == "two"
-    asked = [prompt_text(turn.blocks) for turn in session.history.turns if isinstance(turn, UserTurn)]
+    asked = [prompt_text(turn.blocks) for turn in session.record.history.turns if isinstance(turn, UserTurn)]
     assert asked == ["1", "2"]
     assert len(emitted(session, Settled)) == 1
 
@@ -210,7 +211,7 @@ async def test_steering_that_was_not_let_in_survives_an_interrupt(make_stage: An
     first = await session.submit(text("1"))
     await until(session, lambda event: event.kind == "textDelta")
     assert (await session.submit(text("2"), when_busy="steer")).disposition == "steered"
-    session.prompts.interrupt(None, "keep")
+    session.turns.prompts.interrupt(None, "keep")
     assert (await first.outcome).stop_reason == "cancelled"
     await until(session, lambda event: isinstance(event.data, Message) and "two" in str(event.data.content))
 
@@ -258,7 +259,7 @@ async def test_a_model_that_says_nothing_settles_and_leaves_no_blank_turn(make_s
     session = await stage.session()
     await stage.ask(session, "1")
     assert (await stage.ask(session, "2")).text == "two"
-    assert all(turn.blocks for turn in session.history.turns)
+    assert all(turn.blocks for turn in session.record.history.turns)
 
 
 async def test_a_cut_off_answer_says_so(make_stage: Any) -> None:
@@ -270,7 +271,7 @@ async def test_a_cut_off_answer_says_so(make_stage: Any) -> None:
 async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(make_stage: Any) -> None:
     stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))], [Say("two")]])
     session = await stage.session()
-    assert session.gauge.usage().source == "estimate"
+    assert session.window.request.usage().source == "estimate"
     usage = (await stage.ask(session, "1")).usage
     assert usage.source == "provider"
     assert 1200 < usage.used < 1220
@@ -317,12 +318,12 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_the_talk_goes_on(
     session = await stage.session()
     assert (await stage.ask(session, "1")).text == "one"
     assert (await stage.ask(session, "2")).text == "two"
-    notices = [event.data for event in session.log.after(0) if event.kind == "notice"]
+    notices = [event.data for event in session.record.log.after(0) if event.kind == "notice"]
     assert len(notices) == 1
     blocked.unlink()
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert [turn.blocks for turn in loaded.history.turns] == [
+    assert [turn.blocks for turn in loaded.record.history.turns] == [
         (TextBlock("1"),),
         (TextBlock("one"),),
         (TextBlock("2"),),
@@ -339,7 +340,7 @@ async def test_closing_in_the_middle_of_a_turn_loses_nothing_that_was_told(make_
     await stage.hub.close(session.sid)
     assert (await started.outcome).stop_reason == "cancelled"
     loaded = (await stage.hub.load(session.sid)).session
-    assert [turn.role for turn in loaded.history.turns][:3] == ["user", "assistant", "user"]
+    assert [turn.role for turn in loaded.record.history.turns][:3] == ["user", "assistant", "user"]
 
 
 @pytest.mark.parametrize("ask", ["prompt", "compact"])
@@ -353,7 +354,7 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
     for prompt in ("one", "two"):
         await stage.ask(session, prompt)
     with monkeypatch.context() as broken:
-        broken.setattr(ContextGauge, "usage", lambda gauge, **_: 1 // 0)
+        broken.setattr(NextRequest, "usage", lambda gauge, **_: 1 // 0)
         if ask == "compact":
             with pytest.raises(ZeroDivisionError):
                 await session.compact(CompactionRequest()).outcome
@@ -365,8 +366,8 @@ async def test_a_mistake_of_ours_leaves_nobody_waiting(
 
 
 BREAKS: list[Any] = [
-    pytest.param(ContextGauge, "usage", id="usage cannot be weighed"),
-    pytest.param(SessionMeta, "store", id="the session's record cannot be made"),
+    pytest.param(NextRequest, "usage", id="usage cannot be weighed"),
+    pytest.param(SessionRecord, "store", id="the session's record cannot be made"),
     pytest.param(OneTimeNotices, "emit_pending", id="a notice cannot be given"),
     pytest.param(RequestHead, "refresh", id="the rules cannot be read"),
 ]
@@ -378,15 +379,15 @@ async def test_a_turn_ends_once_whatever_step_of_it_raises(
 ) -> None:
     stage = await make_stage([[Say("ok")]], repeat=True)
     session = await stage.session()
-    session.notices.add(Notice("info", "A notice", ""))
+    session.record.notices.add(Notice("info", "A notice", ""))
     with monkeypatch.context() as broken:
         broken.setattr(owner, name, lambda *_, **__: 1 // 0)
         started = await session.submit(text("one"))
         outcome = await started.outcome
     assert outcome.fault is not None
-    ends = [event for event in session.log.after(0) if event.kind in ("settled", "faulted")]
+    ends = [event for event in session.record.log.after(0) if event.kind in ("settled", "faulted")]
     assert [(end.kind, end.turn_id, end.seq) for end in ends] == [
-        ("faulted", started.turn_id, session.log.seq)
+        ("faulted", started.turn_id, session.record.log.seq)
     ]
     assert not session.is_running
     assert (await stage.ask(session, "two")).text == "ok"
@@ -395,7 +396,7 @@ async def test_a_turn_ends_once_whatever_step_of_it_raises(
 async def test_a_reader_of_the_log_that_raises_stops_no_turn(make_stage: Any) -> None:
     stage = await make_stage([[Say("ok")]])
     session = await stage.session()
-    session.log.follow(lambda _: 1 // 0)
+    session.record.log.follow(lambda _: 1 // 0)
     assert (await stage.ask(session, "one")).text == "ok"
     assert kinds(session)[-1] == "settled"
 
@@ -435,16 +436,16 @@ async def test_a_turn_ends_also_when_its_last_event_cannot_be_made(
 ) -> None:
     stage = await make_stage([[Say("one")], [Say("two")]])
     session = await stage.session()
-    append = session.log.append
+    append = session.record.log.append
 
     def append_but_not_settled(data: Any, turn_id: str | None = None) -> Event:
-        if isinstance(data, Settled) and session.log.seq < 100:
+        if isinstance(data, Settled) and session.record.log.seq < 100:
             monkeypatch.undo()
             raise RuntimeError("no")
         event: Event = append(data, turn_id)
         return event
 
-    monkeypatch.setattr(session.log, "append", append_but_not_settled)
+    monkeypatch.setattr(session.record.log, "append", append_but_not_settled)
     first = await stage.ask(session, "1")
     assert first.fault is not None
     assert kinds(session)[-1] == "faulted"
@@ -457,5 +458,7 @@ async def test_a_turn_that_ends_without_a_word_says_so(make_stage: Any) -> None:
     session = await stage.session()
     outcome = await stage.ask(session, "go")
     assert outcome.stop_reason == "end_turn"
-    notices = [event.data.title for event in session.log.after(0, limit=1000) if event.kind == "notice"]
+    notices = [
+        event.data.title for event in session.record.log.after(0, limit=1000) if event.kind == "notice"
+    ]
     assert notices == ["The model ended its turn without a word"]

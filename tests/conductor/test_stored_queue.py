@@ -16,11 +16,11 @@ WAITING = [[Hang()]]
 
 
 def queued(session: Session) -> list[str]:
-    return ["".join(block["text"] for block in item.input) for item in session.prompts.items()]
+    return ["".join(block["text"] for block in item.input) for item in session.turns.prompts.items()]
 
 
 def asked(session: Session) -> list[str]:
-    return [turn_text(turn) for turn in session.history.turns if turn.role == "user"]
+    return [turn_text(turn) for turn in session.record.history.turns if turn.role == "user"]
 
 
 async def a_session_with_a_queue(make_stage: Any, *prompts: str) -> tuple[Any, Session]:
@@ -63,14 +63,14 @@ async def test_the_restored_prompts_run_with_the_next_one(make_stage: Any, tmp_p
 async def test_the_queue_survives_an_orderly_end(make_stage: Any) -> None:
     """Whoever waits for a prompt is told that it did not run."""
     stage, session = await a_session_with_a_queue(make_stage, "one", "two")
-    (item,) = session.prompts.items()
+    (item,) = session.turns.prompts.items()
     await stage.hub.aclose()
-    ended = [event.data for event in session.log.after(0) if isinstance(event.data, Settled)]
+    ended = [event.data for event in session.record.log.after(0) if isinstance(event.data, Settled)]
     assert (ended[0].turn_id, ended[0].stop_reason) == (item.turn_id, "cancelled")
     other = await make_stage()
     loaded = (await other.hub.load(session.sid)).session
     assert queued(loaded) == ["two"]
-    assert loaded.prompts.items()[0].turn_id != item.turn_id
+    assert loaded.turns.prompts.items()[0].turn_id != item.turn_id
 
 
 async def test_a_client_that_loads_the_session_is_told(make_stage: Any) -> None:
@@ -80,9 +80,9 @@ async def test_a_client_that_loads_the_session_is_told(make_stage: Any) -> None:
     loaded = (await other.hub.load(session.sid)).session
     loaded.introduce()
     loaded.introduce()
-    events = [event.data for event in loaded.log.after(0)]
+    events = [event.data for event in loaded.record.log.after(0)]
     assert [event for event in events if isinstance(event, QueueChanged)] == [
-        QueueChanged(loaded.prompts.items())
+        QueueChanged(loaded.turns.prompts.items())
     ]
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert (notice.severity, notice.title) == ("warning", "Prompts are queued again")
@@ -96,13 +96,13 @@ async def test_a_session_that_a_client_closes_drops_its_queue(make_stage: Any) -
 
 async def test_a_prompt_that_was_removed_or_edited_is_restored_so(make_stage: Any, tmp_path: Path) -> None:
     _, session = await a_session_with_a_queue(make_stage, "one", "two", "three")
-    first, second = session.prompts.items()
-    session.prompts.remove(first.item_id)
-    session.prompts.edit(second.item_id, text("three, edited"))
-    await session.prompts.stored.store()
+    first, second = session.turns.prompts.items()
+    session.turns.prompts.remove(first.item_id)
+    session.turns.prompts.edit(second.item_id, text("three, edited"))
+    await session.record.store_queue()
     _, loaded = await load_after_crash(make_stage, session.sid, tmp_path)
     assert queued(loaded) == ["three, edited"]
-    loaded.prompts.remove(loaded.prompts.items()[0].item_id)
+    loaded.turns.prompts.remove(loaded.turns.prompts.items()[0].item_id)
     assert queued(loaded) == []
 
 
@@ -110,7 +110,7 @@ async def test_a_steered_prompt_that_has_not_entered_is_restored(make_stage: Any
     stage = await make_stage([[Say("on"), WaitFor("go"), Say("e")], [Say("both")]])
     session = await stage.session()
     started = await session.submit(text("one"))
-    while not any(event.kind == "textDelta" for event in session.log.after(0)):
+    while not any(event.kind == "textDelta" for event in session.record.log.after(0)):
         await stage.settle()
     receipt = await session.submit(text("by the way"), when_busy="steer", author=Author("c1", "Zed"))
     assert receipt.disposition == "steered"

@@ -40,7 +40,7 @@ async def a_session(make_stage: Any, *, sandboxed: bool = False, **options: Any)
 
 
 def kinds(session: Session) -> list[str]:
-    return [entry.kind for entry in session.history.current]
+    return [entry.kind for entry in session.record.history.current]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ async def test_the_model_sees_a_command_and_its_output_with_the_next_prompt(make
     assert (done.fault, done.text) == (None, "```\none\ntwo\n[exit 0]\n```")
     assert stage.model.calls == []
     assert kinds(session) == ["shell"]
-    (message,) = entries_to_messages(session.history.current)
+    (message,) = entries_to_messages(session.record.history.current)
     assert message == BashExecutionMessage("echo one && echo two", "one\ntwo", 0)
     await stage.ask(session, "What was that?")
     sent = stage.model.calls[-1].conversation.turns
@@ -81,7 +81,7 @@ async def test_the_model_sees_a_command_and_its_output_with_the_next_prompt(make
 async def test_it_is_stored_and_told_as_a_call_of_the_tool(make_stage: Any) -> None:
     stage, session = await a_session(make_stage)
     await stage.ask(session, "!echo one")
-    told = [type(event.data) for event in session.log.after(0, limit=1_000)]
+    told = [type(event.data) for event in session.record.log.after(0, limit=1_000)]
     wanted = (UserMessage, ToolStarted, ToolFinished, Settled)
     assert [each for each in told if each in wanted] == [*wanted]
     await stage.hub.close(session.sid)
@@ -124,7 +124,7 @@ async def test_a_refusal_holds_in_the_sandbox_too(make_stage: Any, tmp_path: Pat
 async def test_a_failed_command_is_shown_with_its_exit_code(make_stage: Any) -> None:
     stage, session = await a_session(make_stage, sandboxed=True)
     await stage.ask(session, "!echo no >&2; exit 3")
-    (message,) = entries_to_messages(session.history.current)
+    (message,) = entries_to_messages(session.record.history.current)
     assert message == BashExecutionMessage("echo no >&2; exit 3", "no", 3)
 
 
@@ -132,9 +132,11 @@ async def test_a_command_that_is_stopped_ends_at_once(make_stage: Any) -> None:
     stage, session = await a_session(make_stage, sandboxed=True)
     started = await session.submit(text("!sleep 60"))
     async with asyncio.timeout(5):
-        while not any(isinstance(event.data, ToolStarted) for event in session.log.after(0, limit=1_000)):
+        while not any(
+            isinstance(event.data, ToolStarted) for event in session.record.log.after(0, limit=1_000)
+        ):
             await stage.settle()
-    assert session.prompts.interrupt(started.turn_id, "keep").accepted
+    assert session.turns.prompts.interrupt(started.turn_id, "keep").accepted
     assert (await started.outcome).stop_reason == "cancelled"
 
 

@@ -88,7 +88,7 @@ def recorded() -> Iterator[Message]:
             yield json.loads(line[4:])
     for path in sorted((DATA / "jsonrpc-agent").glob("*.jsonl")):
         yield from map(json.loads, _lines(path))
-    for line in _lines(DATA / "lsp" / "haskell-renamePass-session.log"):
+    for line in _lines(DATA / "lsp" / "haskell-renamePass-session.record.log"):
         event = json.loads(line)
         if event["tag"] == "FromClient" and isinstance(event["contents"][1].get("contents"), dict):
             yield event["contents"][1]["contents"]

@@ -88,7 +88,7 @@ class Stage:
 
 def events(session: Session, *kinds: str) -> list[dict[str, Any]]:
     """Return what *session* has told, as clients get it: of these *kinds*, or all."""
-    told = [event_to_wire(event) for event in session.log.after(0, 10_000)]
+    told = [event_to_wire(event) for event in session.record.log.after(0, 10_000)]
     return [event for event in told if not kinds or event["kind"] in kinds]
 
 

@@ -52,7 +52,7 @@ async def test_interrupting_ends_the_turn_and_the_connection(
         http.hung_up.clear()
         started = await session.submit(({"type": "text", "text": "go"},))
         await http.was_asked.wait()
-        session.prompts.interrupt(started.turn_id, "keep")
+        session.turns.prompts.interrupt(started.turn_id, "keep")
         async with asyncio.timeout(30):
             await http.hung_up.wait()
             outcome = await started.outcome
@@ -122,7 +122,7 @@ async def test_usage_means_the_same_for_every_provider(on_stage: Any, api: str) 
     async with on_stage({api: [(Said(("ok",)), Spent(10, 5, cache_read=90), Ended())]}) as stage:
         session = await stage.session()
         await stage.ask(session, "hello")
-        usage = session.gauge.usage()
+        usage = session.window.request.usage()
     assert usage.source == "provider"
     assert usage.last_turn is not None
     assert (usage.last_turn.input, usage.last_turn.output, usage.last_turn.cache_read) == (10, 5, 90)
@@ -153,7 +153,7 @@ async def test_a_closed_session_leaves_no_conversation_with_its_model(on_stage: 
     done = (Said(("done",)), Ended())
     async with on_stage({"openai-chat": [done, done]}) as stage:
         session = await stage.session()
-        memory = session._agent._memory
+        memory = session.turns.agent._memory
 
         def conversations() -> list[int]:
             return [len(each) for each in memory.by_model.values() if isinstance(each, deque)]

@@ -150,9 +150,9 @@ async def test_an_unknown_window_is_learned_from_the_refusal(
     answer: Scene = (Said((LONG,)), Spent(9_000, 900), Ended())
     async with on_stage({"openai-chat": [answer] * 3 + [full, DIGEST, DONE]}) as stage:
         session = await a_long_talk(stage, "openai:nobody-knows", engine=engine)
-        assert session.gauge.usage().window == 0
+        assert session.window.request.usage().window == 0
         outcome = await stage.ask(session, "four")
-        learned = session.gauge.usage().window
+        learned = session.window.request.usage().window
     assert (outcome.text, outcome.fault) == ("done", None)
     assert compactions(told, session) == [("overflow", "in_progress"), ("overflow", "completed")]
     assert learned == pytest.approx(window, rel=0.1)
@@ -163,4 +163,4 @@ async def test_the_refusal_of_a_small_request_teaches_no_window(on_stage: Any) -
     async with on_stage({"openai-chat": [[Refused(413, "request too large")], DONE]}) as stage:
         session = await stage.session("openai:nobody-knows")
         await stage.ask(session, "look")
-        assert session.gauge.usage().window == 0
+        assert session.window.request.usage().window == 0

@@ -112,7 +112,7 @@ async def test_a_head_beyond_the_summarisers_window_is_condensed_in_pieces(
         session = await a_long_talk(stage, n_prompts, engine=engine)
         done = await compacted(session)
         sent = stage.fakes["anthropic-messages"].sent
-        kept = str(list(session.history.turns)[-(2 * n_prompts - done.cut) :])
+        kept = str(list(session.record.history.turns)[-(2 * n_prompts - done.cut) :])
     assert (done.status, done.summary_source) == ("completed", "model")
     assert len(sent) > 1
     assert all(tokens_of(each) <= WINDOW for each in sent)
@@ -194,10 +194,10 @@ async def test_after_two_answers_that_are_no_summary_the_head_is_shown_alone(
     scenes = {"anthropic-messages": [*map(answer, range(6)), *asked]}
     async with on_stage(scenes, config=config) as stage:
         session = await a_long_talk(stage)
-        before = session.gauge.usage()
+        before = session.window.request.usage()
         done = await compacted(session)
         sent = stage.fake.sent
-        after = session.gauge.usage()
+        after = session.window.request.usage()
     assert done.summary_source == "model"
     assert len(sent) == 9
     assert not sent[-1].get("tools")

@@ -109,8 +109,8 @@ async def test_each_call_has_the_price_of_its_own_model(on_stage: Any) -> None:
         for model in ("dear", "cheap", "free"):
             await session.choose("model", model)
             await stage.ask(session, "hello")
-            costs.append(session.gauge.usage().cost)
+            costs.append(session.window.request.usage().cost)
         await stage.daemon.service.hub.close(session.sid)
         loaded = (await stage.daemon.service.hub.load(session.sid)).session
-        costs.append(loaded.gauge.usage().cost)
+        costs.append(loaded.window.request.usage().cost)
     assert costs == [0.0155, 0.0172, 0.0172, 0.0172]

@@ -56,7 +56,7 @@ class Player:
     @property
     def log(self) -> EventLog:
         """The events of the session."""
-        return self.session.log
+        return self.session.record.log
 
     async def until(self, kind: str, after_seq: int) -> None:
         """Return once the session has an event of *kind* that is not a beginning."""
@@ -132,13 +132,13 @@ class HubPlayer(Player):
     async def cancelled(self, words: str) -> None:
         started = await self.session.submit(text(words), author=NOBODY)
         await self.until("textDelta", self.log.seq)
-        self.session.prompts.interrupt(None, "drop")
+        self.session.turns.prompts.interrupt(None, "drop")
         await started.outcome
 
     async def steer(self, words: str) -> None:
-        running = self.session.prompts.running
+        running = self.session.record.queue.running
         assert running is not None
-        self.session.prompts.steer(text(words), running.turn_id, NOBODY)
+        self.session.turns.prompts.steer(text(words), running.turn_id, NOBODY)
 
     async def queue(self, words: str) -> None:
         self.behind.append((await self.session.submit(text(words), author=NOBODY)).outcome)

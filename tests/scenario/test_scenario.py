@@ -72,7 +72,7 @@ async def play(player: Player, step: Mapping[str, Any]) -> None:
         case {"undo": True}:
             await player.call("compact/undo")
         case {"rewindTo": index}:
-            node = player.session.history.current.node_ids[index]
+            node = player.session.record.history.current.node_ids[index]
             seq = player.log.seq
             await player.call("session/rewind", toNode=node, expectHead=None)
             await player.until("fileStale", seq)  # the model sees main.py again as it was before the edit

@@ -207,7 +207,7 @@ async def test_a_session_that_one_client_closes_is_closed_for_all(make_desk: Any
     first, second = desk.client("first"), desk.client("second")
     sid = await desk.talk(first, "1")
     await second.call("attach", sid=sid)
-    log = desk.daemon.service.hub.session(sid).log
+    log = desk.daemon.service.hub.session(sid).record.log
     await first.call(method, sid=sid)
     received = len(first.sink.events), len(second.sink.events)
     log.append(Notice("info", "no client follows"))

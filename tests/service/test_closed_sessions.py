@@ -46,7 +46,7 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     for method in ("context/usage", "context/files", "session/read", "compact/preview", "rule/list"):
         await client.call(f"sidecar/{method}", {"sid": sid})
     (session,) = daemon.service.hub.sessions
-    kept = [weakref.ref(each) for each in (session, session.history.graph, session.log)]
+    kept = [weakref.ref(each) for each in (session, session.record.history.graph, session.record.log)]
     del session
     gc.disable()
     await client.call("sidecar/session/close", {"sid": sid})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faces import FACES, FaceClient
-from sidecar.conductor.workbench.editor import session_editor
+from sidecar.conductor.workbench import session_editor
 from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Say
 
@@ -54,13 +54,13 @@ class Bench:
             if any(event.data.kind == "toolFinished" for event in log.after(0)):
                 finished.set()
 
-        dispose = self.session.log.follow(look)
+        dispose = self.session.record.log.follow(look)
         await finished.wait()
         dispose()
         self.report(name, *problems)
 
     def results(self) -> list[str]:
-        blocks = (block for entry in self.session.history.current for block in entry.turn.blocks)
+        blocks = (block for entry in self.session.record.history.current for block in entry.turn.blocks)
         return [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
 
     def tools(self) -> set[str]:
@@ -131,7 +131,7 @@ async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
     bench = await Bench(face, make_desk([*writes, [Say("done")]])).open()
     bench.client.notify("sidecar/editor/context", {"diagnostics": []})
     monkeypatch.setattr(session_editor, "WAIT_S", 0.01)
-    bench.session.log.follow(
+    bench.session.record.log.follow(
         lambda log: (
             monkeypatch.setattr(session_editor, "WAIT_S", 3_600.0)
             if sum(event.data.kind == "toolStarted" for event in log.after(0)) == 4

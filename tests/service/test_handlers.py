@@ -101,7 +101,9 @@ async def test_half_a_character_in_a_prompt_survives_a_reload(make_desk: Any) ->
     loaded = await client.call("session/load", sid=sid)
     assert loaded["integrity"]["ok"]
     assert loaded["snapshot"]["title"] == "half \ud83d title"
-    assert desk.daemon.service.hub.session(sid).history.turns[0].blocks == (TextBlock("half \ud83d here"),)
+    assert desk.daemon.service.hub.session(sid).record.history.turns[0].blocks == (
+        TextBlock("half \ud83d here"),
+    )
     read = await client.call("session/read", sid=sid, view="active")
     assert read["nodes"][0]["blocks"] == [{"kind": "text", "text": "half \ufffd here"}]  # for it is encoded
 
@@ -128,9 +130,9 @@ async def test_one_more_client_is_introduced_without_an_event_for_the_others(
     desk = make_desk([[Say("one")]])
     first, second = desk.client(), desk.client()
     sid = await desk.talk(first, "1")
-    seq = desk.daemon.service.hub.session(sid).log.seq
+    seq = desk.daemon.service.hub.session(sid).record.log.seq
     assert (await second.call(method, sid=sid))["seq"] == seq
-    assert desk.daemon.service.hub.session(sid).log.seq == seq
+    assert desk.daemon.service.hub.session(sid).record.log.seq == seq
     own = [(each["kind"], each["seq"]) for each in second.sink.notifications("sidecar/event")]
     assert own == [("commandsChanged", 0), ("usage", 0)]
 
@@ -189,9 +191,9 @@ async def test_the_result_of_a_change_has_the_number_of_its_event(make_desk: Any
     client = desk.client()
     sid = await desk.talk(client, "1")
     renamed = await client.call("session/rename", sid=sid, title="Parser")
-    assert renamed == {"seq": desk.daemon.service.hub.session(sid).log.seq}
+    assert renamed == {"seq": desk.daemon.service.hub.session(sid).record.log.seq}
     assert [each.title for each in client.events("infoChanged")][-1] == "Parser"
-    log = desk.daemon.service.hub.session(sid).log
+    log = desk.daemon.service.hub.session(sid).record.log
     closed = await client.call("session/close", sid=sid)
     assert closed == {"seq": log.seq}
     assert await client.call("session/archive", sid=sid) == closed, "a stored session has no new event"

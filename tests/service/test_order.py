@@ -28,7 +28,7 @@ async def test_an_interrupt_right_behind_a_prompt_stops_it(make_desk: Any) -> No
     assert (await started)["disposition"] == "started"
     assert (await client.until("settled")).stop_reason == "cancelled"
     idle = await client.call("turn/interrupt", sid=sid)
-    assert idle == {"accepted": False, "seq": desk.daemon.service.hub.session(sid).log.seq}
+    assert idle == {"accepted": False, "seq": desk.daemon.service.hub.session(sid).record.log.seq}
     assert desk.model.calls == []
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from faces import FACES, FaceClient
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.workbench.editor.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
+from sidecar.conductor.workbench.mentions import FILE_HEADER, NOTE_HEADER, find_mentions
 from sidecar.llmgateway.scripted import Say, WaitFor
 
 pytestmark = pytest.mark.parametrize("face", FACES)
@@ -50,9 +50,9 @@ class Talk:
 
     async def prompt(self, words: str) -> list[str]:
         """Send a prompt, and return the texts in front of it that the model was sent with it."""
-        n_before = len(self.session.history.current)
+        n_before = len(self.session.record.history.current)
         await self.client.prompt(self.sid, words)
-        entries = self.session.history.current[n_before:]
+        entries = self.session.record.history.current[n_before:]
         prompt = next(at for at, entry in enumerate(entries) if entry.kind == "user")
         assert entries[prompt].turn.blocks[0].text == words
         blocks = [[getattr(block, "text", "") for block in entry.turn.blocks] for entry in entries[:prompt]]
@@ -63,7 +63,9 @@ class Talk:
 
     def notices(self) -> str:
         return "\n".join(
-            event.data.description or "" for event in self.session.log.after(0) if event.data.kind == "notice"
+            event.data.description or ""
+            for event in self.session.record.log.after(0)
+            if event.data.kind == "notice"
         )
 
 
@@ -87,7 +89,7 @@ async def test_a_note_has_only_what_changed_since_the_last_prompt(talk: Talk) ->
 
 async def test_without_an_editor_nothing_stands_in_front_of_a_prompt(talk: Talk) -> None:
     assert await talk.prompt("hello") == []
-    assert [entry.kind for entry in talk.session.history.current] == ["user", "assistant"]
+    assert [entry.kind for entry in talk.session.record.history.current] == ["user", "assistant"]
 
 
 async def test_the_selection_is_shown_with_its_lines_and_counts_as_read(talk: Talk) -> None:
@@ -99,7 +101,7 @@ async def test_the_selection_is_shown_with_its_lines_and_counts_as_read(talk: Ta
     )
     (note,) = await talk.prompt("what is this?")
     assert "- selection: a.py lines 3-5\n  line_3 = 3\n  line_4 = 4\n  line_5 = 5\n" in note
-    read = talk.session.files.get(path)
+    read = talk.session.workbench.files.get(path)
     assert read is not None
     assert read.ranges == ((3, 3),)
 
@@ -125,8 +127,8 @@ async def test_a_note_never_raises_a_rule_and_is_no_word_of_the_user(talk: Talk)
     talk.client.notify("sidecar/editor/context", {"active": {"uri": path.as_uri(), "selections": [whole]}})
     texts = await talk.prompt("See @a.md and @selection")
     assert sum("From now on" in text for text in texts) == 3
-    assert talk.session.rules.all == ()
-    assert [entry.kind for entry in talk.session.history.current].count("user") == 1
+    assert talk.session.window.rules.all == ()
+    assert [entry.kind for entry in talk.session.record.history.current].count("user") == 1
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime"])
@@ -135,11 +137,11 @@ async def test_a_compaction_drops_notes_first_and_the_next_one_is_whole(talk: Ta
     for n in range(12):
         talk.report("a.py", line=n)
         await talk.prompt(f"prompt {n} " + "word " * 300)
-    assert sum(entry.kind == "note" for entry in talk.session.history.current) == 12
+    assert sum(entry.kind == "note" for entry in talk.session.record.history.current) == 12
     receipt = talk.session.compact(CompactionRequest(engine=engine, force=True, policy={"keepRecent": 3_000}))
     done = await receipt.outcome
     assert done.status == "completed", done
-    kept = talk.session.history.current
+    kept = talk.session.record.history.current
     assert sum(entry.kind == "note" for entry in kept) <= 1
     assert not any(NOTE_HEADER in str(entry.turn) for entry in kept if entry.kind == "summary")
     assert any(entry.kind == "user" for entry in kept)
@@ -156,11 +158,11 @@ async def test_a_note_that_slid_out_of_the_view_is_said_again(talk: Talk) -> Non
     talk.report("a.py")
     (note,) = await talk.prompt("first")
     assert "- open files: none" in note
-    talk.session._meta.amend(lambda info: replace(info, policy={"maxEvents": 4}))
+    talk.session.record.amend(lambda info: replace(info, policy={"maxEvents": 4}))
     for n in range(8):
         await talk.client.prompt(talk.sid, f"prompt {n}. {'The parser keeps a stack. ' * 60}")
-    assert talk.session.compactions.all
-    stored = talk.session.history.graph.entries.values()
+    assert talk.session.record.compactions.all
+    stored = talk.session.record.history.graph.entries.values()
     again = [entry for entry in stored if entry.kind == "note" and repr(note)[1:-1] in str(entry.turn)]
     assert 1 < len(again) < 8
 
@@ -170,7 +172,7 @@ async def test_after_a_rewind_the_note_says_again_what_went(talk: Talk) -> None:
     talk.report("a.py")
     await talk.prompt("one")
     await talk.client.prompt(talk.sid, "/rewind")
-    assert len(talk.session.history.current) == 0
+    assert len(talk.session.record.history.current) == 0
     note = (await talk.prompt("again"))[-1]
     assert "- active file: a.py, line 1" in note
 
@@ -184,8 +186,8 @@ async def test_a_mentioned_file_comes_unsaved_buffer_first_and_counts_as_read(ta
     assert "shown below" in note
     assert file.startswith(f"{FILE_HEADER} src/a.py\n")
     assert ("unsaved = 1" if talk.client.face == "lsp" else "on_disk = 1") in file
-    assert talk.session.files.get(path) is not None
-    assert [file.uri for file in talk.session.files.in_context()] == [path.as_uri()]
+    assert talk.session.workbench.files.get(path) is not None
+    assert [file.uri for file in talk.session.workbench.files.in_context()] == [path.as_uri()]
 
 
 async def test_lines_quotes_and_punctuation_are_understood(talk: Talk) -> None:
@@ -196,7 +198,7 @@ async def test_lines_quotes_and_punctuation_are_understood(talk: Talk) -> None:
     assert "line_12" in lines
     assert "line_13" not in lines
     assert "with blanks" in quoted
-    read = talk.session.files.get(path)
+    read = talk.session.workbench.files.get(path)
     assert read is not None
     assert read.ranges == ((10, 3),)
 
@@ -275,7 +277,7 @@ async def test_a_file_that_the_client_attached_is_not_brought_again(talk: Talk) 
         method, sid = ("session/prompt", "sessionId") if talk.client.face == "acp" else ("", "sid")
         name = "prompt" if method else "input"
         await talk.client.request(method or "sidecar/turn/run", {sid: talk.sid, name: content})
-    assert all(entry.kind in ("user", "assistant") for entry in talk.session.history.current)
+    assert all(entry.kind in ("user", "assistant") for entry in talk.session.record.history.current)
 
 
 async def test_a_prompt_brings_a_bounded_amount(talk: Talk) -> None:
@@ -299,7 +301,7 @@ async def steer_into_turn(face: str, desk: Any, *messages: str) -> Talk:
     talk.write("a.py", "x = 1\n")
     (talk.folder / "b.py").write_text("y = 2\n")
     turn = asyncio.create_task(talk.client.prompt(talk.sid, "go"))
-    await talk.client.client.stream.wait_until(lambda: talk.session.prompts.running and desk.model.calls)
+    await talk.client.client.stream.wait_until(lambda: talk.session.record.queue.running and desk.model.calls)
     for message in messages:
         blocks = [{"type": "text", "text": message}]
         steered = await talk.client.call("sidecar/turn/steer", {"sid": talk.sid, "input": blocks})
@@ -314,7 +316,7 @@ async def test_the_mentions_of_a_steered_message_are_read_before_the_model_sees_
 ) -> None:
     desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")], [Say("three")], [Say("four")]])
     talk = await steer_into_turn(face, desk, "look at @a.py", "no mention", "and @b.py")
-    kinds = [entry.kind for entry in talk.session.history.current if entry.kind != "assistant"]
+    kinds = [entry.kind for entry in talk.session.record.history.current if entry.kind != "assistant"]
     assert kinds == ["user", "user", "note", "file", "user", "user", "note", "file"]
     calls = [str(call.conversation.turns) for call in desk.model.calls]
     assert [("x = 1" in call, "y = 2" in call) for call in calls] == [
@@ -323,7 +325,7 @@ async def test_the_mentions_of_a_steered_message_are_read_before_the_model_sees_
         (True, False),
         (True, True),
     ]
-    assert talk.session.files.get(talk.folder / "a.py") is not None
+    assert talk.session.workbench.files.get(talk.folder / "a.py") is not None
 
 
 async def test_a_turn_does_not_wait_long_for_the_mentions_of_a_steered_message(
@@ -333,10 +335,10 @@ async def test_a_turn_does_not_wait_long_for_the_mentions_of_a_steered_message(
         await asyncio.Event().wait()
 
     monkeypatch.setattr("sidecar.conductor.turns.agent._MENTIONS_S", 0.01)
-    monkeypatch.setattr("sidecar.conductor.workbench.editor.mentions.MentionReader.read", read_forever)
+    monkeypatch.setattr("sidecar.conductor.workbench.mentions.MentionReader.read", read_forever)
     desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
     talk = await steer_into_turn(face, desk, "look at @a.py")
-    assert [entry.kind for entry in talk.session.history.current] == ["user", "assistant"] * 2
+    assert [entry.kind for entry in talk.session.record.history.current] == ["user", "assistant"] * 2
     assert "more than 0.01 seconds" in talk.notices()
 
 
@@ -349,11 +351,11 @@ async def test_a_turn_that_is_stopped_while_a_mention_is_read_ends_at_once(
         reading.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("sidecar.conductor.workbench.editor.mentions.MentionReader.read", read_forever)
+    monkeypatch.setattr("sidecar.conductor.workbench.mentions.MentionReader.read", read_forever)
     desk = make_desk([[Say("one"), WaitFor("go")], [Say("two")]])
     steered = asyncio.create_task(steer_into_turn(face, desk, "look at @a.py"))
     await reading.wait()
     (session,) = desk.daemon.service.hub.sessions
-    assert session.prompts.interrupt(None, "keep").accepted
+    assert session.turns.prompts.interrupt(None, "keep").accepted
     await steered
-    assert [entry.kind for entry in session.history.current] == ["user", "assistant", "user"]
+    assert [entry.kind for entry in session.record.history.current] == ["user", "assistant", "user"]

@@ -112,7 +112,7 @@ OUTCOME = (
 def shown(show: Any, *events: Payload) -> FakeProgress:
     """Return the progress of turn ``t``, or of compaction ``c``, with *events*."""
     log, progress = EventLog("s", lambda: 0), FakeProgress("p")
-    session: Any = SimpleNamespace(log=log, info=SimpleNamespace(title="Talk"))
+    session: Any = SimpleNamespace(record=SimpleNamespace(log=log), info=SimpleNamespace(title="Talk"))
     show(session, SimpleNamespace(turn_id="t", compaction_id="c"), progress, 0)
     for data in events:
         log.append(data, "t")

@@ -9,4 +9,6 @@ from sidecar.conductor.session import Session
 
 def emitted(session: Session, kind: type[Any]) -> list[Any]:
     """Return the payloads of *kind* that *session* has emitted so far."""
-    return [event.data for event in session.log.after(0, limit=100_000) if isinstance(event.data, kind)]
+    return [
+        event.data for event in session.record.log.after(0, limit=100_000) if isinstance(event.data, kind)
+    ]

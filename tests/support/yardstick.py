@@ -211,19 +211,15 @@ async def cache_cost(seed: int, *, by_price: bool, n_rounds: int = 80, window: i
     session, raw, ours = Session(window, SUMMARISERS["none"]()), CacheCost(), CacheCost()
     log, whole, told = CompactionLog("s1"), list[Entry](), list[tuple[str, str]]()
     priced = replace(card(window), cost=CostSheet(3.0, 15.0, 3.0 * CACHED_SHARE))
-    prices = PriceTrigger(
-        lambda: session.history,
-        log,
-        lambda: priced,
-        overhead_tokens=lambda: session.given.overhead_tokens,
-        is_prefix_cached=True,
-    )
+    prices = PriceTrigger(is_prefix_cached=True)
     summaries, kept, n_facts = 0.0, 0.0, 0
     for turns, facts in zip(planted.rounds, planted.facts, strict=True):
         for turn in turns:
             if isinstance(turn, AssistantTurn):
-                ratio = prices.ratio() if by_price else None
-                request = AUTO
+                ratio, request = None, AUTO
+                if by_price:
+                    beside = session.given.overhead_tokens
+                    ratio = prices.ratio(session.history, log.all, priced, beside)
                 if ratio is not None:
                     request = replace(AUTO, policy={"triggerRatio": ratio}, limit_by="price")
                 gate = session.engine.gate(session.given, request)

@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.ports import Follower
+from sidecar.conductor.record.queue import PromptQueue
 from sidecar.conductor.record.records import reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
@@ -32,6 +33,9 @@ from sidecar.llmgateway.contract import ToolResultBlock, Turn, UserTurn
 from sidecar.runtime.store import SessionBranch, SessionGraph, SessionJournal
 from sidecar.text.results import exit_code_in
 
+Watcher: TypeAlias = Callable[[tuple[Entry, ...] | None], None]
+"""Is called after a move of the conversation, see :meth:`HistoryWriter.watch`."""
+
 _PIECE: Final = 256
 """So many entries are freed at once; other threads go on in between."""
 
@@ -43,40 +47,26 @@ class HistoryWriter:
     of a steering prompt) are noted here and become part of its entry.
 
     Attributes:
-        records_with: returns the records that must be stored together with new turns; the queue of prompts
-            sets it.
         pending_anchor: the size of a call with an answer that is not part of the history yet, None for none.
     """
 
     def __init__(
-        self,
-        journal: SessionJournal,
-        *,
-        on_trouble: Callable[[SidecarError], None],
-        on_change: Callable[[tuple[Entry, ...] | None], None],
-        on_branch: Callable[[], Awaitable[None]],
-        on_load: Callable[[], object],
+        self, journal: SessionJournal, queue: PromptQueue, on_trouble: Callable[[SidecarError], None]
     ) -> None:
         """Make a writer.
 
         Args:
             journal: stores the entries.
+            queue: the prompts that wait; its record is stored together with the turns that leave it.
             on_trouble: called with the first failure of an incident.
-            on_change: called after every move of the history, with the entries that were appended; None when
-                it was moved otherwise.
-            on_branch: awaited after a branch that the agent began by itself.
-            on_load: called in a thread once the history is read, before anything follows it, so that the
-                indexes of a long conversation are folded there.
         """
         self._journal = journal
+        self._queue = queue
         self._on_trouble = on_trouble
-        self._on_change = on_change
-        self._on_branch = on_branch
-        self._on_load = on_load
         self._in_trouble = False
         self._in_transaction = False
         self._followers: list[Follower] = []
-        self.records_with: Callable[[Sequence[Turn]], Sequence[Mapping[str, Any]]]
+        self._watchers: list[Watcher] = []
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
@@ -113,6 +103,10 @@ class HistoryWriter:
     def follow(self, follower: Follower) -> None:
         """Let *follower* prepare for each move of the conversation."""
         self._followers.append(follower)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call *watcher* after each move, with the entries that were appended; None for another move."""
+        self._watchers.append(watcher)
 
     def forget(self) -> None:
         """Let go of the stored conversation, in a thread, and let all that follows it do so.
@@ -166,6 +160,10 @@ class HistoryWriter:
         for follower in self._followers:
             follower.prepare(history)
 
+    def _notify(self, appended: tuple[Entry, ...] | None) -> None:
+        for watcher in self._watchers:
+            watcher(appended)
+
     def kinds_of(self, turns: Sequence[Turn]) -> Sequence[EntryKind | None]:
         """Return the kind of each of *turns*, None for a turn that is not part of the history."""
         known = {id(entry.turn): entry.kind for entry in self.current}
@@ -197,20 +195,13 @@ class HistoryWriter:
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
         await self._journal.load()
-
-        @bulk_work()
-        def prepare() -> None:
-            self._on_load()
-            self._lead(self.current)
-
-        await asyncio.to_thread(prepare)
-        self._on_change(None)
+        await asyncio.to_thread(bulk_work()(self._lead), self.current)
         return self.turns
 
     async def append(self, *entries: Entry) -> str | None:
         """Append *entries* and the records of their turns, which no crash may part; return the new head."""
         n_before = len(self.current)
-        records = self.records_with([*map(attrgetter("turn"), entries)])
+        records = self._queue.records_with([*map(attrgetter("turn"), entries)])
         if not records:
             await self._write(self._journal.append(entries))
         else:
@@ -218,15 +209,17 @@ class HistoryWriter:
                 await self._write(self._journal.append(entries))
                 await self.append_records(*records)
         appended = self.current[n_before:]
-        self._on_change(appended)
+        self._notify(appended)
         return appended[-1].node_id if appended else self.head
 
     async def record(self, turns: Sequence[Turn]) -> None:
         """Append the *turns* of the agent."""
         await self.append(*map(self._as_entry, turns))
 
-    async def branch(self, turns: Sequence[Turn]) -> None:
+    async def branch(self, turns: Sequence[Turn], then: Callable[[], Awaitable[None]]) -> None:
         """Take over a branch of the agent's own: it compacted the conversation in the middle of a run.
+
+        *then* is awaited behind it; its records and the branch are stored in one piece.
 
         Its first turn is the summary, with the newest prompt behind it where that was before the cut; the
         prompt becomes an entry of its own again. The other turns are the end of the history, and new ones.
@@ -243,20 +236,20 @@ class HistoryWriter:
         branch = await self.prepare_branch([*summary, *pinned, *kept])
         async with self.transaction():
             await self.replace(branch)
-            if records := self.records_with(turns):
+            if records := self._queue.records_with(turns):
                 await self.append_records(*records)
-            await self._on_branch()
+            await then()
 
     async def replace(self, branch: SessionBranch) -> None:
         """Replace the conversation by that of *branch*; the old one stays stored."""
         await self._write(self._journal.begin(branch))
-        self._on_change(None)
+        self._notify(None)
 
     async def move_to(self, history: History) -> None:
         """Stand at the end of *history*, see :meth:`prepare_move`; a call without a result is answered."""
         await self._write(self._journal.move_to(history))
         await self._journal.load()
-        self._on_change(None)
+        self._notify(None)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -26,7 +26,6 @@ from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import from_record
 from sidecar.llmgateway.contract import Turn, UserTurn
 from sidecar.permissions.rules import Rule
@@ -213,26 +212,51 @@ class _Record(msgspec.Struct, frozen=True):
     items: tuple[StoredPrompt, ...]
 
 
-class StoredQueue:
-    """The ``queue`` record of one session, kept as the queue is.
+class PromptQueue:
+    """The prompts of one session that are acknowledged and not part of its conversation yet.
 
-    Args:
-        history: stores the record.
-        pending: returns the prompts that are acknowledged and may not be part of the history yet, in order.
+    They are kept in the ``queue`` record of its file as well.
 
     Attributes:
+        jobs: the jobs that run and wait, prompts among them.
+        held: prompts of an earlier process, which wait for the next prompt.
+        steered: the prompts that were given to the running turn.
+        entered: the prompts of the running turn that have entered the conversation, by their items.
+        is_ending: whether the running turn is over but for its last events.
         is_frozen: the process ends; the record stays as it is, for the next process.
-        entered: the prompts of the running turn that have entered the history, by their items.
     """
 
-    def __init__(self, history: HistoryWriter, pending: Callable[[], Iterable[PromptJob]]) -> None:
-        self.is_frozen = False
-        self._history = history
-        self._pending = pending
-        self._stored: tuple[StoredPrompt, ...] = ()
+    def __init__(self, jobs: JobQueue[Job]) -> None:
+        self.jobs = jobs
+        self.held: list[PromptJob] = []
+        self.steered: list[PromptJob] = []
         self.entered: set[str] = set()
-        self._one_at_a_time = asyncio.Lock()
-        history.records_with = self.records_with
+        self.is_ending = False
+        self.is_frozen = False
+        self._stored: tuple[StoredPrompt, ...] = ()
+
+    @property
+    def running(self) -> PromptJob | None:
+        """The prompt that is being answered."""
+        return self.jobs.current if isinstance(self.jobs.current, PromptJob) else None
+
+    @property
+    def waiting(self) -> tuple[PromptJob, ...]:
+        """The prompts that wait, the next one first."""
+        return (*self.held, *(job for job in self.jobs.waiting if isinstance(job, PromptJob)))
+
+    @property
+    def to_keep(self) -> tuple[PromptJob, ...]:
+        """The prompts that may not be part of the conversation yet, in their order."""
+        running = self.running
+        if running is None or running.command is not None or self.is_ending:
+            return (*self.steered, *self.waiting)
+        return (running, *self.steered, *self.waiting)
+
+    @property
+    def is_unstored(self) -> bool:
+        """Whether the record on disk is another one than that of the queue as it is now."""
+        return not self.is_frozen and self._items() != self._stored
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> Sequence[StoredPrompt]:
         """Return the prompts of the newest ``queue`` record among *records*."""
@@ -243,34 +267,28 @@ class StoredQueue:
         self._stored = () if found is None else found.items
         return self._stored
 
-    async def store(self) -> None:
-        """Store the queue as it is now; it is on disk when this returns. Calls at one time share a write."""
-        async with self._one_at_a_time:
-            if self._items() != self._stored and not self.is_frozen:
-                await self._history.append_records(self._take_record())
+    def take_record(self) -> Mapping[str, Any]:
+        """Return the record of the queue as it is now, which is about to be stored."""
+        self._stored = self._items()
+        return {"type": "queue", **msgspec.to_builtins(_Record(self._stored))}
 
     def records_with(self, turns: Sequence[Turn]) -> Sequence[Mapping[str, Any]]:
-        """Return the record of the queue without the prompts that enter the history as *turns*.
+        """Return the record of the queue without the prompts that enter the conversation as *turns*.
 
         There is none while the stored queue has none of them.
         """
         entering = set[str]()
-        for job, turn in product(self._pending(), turns):
+        for job, turn in product(self.to_keep, turns):
             if job.turn is turn:
                 entering.add(job.item_id)
         self.entered |= entering
         if not self._stored or entering.isdisjoint([item.item_id for item in self._stored]):
             return ()
-        return (self._take_record(),)
+        return (self.take_record(),)
 
     def _items(self) -> tuple[StoredPrompt, ...]:
         return tuple(
             StoredPrompt(job.item_id, job.content, job.author)  # type: ignore[arg-type]  # JSON objects are dicts
-            for job in self._pending()
+            for job in self.to_keep
             if job.item_id not in self.entered
         )
-
-    def _take_record(self) -> Mapping[str, Any]:
-        """Return the record of the queue as it is now, which is about to be stored."""
-        self._stored = self._items()
-        return {"type": "queue", **msgspec.to_builtins(_Record(self._stored))}

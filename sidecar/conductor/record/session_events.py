@@ -6,8 +6,7 @@ appended only after every delta before it. This module makes no decision about t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sidecar.capabilities.contract import Location, ToolActivity
@@ -27,23 +26,9 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.record.log import EventLog
 from sidecar.conversation import Entry
-from sidecar.llmgateway.channel import channel_of
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Conversation,
-    Emission,
-    ErrorEmission,
-    GatewayError,
-    ModelCard,
-    StreamOptions,
-    TextBlock,
-    Turn,
-    UserTurn,
-    emissions_of,
-)
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.runtime.contract import (
     FaultedEvent,
-    ModelInvoker,
     RunEvent,
     RunSnapshot,
     SettledEvent,
@@ -338,28 +323,3 @@ def tool_finished(activity: ToolActivity) -> ToolFinished:
 
 def _location(location: Location) -> ToolLocation:
     return ToolLocation(str(location.path), location.line)
-
-
-def with_notices(
-    invoke: ModelInvoker, card: ModelCard | None, notices: OneTimeNotices
-) -> tuple[ModelInvoker, ModelCard | None]:
-    """Return *invoke*, which writes summaries, with a notice of each retry, fallback and failure.
-
-    Args:
-        invoke: the model.
-        card: the card that its prompts must fit, returned as it is.
-        notices: emits the notices.
-    """
-
-    def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
-        notices.on_warning(f"the summary is tried again ({attempt} of {max_attempts}): {error.message}")
-
-    async def emissions(conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
-        notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
-        async with emissions_of(invoke(conversation, notifying)) as inner:
-            async for emission in inner:
-                if isinstance(emission, ErrorEmission) and emission.error.kind != "aborted":
-                    notices.on_warning(f"no model wrote the summary: {emission.error.message}")
-                yield emission
-
-    return lambda conversation, options: channel_of(lambda: emissions(conversation, options)), card

@@ -9,23 +9,16 @@ from typing import Final, get_args
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.apply_patch import APPLY_PATCH
-from sidecar.conductor.clients import SessionServers
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Notice, Retry
-from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
-from sidecar.conductor.window.compaction.compacting import Compactor
-from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.knowledge import Knowledge, with_knowledge
-from sidecar.conductor.window.request import ContextGauge, EngineInputs, RequestHead
-from sidecar.conductor.window.session_engines import SessionEngines
-from sidecar.conductor.window.session_rules import SessionRules
-from sidecar.conductor.workbench.editor.prompt_context import PromptContext
-from sidecar.conversation import History
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.knowledge import with_knowledge
+from sidecar.conductor.window.window import SessionWindow
+from sidecar.conductor.workbench.workbench import Workbench
+from sidecar.conversation import AppendOnlySeq, History
 from sidecar.llmgateway.catalog import family_of
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -43,9 +36,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime import AgentConfig, AgentDeps, create_agent
 from sidecar.runtime.contract import NO_COMPACTION, NO_LIMIT, CompactionPolicy, RunSnapshot
-from sidecar.runtime.wire import build_conversation
 from sidecar.text.calls import NO_EFFECTS
-from sidecar.window_budget.contract import CachedRequest
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 _CALLS_PER_NOTICE: Final = 50
@@ -57,69 +48,72 @@ _LEVELS: Final[dict[str, ThinkingLevel]] = {level: level for level in THINKING_L
 _LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
 
 
+class AgentJournal:
+    """The history as the journal of the agent; *end_backstop* ends a compaction of the agent's own."""
+
+    def __init__(self, history: HistoryWriter, end_backstop: Callable[[], Awaitable[None]]) -> None:
+        self._history = history
+        self._end_backstop = end_backstop
+
+    @property
+    def turns(self) -> AppendOnlySeq[Turn]:
+        """The turns up to the head."""
+        return self._history.turns
+
+    async def record(self, turns: Sequence[Turn]) -> None:
+        """Append *turns*."""
+        await self._history.record(turns)
+
+    async def branch(self, turns: Sequence[Turn]) -> None:
+        """Begin a branch of exactly *turns*, with the record of the compaction that made it."""
+        await self._history.branch(turns, self._end_backstop)
+
+    async def load(self) -> Sequence[Turn]:
+        """Return the turns, which the session has loaded."""
+        return self._history.turns
+
+
 class SessionAgent:
     """The agent of one session. It follows the session's history, and keeps its setup during a turn."""
 
     def __init__(
-        self,
-        meta: SessionMeta,
-        deps: SessionDeps,
-        *,
-        history: HistoryWriter,
-        engines: SessionEngines,
-        compactor: Compactor,
-        planner: CompactionPlanner,
-        inputs: EngineInputs,
-        head: RequestHead,
-        servers: SessionServers,
-        tools: SessionTools,
-        knowledge: Knowledge,
-        gauge: ContextGauge,
-        events: SessionEvents,
-        notices: OneTimeNotices,
-        rules: SessionRules,
-        context: PromptContext,
+        self, record: SessionRecord, workbench: Workbench, window: SessionWindow, deps: SessionDeps
     ) -> None:
-        self._meta = meta
-        self._models = deps.models
+        self._record = record
+        self._history = record.history
+        self._events = record.events
+        self._models = record.models
         self._max_model_calls = deps.max_model_calls
         self._n_calls = 0
         self._memory = CallMemory()
-        self._asks_behind = deps.compaction.same_prefix
-        self._history = history
-        self._engines = engines
-        self._compactor = compactor
-        self._planner = planner
-        self._inputs = inputs
-        self._head = head
-        self._servers = servers
-        self._tools = tools
-        self._knowledge = knowledge
-        self._gauge = gauge
-        self._events = events
-        self._notices = notices
-        self._rules = rules
-        self._context = context
+        self._head = window.head
+        self._request = window.request
+        self._engines = window.engines
+        self._compactor = window.compactor
+        self._knowledge = window.knowledge
+        self._servers = workbench.servers
+        self._tools = workbench.tools
+        self._context = workbench.prompt_context
         self._mentioning: list[tuple[UserTurn, Content]] = []
-        self._turn_engine = engines.own_name
+        self._turn_engine = self._engines.own_name
         self._offer_patches()
-        self._config = self._make_config()
+        self._config = self._head.config = self._make_config()
         agent_deps = AgentDeps(
             invoke_model=self._invoke,
-            journal=history,
-            session_id=meta.info.sid,
+            journal=AgentJournal(self._history, self._compactor.end_backstop),
+            session_id=record.sid,
             new_id=deps.new_id,
             get_card=deps.models.card,
-            get_kinds=history.kinds_of,
+            get_kinds=self._history.kinds_of,
             # A call of a tool that is gone changes nothing: it is refused.
-            may_change=lambda call: tools.effects().get(call.name, NO_EFFECTS).may_change,
+            may_change=lambda call: self._tools.effects().get(call.name, NO_EFFECTS).may_change,
             make_room=self._make_room_between_calls,
             on_usage=self._on_usage,
-            on_compaction=compactor.begin_backstop,
+            on_compaction=self._compactor.begin_backstop,
         )
         self._agent = create_agent(self._config, agent_deps)
-        self._agent.subscribe(events.on_run_event)
-        history.follow(self)
+        self._agent.subscribe(self._events.on_run_event)
+        self._history.follow(self)
 
     @property
     def is_running(self) -> bool:
@@ -129,28 +123,28 @@ class SessionAgent:
     async def make_room(self, prompt: UserTurn, on_compact: Callable[[], None]) -> None:
         """Compact if the history with *prompt* is over the limit; *on_compact* is called before that."""
         await self._head.refresh()
-        self._inputs.entering = prompt
+        self._request.entering = prompt
         try:
             request = self._engines.automatic()
             engine = request.engine or ""
-            if self._planner.gate(engine, request).over:
+            if self._request.gate(engine, request).over:
                 on_compact()
                 await self._compactor.compact_if_over_limit(engine, request)
         finally:
-            self._inputs.entering = None
+            self._request.entering = None
 
     async def answer(self, stop: CancelToken, max_model_calls: int | None) -> RunSnapshot | None:
         """Answer the newest prompt of the history; None when *stop* fired before the run began.
 
         The session's choices of now hold for the turn. An unchanged setup keeps its weights.
         """
-        self._turn_engine = self._meta.info.engine
+        self._turn_engine = self._record.info.engine
         config = self._make_config(max_model_calls)
         if config != self._config:
             if config.model != self._config.model:
                 self._offer_patches()
                 self._memory.clear()
-            self._config = config
+            self._config = self._head.config = config
             self._agent.configure(config)
         if self._servers.named or self._servers.configured or self._servers.missing:
             await self._servers.ready(stop)
@@ -203,11 +197,11 @@ class SessionAgent:
 
     def _offer_patches(self) -> None:
         """Offer the tool for patches where the model of the session is trained on them."""
-        family = family_of(self._meta.info.model)
+        family = family_of(self._record.info.model)
         self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
 
     def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
-        info, card, engine = self._meta.info, self._meta.card, self._engines.get()
+        info, card, engine = self._record.info, self._record.card, self._engines.get()
         return AgentConfig(
             info.model,
             self._head.system(),
@@ -223,7 +217,7 @@ class SessionAgent:
         engine, request = self._turn_engine, self._engines.automatic()
         if self._mentioning:
             return self._bring_mentions(engine, request)
-        if not self._planner.gate(engine, request).over:
+        if not self._request.gate(engine, request).over:
             return None
         return self._compactor.compact_between_calls(engine, request)
 
@@ -247,7 +241,7 @@ class SessionAgent:
         await self._compactor.compact_between_calls(engine, request)
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
-        self._notices.on_request(conversation.turns, self._history.turns)
+        self._record.notices.on_request(conversation.turns, self._history.turns)
         self._n_calls += 1
         if self._n_calls % _CALLS_PER_NOTICE == 0:
             self._events.emit(Notice("info", f"{self._n_calls} model calls for this prompt", _HOW_TO_LIMIT))
@@ -260,8 +254,8 @@ class SessionAgent:
             notifying = replace(
                 options,
                 on_retry=on_retry,
-                on_repair=self._notices.on_repair,
-                on_warning=self._notices.on_warning,
+                on_repair=self._record.notices.on_repair,
+                on_warning=self._record.notices.on_warning,
                 memory=self._memory,
             )
             return self._models.invoker(self._config.model)(prepared, notifying)
@@ -281,31 +275,16 @@ class SessionAgent:
 
     def _make_request(self, turns: Sequence[Turn], conversation: Conversation) -> Conversation:
         """Return *conversation* with *turns*, the head of now, and a newest prompt that fits the window."""
-        short = self._planner.too_long_prompt(self._turn_engine, self._engines.automatic())
+        short = self._request.too_long_prompt(self._turn_engine, self._engines.automatic())
         if short is not None:
             whole = next(each for each in reversed(self._history.current) if each.node_id == short.node_id)
-            self._notices.on_cut_prompt(whole)
+            self._record.notices.on_cut_prompt(whole)
             turns = [short.turn if turn is whole.turn else turn for turn in turns]
-        return self._rules.apply(replace(conversation, turns=tuple(turns), system=self._head.system()))
-
-    def cached_request(self) -> CachedRequest | None:
-        """Return the request that continues the newest one, None where the provider has that not in a cache.
-
-        A summary is written by the session's own model then, and behind the whole conversation.
-        """
-        model = self._config.model
-        card = self._models.card(model)
-        caches = card is not None and card.cost.cache_read_per_mtok is not None
-        is_own = model == self._meta.info.model == self._models.summarizer_id(model)
-        if not (self._asks_behind and caches and is_own):
-            return None
-        conversation = build_conversation(self._history.turns, self._config)
-        request = self._rules.apply(replace(conversation, system=self._head.system()))
-        return CachedRequest(request, self._config.thinking)
+        return self._head.complete(replace(conversation, turns=tuple(turns)))
 
     def _on_usage(self, usage: Usage) -> None:
-        self._gauge.count(usage, self._models.card(self._config.model))
-        self._events.emit(self._gauge.usage())
+        self._request.count(usage, self._models.card(self._config.model))
+        self._events.emit(self._request.usage())
 
 
 def call_when_ready(

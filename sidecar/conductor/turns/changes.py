@@ -7,7 +7,7 @@ branch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from operator import attrgetter
@@ -21,21 +21,17 @@ from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.record.branching import digest_left, with_partners
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_events import SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
-from sidecar.conductor.window.compaction.compacting import Compactor
-from sidecar.conductor.window.compaction.expanding import Expander, ExpandRequest
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.window.meter import entry_tokens
-from sidecar.conductor.window.request import ContextGauge
-from sidecar.conductor.workbench.checkpoints import Checkpoints
-from sidecar.conductor.workbench.files import SessionFiles
+from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.kept_changes import FileRestore
+from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
-from sidecar.text.calls import ToolEffects, touches_of_call
+from sidecar.text.calls import touches_of_call
 
 
 class HeadChange(Value):
@@ -66,28 +62,17 @@ class Changes:
     """The changes of one session's conversation."""
 
     def __init__(
-        self,
-        meta: SessionMeta,
-        history: HistoryWriter,
-        events: SessionEvents,
-        compactor: Compactor,
-        expander: Expander,
-        files: SessionFiles,
-        checkpoints: Checkpoints,
-        gauge: ContextGauge,
-        deps: SessionDeps,
-        effects: Callable[[], Mapping[str, ToolEffects]],
+        self, record: SessionRecord, workbench: Workbench, window: SessionWindow, deps: SessionDeps
     ) -> None:
-        self._meta = meta
-        self._history = history
-        self._events = events
-        self._compactor = compactor
-        self._expander = expander
-        self._files = files
-        self._checkpoints = checkpoints
-        self._gauge = gauge
-        self._clock_ms = deps.clock_ms
-        self._effects = effects
+        self._record = record
+        self._history = record.history
+        self._events = record.events
+        self._compactor = window.compactor
+        self._expander = window.expander
+        self._request = window.request
+        self._files = workbench.files
+        self._checkpoints = workbench.checkpoints
+        self._tools = workbench.tools
         self._digests_branches = deps.compaction.branch_digests
 
     async def compact(self, compaction_id: str, request: CompactionRequest) -> Compaction:
@@ -132,16 +117,16 @@ class Changes:
         the turns taken back have changed are taken back as well. Raises NodeNotFound.
         """
         history = self._history
-        left = self._meta.info.left_head or history.head
+        left = self._record.info.left_head or history.head
         try:
             target = await history.prepare_move(to_node)
         except ValueError:
-            raise NodeNotFound(self._meta.info.sid, to_node or "") from None
+            raise NodeNotFound(self._record.sid, to_node or "") from None
         removed, kept = await asyncio.to_thread(self.find_removed, target)
         await history.move_to(target)
         if self._digests_branches:
             digest = await asyncio.to_thread(bulk_work()(digest_left), history.graph, left, to_node)
-            self._meta.amend(
+            self._record.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
         moved = await self._publish_move("rewind", removed)
@@ -176,7 +161,7 @@ class Changes:
         try:
             return self._history.history_at(to_node)
         except ValueError:
-            raise NodeNotFound(self._meta.info.sid, to_node or "") from None
+            raise NodeNotFound(self._record.sid, to_node or "") from None
 
     @bulk_work()
     def find_removed(self, target: History) -> tuple[Sequence[Entry], frozenset[str]]:
@@ -198,7 +183,7 @@ class Changes:
             place = {node: index for index, node in enumerate(history.node_ids)}
             for node in node_ids:
                 if node not in place:
-                    raise NodeNotFound(self._meta.info.sid, node)
+                    raise NodeNotFound(self._record.sid, node)
             dropped = with_partners(history.turns, (place[node] for node in node_ids))
             kept = [entry for index, entry in enumerate(history) if index not in dropped]
             return kept, [history[index] for index in sorted(dropped)]
@@ -212,12 +197,12 @@ class Changes:
         wanting = await self._files.find_wanted(uris)
         if uris is None:
             history, uri_of = self._history.current, self._files.uri_of
-            calls = await asyncio.to_thread(RecentCalls().follow, history, self._effects())
+            calls = await asyncio.to_thread(RecentCalls().follow, history, self._tools.effects())
             uses = await asyncio.to_thread(rank_by_use, calls, {}, len(history), uri_of)
             place = {uri_of(use.path): number for number, use in enumerate(uses)}
             wanting = tuple(sorted(wanting, key=lambda each: place.get(each[1].uri, len(place))))
         budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
-        usage = self._gauge.usage()
+        usage = self._request.usage()
         if usage.window:
             budget = min(budget, usage.limit - usage.used)
         return await restore(wanting, self._files.look, max(0, budget))
@@ -244,7 +229,7 @@ class Changes:
     @bulk_work()
     def _edited_files(self, entries: Sequence[Entry], history: History) -> tuple[str, ...]:
         """Return the URIs of the files that *entries* edited, or entries behind them that *history* lacks."""
-        effects = self._effects()
+        effects = self._tools.effects()
         kept = frozenset(history.node_ids)
         known = self._history.graph.entries
         folded = (
@@ -266,7 +251,7 @@ class Changes:
 
     async def _store_size(self, *, compacted: bool = False) -> None:
         """Store and publish the new size of the conversation."""
-        usage = self._gauge.usage()
-        self._meta.resize(usage, self._clock_ms(), compacted=compacted)
-        await self._meta.store()
+        usage = self._request.usage()
+        self._record.resize(usage, self._record.clock_ms(), compacted=compacted)
+        await self._record.store()
         self._events.emit(usage)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
@@ -17,9 +16,7 @@ from sidecar.conductor.contract import UsageBy
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.loss_values import fact_line
 from sidecar.conductor.record.branching import before_prompts
-from sidecar.conductor.record.compactions import CompactionLog
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.answers import (
     describe_edited,
     describe_let_go,
@@ -32,17 +29,10 @@ from sidecar.conductor.turns.changes import Changes
 from sidecar.conductor.turns.checkpoint_commands import offer_restore, run_checkpoint, show_changes
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.compaction.loss_reports import LossReports
-from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.pins import Pins
-from sidecar.conductor.window.request import ContextGauge
-from sidecar.conductor.window.session_engines import SessionEngines
-from sidecar.conductor.window.session_rules import SessionRules
-from sidecar.conductor.workbench.checkpoints import Checkpoints
-from sidecar.conductor.workbench.extensions import SessionExtensions, describe_extensions
+from sidecar.conductor.window.window import SessionWindow
+from sidecar.conductor.workbench.extensions import describe_extensions
 from sidecar.conductor.workbench.files import shown_uri
-from sidecar.conductor.workbench.permission_rules import PermissionRules
-from sidecar.conductor.workbench.user_shell import UserShell
+from sidecar.conductor.workbench.workbench import Workbench
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -71,43 +61,31 @@ class Commands:
 
     def __init__(
         self,
-        meta: SessionMeta,
+        record: SessionRecord,
+        workbench: Workbench,
+        window: SessionWindow,
         *,
-        history: HistoryWriter,
-        engines: SessionEngines,
-        compactions: CompactionLog,
-        planner: CompactionPlanner,
-        losses: LossReports,
-        pins: Pins,
         changes: Changes,
-        checkpoints: Checkpoints,
         options: Options,
-        gauge: ContextGauge,
-        rules: SessionRules,
-        extensions: SessionExtensions,
-        shell: UserShell,
-        permission_rules: PermissionRules,
         fork: Callable[[str], Awaitable[str]],
-        new_id: Callable[[], str],
     ) -> None:
         """*fork* starts a session from the head of another and returns its id."""
-        self._meta = meta
-        self._folder = Path(meta.info.cwd)
-        self._history = history
-        self._engines = engines
-        self._compactions = compactions
-        self._planner = planner
-        self._losses = losses
-        self._pins = pins
+        self._record = record
+        self._folder = record.roots[0]
+        self._history = record.history
+        self._compactions = record.compactions
+        self._engines = window.engines
+        self._planner = window.planner
+        self._losses = window.losses
+        self._pins = window.pins
+        self._rules = window.rules
+        self._request = window.request
+        self._checkpoints = checkpoints = workbench.checkpoints
+        self._extensions = workbench.extensions
+        self._shell = workbench.shell
         self._changes = changes
-        self._checkpoints = checkpoints
         self._options = options
-        self._gauge = gauge
-        self._rules = rules
-        self._extensions = extensions
-        self._shell = shell
         self._fork = fork
-        self._new_id = new_id
         self._handlers: dict[str, _Handler] = {
             "compact": self.compact,
             "preview": self.preview,
@@ -127,7 +105,7 @@ class Commands:
             "checkpoint": lambda rest: run_checkpoint(checkpoints, rest, self._folder),
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
-            "permissions": lambda rest: permission_rules.run(rest, self.choose),
+            "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
             "status": self.status,
             "help": self.help,
         }
@@ -153,7 +131,7 @@ class Commands:
         word, _, after = rest.partition(" ")
         engine, instructions = (word, after.strip()) if word in self._engines.names else (None, rest)
         request = CompactionRequest(engine=engine, instructions=instructions or None)
-        done = await self._changes.compact(self._new_id(), self._engines.resolve(request))
+        done = await self._changes.compact(self._record.new_id(), self._engines.resolve(request))
         if done.status != "completed":
             return describe_result(done)
         loss = done.loss or (await self._losses.read(done)).loss
@@ -229,7 +207,7 @@ class Commands:
 
     async def context(self, _rest: str) -> str:
         """Describe the fill level of the window, and the origin of its tokens."""
-        usage = self._gauge.usage(detail=True)
+        usage = self._request.usage(detail=True)
         source = "as counted by the provider" if usage.source == "provider" else "estimated"
         size = f"{usage.used:,} of {usage.window:,} tokens ({usage.pct:g} %)"
         if not usage.window:
@@ -237,7 +215,7 @@ class Commands:
         lines = [f"{size}, {source}."]
         if usage.limit:
             ground = ", where that saves more than it costs" if usage.limit_by == "price" else ""
-            lines.append(f"{self._meta.info.engine} compacts at {usage.limit:,} tokens{ground}.")
+            lines.append(f"{self._record.info.engine} compacts at {usage.limit:,} tokens{ground}.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         for each in usage.rules or ():
@@ -266,7 +244,7 @@ class Commands:
 
     async def fork(self, _rest: str) -> str:
         """Fork the session at its head."""
-        sid = await self._fork(self._meta.info.sid)
+        sid = await self._fork(self._record.sid)
         return (
             f"Session {sid} begins with this conversation; open it to go on there. This one stays as it is."
         )
@@ -294,7 +272,7 @@ class Commands:
 
     async def status(self, _rest: str) -> str:
         """Describe the settings and the size of the session."""
-        info = self._meta.info
+        info = self._record.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
         lines = [f"Session {info.sid} in {info.cwd}: {_size(len(self._history.current))}", *options]
         lines.append(f"- compactions: {len(self._compactions.all)}")

@@ -14,12 +14,10 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
-from sidecar.conductor.ports import ModelOrigin, Models
-from sidecar.conductor.record.session_events import SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.ports import ModelOrigin
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import THINKING_LEVELS
-from sidecar.conductor.window.request import ContextGauge
-from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.window.window import SessionWindow
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Policy
 
@@ -35,33 +33,25 @@ class Options:
     """The config options of one session."""
 
     def __init__(
-        self,
-        meta: SessionMeta,
-        models: Models,
-        engines: SessionEngines,
-        sources: Sequence[str],
-        policy: Policy,
-        events: SessionEvents,
-        gauge: ContextGauge,
+        self, record: SessionRecord, policy: Policy, window: SessionWindow, sources: Sequence[str]
     ) -> None:
         """*sources* are the names of the knowledge sources on offer."""
-        self._meta = meta
-        self._models = models
-        self._engines = engines
-        self._sources = sources
+        self._record = record
+        self._models = record.models
         self._policy = policy
-        self._events = events
-        self._gauge = gauge
+        self._window = window
+        self._engines = window.engines
+        self._sources = sources
 
     def find_models(self) -> tuple[tuple[str, ModelOrigin, ModelCard | None, str | None], ...]:
         """Return the models on offer by name: the origin of each, its card, and why it cannot be called."""
         found = self._models
-        names = dict.fromkeys((*found.names(), self._meta.info.model))
+        names = dict.fromkeys((*found.names(), self._record.info.model))
         return tuple((each, found.origin(each), found.card(each), found.why_not(each)) for each in names)
 
     def all(self) -> tuple[ConfigOption, ...]:
         """Return every option with its current value and its choices."""
-        info = self._meta.info
+        info = self._record.info
         names = dict.fromkeys((*self._models.names(), info.model))
         cards = ((name, self._models.card(name)) for name in names)
         models = tuple(ConfigChoice(name, card.display_name if card else name) for name, card in cards)
@@ -82,7 +72,7 @@ class Options:
         if config_id == "model":
             await self._models.ready(value)
         elif config_id == "engine":
-            await self._gauge.warm_up(self._engines.find_name(value))
+            await self._window.planner.warm_up(self._engines.find_name(value))
 
     def choose(self, config_id: str, value: str) -> None:
         """Set one option and emit the new values of all. Raises InvalidInput, ModelNotFound."""
@@ -90,27 +80,27 @@ class Options:
             case "model":
                 if (why := self._models.why_not(value)) is not None:
                     raise ModelNotFound(value, tuple(self._models.names()), why)
-                self._meta.amend(lambda info: replace(info, model=value))
+                self._record.amend(lambda info: replace(info, model=value))
                 self._models.warm_up(value)
             case "engine":
                 name = self._engines.find_name(value)
-                self._meta.amend(lambda info: replace(info, engine=name))
+                self._record.amend(lambda info: replace(info, engine=name))
             case "knowledge":
                 offered = [choice.value for option in self._knowledge() for choice in option.options]
                 chosen = _one_of(value, tuple(offered))
                 names = () if chosen == _NO_SOURCE else tuple(chosen.split(_SEPARATOR))
-                self._meta.amend(lambda info: replace(info, knowledge=names))
+                self._record.amend(lambda info: replace(info, knowledge=names))
             case "thinking":
                 level = _one_of(value, self._levels())
-                self._meta.amend(lambda info: replace(info, thinking=level))
+                self._record.amend(lambda info: replace(info, thinking=level))
             case "permissions":
                 self._policy.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")
-        self._events.emit(ConfigChanged(self.all()))
+        self._record.events.emit(ConfigChanged(self.all()))
         if config_id in ("model", "engine"):
-            self._events.emit(self._gauge.usage())
+            self._record.events.emit(self._window.request.usage())
 
     def _knowledge(self) -> tuple[ConfigOption, ...]:
         """Return the option for the sources to search before an answer; none when no source exists."""
@@ -118,13 +108,13 @@ class Options:
         if not names:
             return ()
         sets = [names[:0], *((name,) for name in names), names] if len(names) > 1 else [names[:0], names]
-        chosen = tuple(name for name in names if name in self._meta.info.knowledge)
+        chosen = tuple(name for name in names if name in self._record.info.knowledge)
         options = tuple(_as_choice(_join_sources(each)) for each in sets)
         return (ConfigOption("knowledge", "Knowledge", "_knowledge", _join_sources(chosen), options),)
 
     def _levels(self) -> tuple[str, ...]:
         """Return the thinking levels of the session's model: only the default for one that cannot think."""
-        card = self._meta.card
+        card = self._record.card
         return (_DEFAULT_LEVEL, *(THINKING_LEVELS if card is not None and card.reasoning else ()))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final, Literal, TypedDict, Unpack
 
 from sidecar._internal.errors import InvalidInput, log_fault
@@ -19,22 +20,17 @@ from sidecar.conductor.content import Content, content_to_prompt, parse_command
 from sidecar.conductor.contract import Author, QueueItem
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError, SessionBusyError
 from sidecar.conductor.events import QueueChanged, Settled, UserMessage
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.log import count_chars
 from sidecar.conductor.record.queue import (
     MAX_WAITING,
-    Job,
-    JobQueue,
     PromptJob,
-    StoredQueue,
     SubmitReceipt,
     TurnOutcome,
 )
-from sidecar.conductor.record.session_events import SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import SessionAgent
 from sidecar.conductor.turns.runner import TurnRunner, resolve, unknown_usage
-from sidecar.conductor.window.request import ContextGauge
+from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.workbench.extensions import SessionExtensions
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn
@@ -94,58 +90,41 @@ _STEER_OUTCOMES: Final[dict[str, Literal["injected", "queued", "startedNewTurn"]
 
 
 class Prompts:
-    """The prompts of one session.
-
-    Attributes:
-        stored: the queue on disk.
-        steered: the prompts that were given to the running turn.
-    """
+    """The prompts of one session."""
 
     def __init__(
         self,
-        meta: SessionMeta,
-        queue: JobQueue[Job],
-        runner: TurnRunner,
-        *,
-        agent: SessionAgent,
-        history: HistoryWriter,
-        events: SessionEvents,
-        gauge: ContextGauge,
+        record: SessionRecord,
         extensions: SessionExtensions,
-        new_id: Callable[[], str],
+        request: NextRequest,
+        agent: SessionAgent,
+        runner: TurnRunner,
     ) -> None:
-        self._meta = meta
+        self._record = record
+        self._queue = record.queue
+        self._jobs = record.queue.jobs
+        self._history = record.history
+        self._events = record.events
         self._extensions = extensions
-        self._queue = queue
-        self._runner = runner
+        self._request = request
         self._agent = agent
-        self._history = history
-        self._events = events
-        self._gauge = gauge
-        self._new_id = new_id
-        self.steered: list[PromptJob] = []
-        self._held: list[PromptJob] = []
-        self.stored = StoredQueue(history, self.prompts_to_keep)
+        self._runner = runner
         self._emitted_items: tuple[QueueItem, ...] = ()
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
-
-    @property
-    def running(self) -> PromptJob | None:
-        """The prompt that is being answered."""
-        return self._queue.current if isinstance(self._queue.current, PromptJob) else None
+        record.history.watch(self.on_moved)
 
     def check_room(self, n_added: int = 1) -> None:
         """Raise QueueFullError when *n_added* more requests must not wait in the session."""
-        waiting = (*self._queue.waiting, *self.steered)
+        waiting = (*self._jobs.waiting, *self._queue.steered)
         n_chars = 0
         for job in waiting:
             n_chars += count_chars(job.content) if isinstance(job, PromptJob) else 0
         if len(waiting) + n_added > MAX_WAITING or n_chars >= _MAX_WAITING_CHARS:
-            raise QueueFullError(self._meta.info.sid, len(waiting))
+            raise QueueFullError(self._record.sid, len(waiting))
 
     def items(self) -> tuple[QueueItem, ...]:
         """Return the prompts that wait, the next one first."""
-        return tuple(job.as_item() for job in self._waiting_prompts())
+        return tuple(job.as_item() for job in self._queue.waiting)
 
     def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt or a slash command: it runs now, waits, or is steered into the running turn.
@@ -166,7 +145,7 @@ class Prompts:
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         if (expect_head := options.get("expect_head")) is not None:
-            self._meta.check_head(expect_head)
+            self._record.check_head(expect_head)
         receipt = self._place(job, options.get("when_busy", "queue"))
         if key is not None:
             self._by_key[key] = receipt
@@ -177,11 +156,11 @@ class Prompts:
     async def wait_until_entered(self, receipt: SubmitReceipt) -> SubmitReceipt:
         """Return *receipt* once the prompt is stored: with its node, or in the queue for one that waits."""
         if receipt.disposition != "started":
-            await self.stored.store()
+            await self._record.store_queue()
             return receipt
         node = await asyncio.shield(receipt.entered)
         if node is None:  # room is made for it first
-            await self.stored.store()
+            await self._record.store_queue()
         return replace(receipt, user_node_id=node)
 
     def steer(
@@ -198,14 +177,14 @@ class Prompts:
             NotSteerableError: no turn runs, or another turn than the expected one runs.
             QueueFullError: too much waits already.
         """
-        job, running = self._job(content, author), self.running
+        job, running = self._job(content, author), self._queue.running
         if expect_turn_id is None:
             if running is None or not self._runner.may_steer:
                 raise NotSteerableError("no turn is running", hint="sidecar/turn/start takes a prompt")
             expect_turn_id = running.turn_id
-        known = (running, *self._waiting_prompts())
+        known = (running, *self._queue.waiting)
         is_over = not any(other is not None and other.turn_id == expect_turn_id for other in known)
-        if is_over and self._queue.is_busy:
+        if is_over and self._jobs.is_busy:
             hint = "sidecar/turn/start queues a prompt"
             raise NotSteerableError(f"turn {expect_turn_id!r} has ended and the session is busy", hint=hint)
         is_running = running is not None and running.turn_id == expect_turn_id
@@ -222,17 +201,17 @@ class Prompts:
             turn_id: the turn to stop, running or waiting.
             queue: whether the waiting prompts stay, are dropped, or are removed and returned.
         """
-        running = self.running
-        if turn_id is None and self._queue.current is None and self._queue.waiting:
+        running = self._queue.running
+        if turn_id is None and self._jobs.current is None and self._jobs.waiting:
             # A prompt that was submitted a moment ago and has not begun is the current turn too.
-            turn_id = next((job.turn_id for job in self._waiting_prompts()), None)
+            turn_id = next((job.turn_id for job in self._queue.waiting), None)
         runs = running is not None and turn_id in (None, running.turn_id)
         if runs:
             taken_back = self._agent.take_back_queued()
-            steered, self.steered = self.steered, []
-            self._queue.put_back([job for job in steered if any(job.turn is back for back in taken_back)])
+            steered, self._queue.steered = self._queue.steered, []
+            self._jobs.put_back([job for job in steered if any(job.turn is back for back in taken_back)])
             self._runner.stop()
-        waiting = self._waiting_prompts()
+        waiting = self._queue.waiting
         named = [job for job in waiting if job.turn_id == turn_id]
         if not runs and not named:
             return Interruption(False)
@@ -260,18 +239,18 @@ class Prompts:
 
         They are turns of their own: the turns that an earlier process had announced ended with it.
         """
-        for prompt in self.stored.load(records):
+        for prompt in self._queue.load(records):
             with suppress(InvalidInput):
                 job = self._job(prompt.content, prompt.author)
                 job.item_id = prompt.item_id
-                self._held.append(job)
+                self._queue.held.append(job)
 
     def settle_unrun(self, job: PromptJob) -> None:
         """End a prompt that never ran, as cancelled."""
         resolve(job.entered, None)
         head = self._history.head
         try:
-            usage = self._gauge.usage()
+            usage = self._request.usage()
         except Exception as error:
             log_fault("the context meter", error)
             usage = unknown_usage(head)
@@ -282,32 +261,32 @@ class Prompts:
 
     def on_begin(self) -> None:
         """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
-        self.stored.entered.clear()
-        if (self._emitted_items or self._held or self._queue.waiting) and self._emitted_items != self.items():
+        self._queue.entered.clear()
+        if self._emitted_items != self.items():
             self._emit_queue()
 
-    def on_steered(self, entry: Entry) -> None:
-        """Emit a prompt that the agent has let into the running turn."""
-        for job in self.steered:
+    def on_moved(self, appended: Sequence[Entry] | None) -> None:
+        """Emit the prompts that the agent has let into the running turn."""
+        for job, entry in product(self._queue.steered, appended or ()):
             if job.turn is entry.turn:
                 self._events.emit(UserMessage(entry.node_id, job.content, job.author))
 
     def on_end(self) -> None:
         """Forget the prompts that were steered into the turn, now that it has ended."""
-        self.steered.clear()
+        self._queue.steered.clear()
 
     def _place(self, job: PromptJob, when_busy: str) -> SubmitReceipt:
-        sid, busy = self._meta.info.sid, self._queue.is_busy
+        sid, busy = self._record.sid, self._jobs.is_busy
         if busy and when_busy == "reject":
             raise SessionBusyError(
                 f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
             )
         self.check_room()
-        held, self._held = self._held, []
+        held, self._queue.held = self._queue.held, []
         for restored in held:
-            self._queue.put(restored)
-        busy = self._queue.is_busy
-        running = self.running
+            self._jobs.put(restored)
+        busy = self._jobs.is_busy
+        running = self._queue.running
         disposition: Literal["started", "queued", "steered"]
         may_enter = when_busy == "steer" and job.command is None and self._runner.may_steer
         if running is not None and may_enter:
@@ -315,15 +294,15 @@ class Prompts:
             if job.author is not None:
                 self._history.note_author(job.turn, job.author.client_id)
             self._agent.steer(job.turn, job.content)
-            self.steered.append(job)
+            self._queue.steered.append(job)
             job, disposition = running, "steered"
         else:
-            self._queue.put(job)
+            self._jobs.put(job)
             disposition = "queued" if busy else "started"
         position = None
         if disposition == "queued":
             self._emit_queue()
-            position = len(self._waiting_prompts())
+            position = len(self._queue.waiting)
         return SubmitReceipt(
             turn_id=job.turn_id,
             user_node_id=None,
@@ -335,24 +314,16 @@ class Prompts:
 
     def _take_out(self, job: PromptJob) -> None:
         """Remove a waiting prompt from the queue, and end it as cancelled."""
-        if job in self._held:
-            self._held.remove(job)
+        if job in self._queue.held:
+            self._queue.held.remove(job)
         else:
-            self._queue.remove(job)
+            self._jobs.remove(job)
         self.settle_unrun(job)
-
-    def prompts_to_keep(self) -> tuple[PromptJob, ...]:
-        """Return the prompts that are acknowledged and may not be part of the history yet, in their order."""
-        running = self.running
-        waiting = self._waiting_prompts() if self._held or self._queue.waiting else ()
-        if running is None or running.command is not None or self._runner.is_ending:
-            return (*self.steered, *waiting)
-        return (running, *self.steered, *waiting)
 
     def _job(self, content: Content, author: Author | None = None) -> PromptJob:
         """Return *content* as a job. Raises InvalidInput."""
         turn = UserTurn(content_to_prompt(content))
-        loop, new_id = asyncio.get_running_loop(), self._new_id
+        loop, new_id = asyncio.get_running_loop(), self._record.new_id
         command = parse_command(content, self._extensions.names)
         entered, outcome = loop.create_future(), loop.create_future()
         return PromptJob(
@@ -366,14 +337,11 @@ class Prompts:
             author=author,
         )
 
-    def _waiting_prompts(self) -> tuple[PromptJob, ...]:
-        return (*self._held, *(job for job in self._queue.waiting if isinstance(job, PromptJob)))
-
     def _item(self, item_id: str) -> PromptJob:
-        for job in self._waiting_prompts():
+        for job in self._queue.waiting:
             if job.item_id == item_id:
                 return job
-        raise ItemNotFound(self._meta.info.sid, item_id)
+        raise ItemNotFound(self._record.sid, item_id)
 
     def _emit_queue(self) -> None:
         self._emitted_items = self.items()

@@ -9,7 +9,6 @@ nothing is stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,25 +16,20 @@ from typing import Final
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.values import Value
-from sidecar.capabilities.background import BackgroundCommands
-from sidecar.conductor.content import SlashCommand, prompt_text, prompt_title, turn_content, turn_text
+from sidecar.conductor.content import prompt_text, prompt_title, turn_content, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
-from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
 from sidecar.conductor.record.branching import branch_entry
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.queue import PromptJob, TurnFault, TurnOutcome
-from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import SessionAgent
+from sidecar.conductor.turns.commands import Commands
 from sidecar.conductor.turns.options import Options
-from sidecar.conductor.window.request import ContextGauge
-from sidecar.conductor.workbench.editor.prompt_context import PromptContext
-from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conductor.window.request import NextRequest
+from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
-from sidecar.permissions.policy import Policy
 from sidecar.runtime.contract import RunSnapshot
 
 _MIN_WINDOW = 4_096
@@ -63,46 +57,34 @@ class _Answer(Value):
 
 
 class TurnRunner:
-    """Runs the turns of one session, one at a time.
-
-    Attributes:
-        is_ending: whether the newest turn is over but for its last events.
-    """
+    """Runs the turns of one session, one at a time."""
 
     def __init__(
         self,
-        meta: SessionMeta,
-        deps: SessionDeps,
+        record: SessionRecord,
+        workbench: Workbench,
+        request: NextRequest,
         *,
-        history: HistoryWriter,
-        events: SessionEvents,
-        notices: OneTimeNotices,
-        gauge: ContextGauge,
         agent: SessionAgent,
-        policy: Policy,
-        run_command: Callable[[SlashCommand, CancelToken], Awaitable[str]],
-        extensions: SessionExtensions,
+        commands: Commands,
         options: Options,
-        background: BackgroundCommands,
-        context: PromptContext,
     ) -> None:
-        """*run_command* runs a command until its token fires."""
-        self._meta = meta
-        self._models = deps.models
-        self._clock_ms = deps.clock_ms
-        self._history = history
-        self._events = events
-        self._notices = notices
-        self._gauge = gauge
+        self._record = record
+        self._models = record.models
+        self._clock_ms = record.clock_ms
+        self._history = record.history
+        self._events = record.events
+        self._notices = record.notices
+        self._queue = record.queue
+        self._request = request
         self._agent = agent
-        self._policy = policy
-        self._run_command = run_command
-        self._extensions = extensions
+        self._policy = workbench.policy
+        self._extensions = workbench.extensions
+        self._background = workbench.background
+        self._context = workbench.prompt_context
+        self._commands = commands
         self._options = options
-        self._background = background
-        self._context = context
         self._stop = CancelToken()
-        self.is_ending = False
 
     @property
     def may_steer(self) -> bool:
@@ -121,7 +103,7 @@ class TurnRunner:
         """Run *job* from its first event to its last."""
         started_ms = self._clock_ms()
         self._stop = CancelToken()
-        self.is_ending = False
+        self._queue.is_ending = False
         self._events.begin_turn(job.turn_id)
         self._policy.turn_rules = job.allow
         try:
@@ -138,7 +120,7 @@ class TurnRunner:
                 self._events.emit(UserMessage(None, job.content, job.author))
                 text = refusal or ""
                 if refusal is None and job.command is not None:
-                    text = await self._run_command(job.command, self._stop)
+                    text = await self._commands.run(job.command, self._stop)
                 self._events.emit_text(text)
                 answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
             elif job.model is not None:
@@ -156,18 +138,18 @@ class TurnRunner:
 
     async def answer_with_model(self, job: PromptJob, model: str) -> RunSnapshot | None:
         """Return the end of the agent's run with *model*; the session's own is chosen again behind it."""
-        own = self._meta.info.model
+        own = self._record.info.model
         await self._options.prepare("model", model)
         try:
             self._options.choose("model", model)
         except ModelNotFound as error:
             self._events.emit(Notice("warning", f"{model} is not used for this command", error.message))
-        self._meta.own_models = {model: own}  # stored meanwhile, for a daemon that dies
+        self._record.own_models = {model: own}  # stored meanwhile, for a daemon that dies
         try:
             return await self._answer_prompt(job)
         finally:
-            self._meta.own_models = {}
-            if self._meta.info.model == model:  # else the user has chosen another one meanwhile
+            self._record.own_models = {}
+            if self._record.info.model == model:  # else the user has chosen another one meanwhile
                 self._options.choose("model", own)
 
     async def go_on_for_hooks(self, job: PromptJob, answer: _Answer) -> _Answer:
@@ -205,7 +187,7 @@ class TurnRunner:
         refusal = error.cause if error is not None else None
         if snapshot is None or not isinstance(refusal, GatewayError) or not refusal.is_overflow:
             return snapshot
-        refused_tokens = self._gauge.usage().used
+        refused_tokens = self._request.usage().used
         # Where the provider does not tell its window, what it refused is more than that.
         window = refusal.window_tokens or (refused_tokens if refused_tokens >= _MIN_WINDOW else None)
         if window is not None:
@@ -225,25 +207,25 @@ class TurnRunner:
         turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
         prompt, left = (
             Entry(turn, "user", author=None if job.author is None else job.author.client_id),
-            "\n\n".join(filter(None, (self._meta.info.fork_digest, self._meta.info.left_branch))),
+            "\n\n".join(filter(None, (self._record.info.fork_digest, self._record.info.left_branch))),
         )
         if len(self._history.current) and not left:
             return await self._history.append(*in_front, prompt)
-        title = self._meta.info.title or prompt_title(job.turn.blocks)
-        self._meta.amend(partial(replace, title=title, left_branch="", left_head=None, fork_digest=""))
+        title = self._record.info.title or prompt_title(job.turn.blocks)
+        self._record.amend(partial(replace, title=title, left_branch="", left_head=None, fork_digest=""))
         async with self._history.transaction():
-            await self._meta.store()
+            await self._record.store()
             return await self._history.append(*([branch_entry(left)] if left else []), *in_front, prompt)
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
-        self.is_ending = True
+        self._queue.is_ending = True
         self._history.forget_notes()
         head = self._history.head
         resolve(job.entered, head)
         usage = unknown_usage(head)
         try:
-            usage = self._gauge.usage()
+            usage = self._request.usage()
             await self._store(job, usage)
             self._events.emit(usage)
         except Exception as error:
@@ -282,11 +264,11 @@ class TurnRunner:
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
         now = self._clock_ms()
-        title = self._meta.info.title or ("" if job.command is not None else prompt_title(job.turn.blocks))
-        self._meta.amend(lambda info: replace(info, title=title))
-        self._meta.resize(usage, now)
+        title = self._record.info.title or ("" if job.command is not None else prompt_title(job.turn.blocks))
+        self._record.amend(lambda info: replace(info, title=title))
+        self._record.resize(usage, now)
         self._events.emit(InfoChanged(title, now))
-        await self._meta.store()
+        await self._record.store()
 
 
 def resolve(future: asyncio.Future[str | None], value: str | None) -> None:

@@ -12,13 +12,14 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.secrets import mask_secrets
 from sidecar.conductor.content import prompt_text
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Notice
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.window.engines.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
@@ -47,86 +48,27 @@ _MIN_FILES_FOR_NOTICE: Final = 1_000
 _log = logging.getLogger(__name__)
 
 
-class Library(Protocol):
-    """The knowledge sources of a daemon, implemented by ``rooms.knowledge.library.KnowledgeLibrary``."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The sources on offer."""
-        ...
-
-    @property
-    def in_use(self) -> Collection[Path]:
-        """The folders in which an open session searches past sessions.
-
-        In others new events need not be ingested: they are read from the store when a session opens.
-        """
-        ...
-
-    async def open(
-        self,
-        sid: str,
-        names: Collection[str],
-        roots: Sequence[Path],
-        *,
-        excluded_ids: Callable[[], Collection[str]],
-        progress: Callable[[int, int], None],
-    ) -> Sequence[KnowledgeSource]:
-        """Return the sources *names* for a session.
-
-        Args:
-            sid: the session.
-            names: the sources to open, as in :attr:`names`.
-            roots: the session's folders, its working folder first.
-            excluded_ids: returns the ids of events that are not to be found, because the model sees them
-                anyway.
-            progress: called with the numbers of done and of all files while an index is built.
-        """
-        ...
-
-    async def release(self, sid: str) -> None:
-        """Close the sources that were opened for a session."""
-        ...
-
-    def ingest(self, folder: Path, events: Sequence[RoomEvent]) -> None:
-        """Add *events* of a session that works in *folder*; returns before they are indexed."""
-        ...
-
-    def forget(self, sid: str) -> None:
-        """Remove the events of a deleted session; returns before they are gone."""
-        ...
-
-
 class Knowledge:
     """The knowledge of one session.
 
-    A source that takes longer than *timeout_s* seconds for a search is not waited for. Events of a session
-    that is not kept (*is_kept* is False) are not added to the *library*.
+    A source that takes too long for a search is not waited for. Events of an ephemeral session are not added
+    to the library.
 
     Attributes:
         sources: the open sources.
     """
 
-    def __init__(
-        self,
-        library: Library,
-        sid: str,
-        roots: Sequence[Path],
-        history: HistoryWriter,
-        emit: Callable[[Notice], None],
-        *,
-        clock_ms: Callable[[], int],
-        is_kept: bool,
-        timeout_s: float,
-    ) -> None:
-        self._library = library
-        self._sid = sid
-        self._roots = tuple(roots)
-        self._history = history
-        self._emit = emit
-        self._clock_ms = clock_ms
-        self._is_kept = is_kept
-        self._timeout_s = timeout_s
+    def __init__(self, record: SessionRecord, deps: SessionDeps) -> None:
+        self._library = deps.library
+        self._sid = record.sid
+        self._roots = record.roots
+        self._history = record.history
+        self._emit = record.events.emit
+        self._clock_ms = deps.clock_ms
+        self._is_kept = not record.info.ephemeral
+        self._timeout_s = deps.knowledge_timeout_s
+        record.history.follow(self)
+        record.follow_stores(self.ingest)
         self.sources: Sequence[KnowledgeSource] = ()
         self._memories: dict[int, RetrievalMemory] = {}
         self._ids: Index[list[str | None]] = Index(list, _add_id)

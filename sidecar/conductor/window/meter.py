@@ -8,13 +8,14 @@ the conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, fields
+from dataclasses import fields
 from operator import add, attrgetter
 
 import msgspec
 
 from sidecar._internal.values import Value, replace
-from sidecar.conductor.contract import ContextUsage, EngineView, TokenCounts, UsageBy
+from sidecar.conductor.contract import ContextUsage, EngineView, UsageBy
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,
     TURN_TOKENS,
@@ -88,29 +89,19 @@ class Weights(Value):
 
 
 class ContextMeter:
-    """The meter of one session.
+    """The meter of one session, which counts the usage of its model calls in *record*.
 
     Attributes:
-        session_total: the tokens that the session has used so far, in this process and before.
-        cost: their price in US dollars, as far as there was one when they were used; None for no price.
         factors: how far the providers' counts of tokens are from the estimate, by model.
     """
 
-    def __init__(
-        self,
-        session_total: TokenCounts | None = None,
-        cost: float | None = None,
-        factors: ModelFactors | None = None,
-    ) -> None:
-        self._index: Index[Weights] = Index(
-            Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)), copy=lambda weights: weights
-        )
+    def __init__(self, record: SessionRecord, factors: ModelFactors) -> None:
+        self._index = weights_index()
         # Weighs a history; only its new entries are weighed. A move to a long one is prepared.
         self.weigh, self.prepare, self.forget = self._index.of, self._index.prepare, self._index.forget
-        self._last_turn: TokenCounts | None = None
-        self.session_total = session_total or TokenCounts(0, 0)
-        self.cost = cost
-        self.factors = factors or ModelFactors()
+        self._spending = record.spending
+        record.history.follow(self)
+        self.factors = factors
 
     def weigh_with(self, shorter: Entry, history: History) -> Weights:
         """Weigh *history* with *shorter* in the place of the same entry, which is sent cut down."""
@@ -133,38 +124,10 @@ class ContextMeter:
         Returns:
             The anchor for the answer; None where the provider reported no request tokens.
         """
-        last = self._last_turn = self.add(usage, card)
+        last = self._spending.last_turn = self._spending.add(usage, card)
         request = last.input + last.cache_read + last.cache_write
         self.factors.learn(card, estimated=sent.tokens + overhead.total, reported=request)
         return UsageAnchor(request, sent.tokens) if request else None
-
-    def add(self, usage: Usage, card: ModelCard | None) -> TokenCounts:
-        """Add the usage of one call of the model of *card* to the totals, and return its tokens."""
-        last = TokenCounts(
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens or 0,
-            usage.cache_write_tokens or 0,
-        )
-        total = self.session_total
-        self.session_total = TokenCounts(
-            total.input + last.input,
-            total.output + last.output,
-            total.cache_read + last.cache_read,
-            total.cache_write + last.cache_write,
-        )
-        cost = usage.cost if card is None else card.cost.price(usage)
-        if cost is not None:
-            self.cost = round((self.cost or 0.0) + cost, 6)
-        return last
-
-    def add_total(self, tokens: TokenCounts | None, cost: float | None) -> None:
-        """Add the *tokens* of a sub-agent, and their price, to the totals."""
-        if tokens is not None:
-            total = self.session_total
-            self.session_total = TokenCounts(*map(sum, zip(astuple(total), astuple(tokens), strict=True)))
-        if cost is not None:
-            self.cost = round((self.cost or 0.0) + cost, 6)
 
     def usage(
         self,
@@ -192,10 +155,17 @@ class ContextMeter:
             engine_view=views,
             by=Weights(fixed).plus(weights).by if detail else None,
             factor=factor if detail else None,
-            last_turn=self._last_turn,
-            session_total=self.session_total,
-            cost=self.cost,
+            last_turn=self._spending.last_turn,
+            session_total=self._spending.total,
+            cost=self._spending.cost,
         )
+
+
+def weights_index() -> Index[Weights]:
+    """Return a new index of the weights of a conversation."""
+    return Index(
+        Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)), copy=lambda weights: weights
+    )
 
 
 def entry_tokens(entry: Entry) -> int:

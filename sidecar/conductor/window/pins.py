@@ -16,10 +16,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.loss_values import Pin
-from sidecar.conductor.record.compactions import CompactionLog
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_events import SessionEvents
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.loss import prose_of, text_shown
 from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.meter import text_tokens
@@ -38,29 +35,21 @@ _REPORTS: Final = 8
 class Pins:
     """The pins of one session."""
 
-    def __init__(
-        self,
-        meta: SessionMeta,
-        history: HistoryWriter,
-        events: SessionEvents,
-        compactions: CompactionLog,
-        losses: LossReports,
-    ) -> None:
-        self._meta = meta
-        self._history = history
-        self._events = events
-        self._compactions = compactions
+    def __init__(self, record: SessionRecord, losses: LossReports) -> None:
+        self._record = record
+        self._history = record.history
+        self._compactions = record.compactions
         self._losses = losses
 
     @property
     def all(self) -> tuple[Pin, ...]:
         """The pins, oldest first."""
-        return self._meta.pins()
+        return self._record.pins()
 
     @property
     def limit_tokens(self) -> int:
         """The most tokens that the pins may take."""
-        return min(self._meta.window // SHARE or MAX_TOKENS, MAX_TOKENS)
+        return min(self._record.window // SHARE or MAX_TOKENS, MAX_TOKENS)
 
     @property
     def used_tokens(self) -> int:
@@ -91,7 +80,7 @@ class Pins:
         """Return the pin of an entry on any branch: its prose, or its results where it has none."""
         entry = self._history.graph.entries.get(node_id)
         if entry is None:
-            raise NodeNotFound(self._meta.info.sid, node_id)
+            raise NodeNotFound(self._record.sid, node_id)
         return replace(self.of_text(prose_of(entry) or text_shown((entry,))), node_id=node_id)
 
     async def find_fact(self, fact_id: str) -> Pin | None:
@@ -125,6 +114,6 @@ class Pins:
         await self._set(kept)
 
     async def _set(self, pins: tuple[Pin, ...]) -> None:
-        self._meta.amend(lambda info: replace(info, pins=tuple(map(asdict, pins))))
-        self._events.emit(PinsChanged(pins))
-        await self._meta.store()
+        self._record.amend(lambda info: replace(info, pins=tuple(map(asdict, pins))))
+        self._record.events.emit(PinsChanged(pins))
+        await self._record.store()

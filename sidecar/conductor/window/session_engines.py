@@ -25,19 +25,21 @@ are not known, the window alone decides.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import (
     CompactionRequest,
     EngineInput,
     SessionEngine,
 )
-from sidecar.conductor.record.compactions import CompactionLog
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.head import RequestHead
 from sidecar.conversation import History, Index
 from sidecar.llmgateway.contract import CostSheet, ModelCard
 from sidecar.window_budget.prompt import BEHIND_WORDS
@@ -118,24 +120,11 @@ def find_paying_size(
 class PriceTrigger:
     """Makes the trigger of one session's compactions follow the prices of its model.
 
-    *history*, *card* and *overhead_tokens* return the conversation, the model's card and the size of the
-    system prompt and the tools as they are now. *is_prefix_cached* says whether the call that asks for a
-    summary reads the conversation from the provider's cache.
+    *is_prefix_cached* says whether the call that asks for a summary reads the conversation from the
+    provider's cache.
     """
 
-    def __init__(
-        self,
-        history: Callable[[], History],
-        compactions: CompactionLog,
-        card: Callable[[], ModelCard | None],
-        *,
-        overhead_tokens: Callable[[], int],
-        is_prefix_cached: bool,
-    ) -> None:
-        self._history = history
-        self._compactions = compactions
-        self._card = card
-        self._overhead_tokens = overhead_tokens
+    def __init__(self, *, is_prefix_cached: bool) -> None:
         self._is_prefix_cached = is_prefix_cached
         self._n_calls: Index[int] = Index(
             int,
@@ -144,12 +133,24 @@ class PriceTrigger:
         )
         self.prepare, self.forget = self._n_calls.prepare, self._n_calls.forget
 
-    def ratio(self) -> float | None:
-        """Return the share of the window at which a compaction pays, None where the window decides."""
-        card = self._card()
+    def ratio(
+        self,
+        history: History,
+        compactions: Sequence[Compaction],
+        card: ModelCard | None,
+        overhead_tokens: int,
+    ) -> float | None:
+        """Return the share of the window at which a compaction pays, None where the window decides.
+
+        Args:
+            history: the conversation.
+            compactions: the compactions so far, oldest first.
+            card: the model's card, None for an unknown one.
+            overhead_tokens: the size of the system prompt and the tools.
+        """
         if card is None or card.cost.cache_read_per_mtok is None:
             return None
-        window, done = card.context_window, reversed(self._compactions.all)
+        window, done = card.context_window, reversed(compactions)
         summary_tokens = int(window * _SUMMARY_SHARE)
         size = find_paying_size(
             card.cost,
@@ -157,31 +158,30 @@ class PriceTrigger:
                 (each.post_tokens for each in done if each.post_tokens), int(window * _SIZE_AFTER)
             ),
             summary_tokens=min(summary_tokens, _SUMMARY_TOKENS) if self._is_prefix_cached else summary_tokens,
-            n_calls=self._n_calls.of(self._history()),
+            n_calls=self._n_calls.of(history),
             is_prefix_cached=self._is_prefix_cached,
         )
         if size is None:
             return None
-        overhead = self._overhead_tokens()
-        ratio = max(size, overhead + _LEAST_SHARE * (window - overhead)) / window
+        least = overhead_tokens + _LEAST_SHARE * (window - overhead_tokens)
+        ratio = max(size, least) / window
         return ratio if ratio < _MOST_RATIO else None
 
 
 class SessionEngines:
     """The engines of one session.
 
-    With *prices* the compactions that the session makes by itself follow the prices of its model.
+    Where the settings ask for it, the compactions that the session makes by itself follow the prices of its
+    model.
     """
 
-    def __init__(
-        self,
-        factories: Mapping[str, Callable[[], SessionEngine]],
-        meta: SessionMeta,
-        prices: PriceTrigger | None = None,
-    ) -> None:
-        self._factories = factories
-        self._meta = meta
-        self._prices = prices
+    def __init__(self, record: SessionRecord, deps: SessionDeps, head: RequestHead) -> None:
+        self._factories = deps.engines
+        self._record = record
+        self._head = head
+        settings = deps.compaction
+        self._prices = PriceTrigger(is_prefix_cached=settings.same_prefix) if settings.by_price else None
+        record.history.follow(self)
         self._made: dict[str, SessionEngine] = {}
         self._warm = set[str]()
 
@@ -193,7 +193,7 @@ class SessionEngines:
     @property
     def own_name(self) -> str:
         """The name of the session's own engine."""
-        return self._meta.info.engine
+        return self._record.info.engine
 
     def get(self, name: str | None = None) -> SessionEngine:
         """Return the instance of the engine *name*, the session's own for None.
@@ -201,7 +201,7 @@ class SessionEngines:
         A compaction that another build stored may name an engine that is not on offer here. Then the
         session's own engine is used.
         """
-        name = name or self._meta.info.engine
+        name = name or self._record.info.engine
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self.make(name)
@@ -246,16 +246,17 @@ class SessionEngines:
 
         Raises InvalidInput for an unknown engine and a policy outside its range.
         """
-        policy = {**self._meta.info.policy, **check_policy(request.policy)}
+        policy = {**self._record.info.policy, **check_policy(request.policy)}
         return replace(request, engine=self.find_name(request.engine), policy=policy)
 
     def automatic(self) -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself."""
-        info = self._meta.info
+        info = self._record.info
         request = CompactionRequest(engine=info.engine, force=False, policy=info.policy)
         if self._prices is None or "triggerRatio" in request.policy:
             return request
-        ratio = self._prices.ratio()
+        record, overhead = self._record, self._head.overhead().total
+        ratio = self._prices.ratio(record.history.current, record.compactions.all, record.card, overhead)
         if ratio is None:
             return request
         return replace(request, policy={**request.policy, "triggerRatio": ratio}, limit_by="price")

@@ -21,16 +21,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import from_record
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
 from sidecar.conductor.window.meter import text_tokens
 from sidecar.conductor.window.rule_changes import (
@@ -70,25 +69,10 @@ class SessionRules:
         texts: their texts.
     """
 
-    def __init__(
-        self,
-        meta: SessionMeta,
-        history: HistoryWriter,
-        emit: Callable[[RulesChanged], object],
-        clock_ms: Callable[[], int],
-    ) -> None:
-        """Make the rules of a session; they are empty before :meth:`load`.
-
-        Args:
-            meta: keeps the changes by hand.
-            history: the conversation.
-            emit: publishes an event of the session.
-            clock_ms: the time in epoch milliseconds.
-        """
-        self._meta = meta
-        self._history = history
-        self._emit = emit
-        self._clock_ms = clock_ms
+    def __init__(self, record: SessionRecord) -> None:
+        """Make the rules of a session; they are empty before :meth:`load`."""
+        self._record = record
+        self._history = record.history
         self._seen: History | None = None
         self._said: dict[str, tuple[Said, ...]] = {}
         self._behind: dict[str, tuple[str, ...]] = {}
@@ -99,7 +83,8 @@ class SessionRules:
             return path
 
         self._prompts = Index(dict[str, None], add, copy=dict, keep_every=TABLE_KEPT_EVERY)
-        history.follow(self)
+        record.history.follow(self)
+        record.history.watch(lambda appended: self.follow())
         self._changes: tuple[RuleChange, ...] = ()
         self._notes: dict[str, RuleNote] = {}
         self._mark: str | None = None
@@ -119,8 +104,8 @@ class SessionRules:
 
     async def load(self) -> None:
         """Find the rules in every stored prompt, in a thread, and read the changes by hand."""
-        self._changes = tuple(_read(RuleChange, self._meta.info.rules))
-        self._notes = {note.node_id: note for note in _read(RuleNote, self._meta.info.rule_notes)}
+        self._changes = tuple(_read(RuleChange, self._record.info.rules))
+        self._notes = {note.node_id: note for note in _read(RuleNote, self._record.info.rule_notes)}
 
         def search() -> None:
             deque(map(self._search, tuple(self._history.graph.entries.values())), 0)
@@ -245,7 +230,7 @@ class SessionRules:
             self._said[node] = ()
             if may_set_rules(text):
                 at = self._history.graph.entries[node].created_at
-                self._said[node] = statements_of_prompt(text, node, at, self._meta.info.imported_at)
+                self._said[node] = statements_of_prompt(text, node, at, self._record.info.imported_at)
         return (node,)
 
     def _first_node(self, entry: Entry) -> str:
@@ -262,7 +247,7 @@ class SessionRules:
         self.standing = tuple(rule for rule in self.all if rule.holds)
         self.texts = tuple(rule.text for rule in self.standing)
         if self.standing != before:
-            self._emit(RulesChanged(self.standing))
+            self._record.events.emit(RulesChanged(self.standing))
 
     def _keep(self, change: RuleChange) -> None:
         if len(self._changes) >= MAX_CHANGES:
@@ -271,13 +256,13 @@ class SessionRules:
                 hint="write the rules into AGENTS.md instead",
             )
         self._changes = (*self._changes, change)
-        self._meta.amend(lambda info: replace(info, rules=tuple(map(asdict, self._changes))))
+        self._record.amend(lambda info: replace(info, rules=tuple(map(asdict, self._changes))))
         self._settle()
 
     def _now(self) -> int:
         """Return the time, at least that of the newest node, so that a change is later than it."""
         head = self._history.head
-        return max(self._clock_ms(), self._history.graph.entries[head].created_at if head else 0)
+        return max(self._record.clock_ms(), self._history.graph.entries[head].created_at if head else 0)
 
     def announce(self, node: str) -> None:
         """Note the changes by hand that the model does not know yet below the prompt *node*."""
@@ -298,7 +283,7 @@ class SessionRules:
         if added or ended:
             self._notes[node] = RuleNote(node_id=node, added=tuple(added), ended=tuple(ended))
             kept = tuple(map(asdict, list(self._notes.values())[-MAX_NOTES:]))
-            self._meta.amend(lambda info: replace(info, rule_notes=kept))
+            self._record.amend(lambda info: replace(info, rule_notes=kept))
 
     def _make_block(self, history: History) -> None:
         """Make the block of *history*, unless the present one was made for the same summary."""

@@ -21,10 +21,11 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import PlannedChange
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.records import to_record
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.workbench.command_watch import CommandWatch
-from sidecar.conductor.workbench.files import shown_path
+from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conductor.workbench.kept_changes import (
     FileCheckpoint,
     FileDiff,
@@ -38,7 +39,7 @@ from sidecar.conductor.workbench.kept_changes import (
 )
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import ToolCallBlock
-from sidecar.workspace.contract import ContentsPort, FileAccessError, FileBytes, FileView, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, FileBytes, FileView
 from sidecar.workspace.files import BOM, text_hash
 from sidecar.workspace.paths import path_to_uri
 
@@ -88,47 +89,32 @@ class CallCheckpoints(Value):
 class Checkpoints:
     """The checkpoints of one session, its *changes* by id; *uncovered* names others that changed files."""
 
-    def __init__(
-        self,
-        sid: str,
-        roots: Sequence[Path],
-        history: HistoryWriter,
-        workspace: WorkspacePort,
-        contents: ContentsPort | None,
-        *,
-        seen: Callable[[], Sequence[Path]],
-        turn_id: Callable[[], str | None],
-        new_id: Callable[[], str],
-        clock_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, record: SessionRecord, deps: SessionDeps, files: SessionFiles) -> None:
         """Make the checkpoints of a session.
 
         Args:
-            sid: the session.
-            roots: its folders, resolved; nothing outside is taken back.
-            history: stores the records.
-            workspace: the files as they are now.
-            contents: stores the contents; None keeps nothing.
-            seen: returns the files that the model has seen, the newest last.
-            turn_id: returns the id of the running turn.
-            new_id: makes ids.
-            clock_ms: the time in epoch milliseconds.
+            record: the session, which stores the records; nothing outside its folders is taken back.
+            deps: has the files as they are now, and stores their contents.
+            files: the record of the files that the model has seen.
         """
-        self._sid = sid
-        self._roots = tuple(roots)
-        self._history = history
-        self._workspace = workspace
-        self._contents = contents
-        self._turn_id = turn_id
-        self._new_id = new_id
-        self._clock_ms = clock_ms
+        self._sid = record.sid
+        self._roots = record.roots
+        self._history = record.history
+        self._events = record.events
+        self._workspace = deps.workspace
+        self._contents = contents = None if record.info.ephemeral else deps.contents
+        self._new_id = deps.new_id
+        self._clock_ms = deps.clock_ms
         self.changes: dict[str, KeptChange] = {}
         self._left_out: set[str] = set()
         self.uncovered: tuple[str, ...] = ()
         self._watch: CommandWatch | None = None
         if contents is not None:
             self._watch = CommandWatch(
-                sid, workspace, contents, lambda: [path for path in seen() if self._is_inside(path)]
+                record.sid,
+                deps.workspace,
+                contents,
+                lambda: [path for path in files.seen_paths if self._is_inside(path)],
             )
 
     @property
@@ -279,7 +265,7 @@ class Checkpoints:
     def _begin(self, call_id: str) -> KeptChange:
         """Return a blank change by a tool call of the turn that runs."""
         newest = next(reversed(self.changes.values()), None)
-        turn_id = self._turn_id()
+        turn_id = self._events.turn_id
         is_same = newest is not None and newest.cause == "turn" and newest.turn_id == turn_id
         return KeptChange(
             change_id="",

@@ -7,17 +7,14 @@ them by: it sees attributes that are empty in a session without extensions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.secrets import mask_secrets
-from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
-from sidecar.conductor.clients import SessionServers
+from sidecar.capabilities.contract import AskUser, PermissionQuestion
 from sidecar.conductor.content import COMMANDS, prompt_text
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice, Payload
+from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice
 from sidecar.conductor.extension_shapes import (
     ListedCommand,
     ListedExtensions,
@@ -27,11 +24,11 @@ from sidecar.conductor.extension_shapes import (
 )
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.queue import PromptJob
-from sidecar.conductor.record.session_events import OneTimeNotices
-from sidecar.conductor.window.request import RequestHead
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.workbench.servers import SessionServers
 from sidecar.extensions.contract import CustomCommand, Extensions, Skill
 from sidecar.extensions.custom_commands import write_command_prompt
-from sidecar.extensions.hooks import Hooks
+from sidecar.extensions.hooks import HookGuard, Hooks
 from sidecar.extensions.skills import list_skills, make_skill_tool
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.permissions.access import ProjectTextAccess
@@ -50,57 +47,60 @@ class SessionExtensions:
         names: the names of the commands.
         commands: all commands, beginning with the built-in ones, as clients are shown them.
         hooks: the hooks.
+        skills: the list of the skills for the model, empty for none.
     """
 
     def __init__(
         self,
-        sid: str,
-        roots: Sequence[Path],
+        record: SessionRecord,
         deps: SessionDeps,
         *,
         tools: SessionTools,
         servers: SessionServers,
         policy: Policy,
-        head: RequestHead,
-        notices: OneTimeNotices,
-        emit: Callable[[Payload], None],
-        ask: Callable[[PermissionQuestion], Awaitable[PermissionDecision]],
+        ask: AskUser,
     ) -> None:
-        self._sid = sid
-        self._roots = roots
+        self._record = record
         self._deps = deps
         self._tools = tools
         self._servers = servers
         self._policy = policy
-        self._head = head
-        self._notices = notices
-        self._emit = emit
         self._ask = ask
         self.found = Extensions()
         self.names: frozenset[str] = frozenset()
         self.commands: tuple[CommandInfo, ...] = COMMANDS
         self.hooks = self._make_hooks()
+        self.skills = ""
+        self._guard = HookGuard(lambda: self.hooks)
+
+    @property
+    def guard(self) -> HookGuard | None:
+        """The judge of the calls of tools, None while there are no hooks."""
+        return self._guard if self.found.hooks else None
 
     async def load(self) -> bool:
         """Find the extensions as they are now; return whether the commands are others than before."""
-        before, self.found = self.commands, await asyncio.to_thread(self._deps.extensions.find, self._roots)
+        before, self.found = (
+            self.commands,
+            await asyncio.to_thread(self._deps.extensions.find, self._record.roots),
+        )
         found = self.found
         self.names = frozenset(each.name for each in found.commands)
         own = (CommandInfo(each.name, each.description or "A prompt", each.hint) for each in found.commands)
         self.commands = (*COMMANDS, *own)
         self.hooks = self._make_hooks()
-        self._head.skills = list_skills(found.skills)
+        self.skills = list_skills(found.skills)
         skill_tools = (make_skill_tool(found.skills, self.open_folder),) if found.skills else ()
         self._tools.offer("skills", skill_tools)
         self._servers.configure([each.server for each in found.servers])
         for problem in found.problems:
-            self._notices.add_once(Notice("warning", "An extension is not used", problem))
+            self._record.notices.add_once(Notice("warning", "An extension is not used", problem))
         return self.commands != before
 
     async def refresh(self) -> None:
         """Find the extensions again, and report other commands to the clients."""
         if await self.load():
-            self._emit(CommandsChanged(self.commands))
+            self._record.events.emit(CommandsChanged(self.commands))
 
     def list(self) -> ListedExtensions:
         """Return the extensions as clients are shown them."""
@@ -206,10 +206,10 @@ class SessionExtensions:
     def _make_hooks(self) -> Hooks:
         return Hooks(
             self.found.hooks,
-            self._sid,
-            self._roots[0],
+            self._record.sid,
+            self._record.roots[0],
             self._deps.child_started,
-            lambda title, text: self._emit(Notice("warning", title, mask_secrets(text))),
+            lambda title, text: self._record.events.emit(Notice("warning", title, mask_secrets(text))),
         )
 
 

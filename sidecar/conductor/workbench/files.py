@@ -16,7 +16,7 @@ from sidecar.conductor.contract import ContextFile
 from sidecar.conductor.engine import FreshFile
 from sidecar.conductor.errors import FolderNotFound
 from sidecar.conductor.events import FileFresh, FileStale
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import estimate_block_tokens
 from sidecar.conversation import (
     Entry,
@@ -40,41 +40,33 @@ class SessionFiles:
     """The files of one session. Its tools record their reads here (``ReadsPort``)."""
 
     def __init__(
-        self,
-        sid: str,
-        workspace: WorkspacePort,
-        roots: Sequence[Path],
-        history: HistoryWriter,
-        *,
-        resolve: Callable[[str], Path],
-        emit: Callable[[FileStale | FileFresh], None],
+        self, record: SessionRecord, workspace: WorkspacePort, resolve: Callable[[str, Path], Path]
     ) -> None:
         """Watch the session's folders.
 
         Args:
-            sid: the session.
+            record: the session, with its folders and its conversation.
             workspace: the files as they are now.
-            roots: the session's folders, its working folder first.
-            history: the conversation.
-            resolve: makes a path that the model wrote absolute; raises FileAccessError.
-            emit: publishes an event of the session.
+            resolve: makes a path that the model wrote in a folder absolute; raises FileAccessError.
         """
-        self._sid = sid
-        self._cwd = roots[0]
+        self._sid = record.sid
+        self._roots = record.roots
+        self._cwd = record.roots[0]
         self._workspace = workspace
-        self._history = history
-        self._resolve = resolve
+        self._history = record.history
+        self._resolve_in = resolve
         self._index = files_seen_index(_tokens_of_read)
-        history.follow(self)
+        record.history.follow(self)
+        record.history.watch(self._on_moved)
         self._synced: FilesSeen | None = None
         self.pending: dict[str, None] = {}
-        self._roots = roots
-        self._watches: list[Dispose] = [workspace.watch(root) for root in roots]
+        self._watches: list[Dispose] = [workspace.watch(root) for root in record.roots]
+        emit = record.events.emit
 
         def report_stale(stale: StaleFile) -> None:
             emit(FileStale(stale.uri, stale.read_hash, stale.now_hash, stale.source))
 
-        self._tracker = workspace.tracker(sid, report_stale, lambda uri: emit(FileFresh(uri)))
+        self._tracker = workspace.tracker(record.sid, report_stale, lambda uri: emit(FileFresh(uri)))
 
     def record(
         self, view: FileView, *, call_id: str, first_line: int = 1, line_count: int | None = None
@@ -111,6 +103,10 @@ class SessionFiles:
         seen = self._index.of(self._history.current).files.get(path)
         return seen is not None and seen.in_view and seen.read.hash == view.hash
 
+    def fold(self) -> None:
+        """Take in the conversation; may run in a thread."""
+        self._index.of(self._history.current)
+
     def sync(self) -> None:
         """Track the files as the history now shows them. Costs the new entries while the history grows."""
         seen = self._index.of(self._history.current)
@@ -121,6 +117,13 @@ class SessionFiles:
         self.pending = {read.path: None for read in self._history.pending_reads}
         for path in changed:
             self._track(path)
+
+    def _on_moved(self, appended: Sequence[Entry] | None) -> None:
+        if appended is None or self.pending or any(entry.reads for entry in appended):
+            self.sync()
+
+    def _resolve(self, path: str) -> Path:
+        return self._resolve_in(path, self._cwd)
 
     async def look(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
         """Read *paths* as they are now; one that cannot be read says why."""

@@ -32,8 +32,10 @@ from msgspec import Struct, field
 
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import RuleFileUsage, RuleScope
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.session_events import OneTimeNotices
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.meter import text_tokens
 from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conversation import TABLE_KEPT_EVERY, Entry, Index
@@ -153,38 +155,25 @@ class RuleFiles:
     """
 
     def __init__(
-        self,
-        roots: Sequence[Path],
-        home: Path | None,
-        workspace: WorkspacePort,
-        files: SessionFiles,
-        notices: OneTimeNotices,
-        *,
-        history: HistoryWriter,
-        effects: Callable[[], Mapping[str, ToolEffects]],
-        window: Callable[[], int],
+        self, record: SessionRecord, deps: SessionDeps, files: SessionFiles, tools: SessionTools
     ) -> None:
         """Make the rule files of a session.
 
         Args:
-            roots: the session's folders, its working folder first.
-            home: the state directory with the user's own rules, None for none.
-            workspace: the files as they are now.
+            record: the session, with its conversation.
+            deps: has the files as they are now, and the state directory with the user's own rules.
             files: the record of the files that the model has seen.
-            notices: receives a notice for each file that is not used, or not whole.
-            history: the conversation.
-            effects: returns the effects of the tools, by name.
-            window: returns the model's window in tokens, 0 for unknown.
+            tools: the tools; their calls reach folders.
         """
-        self._roots = tuple(roots)
-        self._home = home
-        self._workspace = workspace
+        self._record = record
+        self._roots = roots = record.roots
+        self._home = home = deps.home
+        self._workspace = deps.workspace
         self._files = files
-        self._notices = notices
-        self._history = history
-        self._window = window
-        self.reached = folders_reached_index(effects, roots[0])
-        history.follow(self.reached)
+        self._notices = record.notices
+        self._history = record.history
+        self.reached = folders_reached_index(tools.effects, roots[0])
+        record.history.follow(self.reached)
         self._project = self._roots
         # The marks of repositories, then the places of rule files; most sessions have no file there.
         folders = (roots[0], *roots[0].parents)
@@ -277,7 +266,7 @@ class RuleFiles:
         return "\n\n".join(f"[{each.render()}\n]" for each in new)
 
     def _fit(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
-        return share_room(files, min(ALL_RULES_CHARS, self._window() or ALL_RULES_CHARS))
+        return share_room(files, min(ALL_RULES_CHARS, self._record.window or ALL_RULES_CHARS))
 
     def _begin_reading(self, known: Sequence[RuleFile] = ()) -> _Reading:
         return _Reading(self._roots[0], self._workspace, self._notices, known)

@@ -19,8 +19,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_meta import SessionMeta
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.permissions import PermissionBroker
 from sidecar.conversation import Entry
@@ -37,19 +36,18 @@ class UserShell:
 
     def __init__(
         self,
-        meta: SessionMeta,
-        history: HistoryWriter,
+        record: SessionRecord,
+        deps: SessionDeps,
         tools: SessionTools,
         permissions: PermissionBroker,
         checkpoints: Checkpoints,
-        deps: SessionDeps,
     ) -> None:
-        self._meta = meta
-        self._history = history
+        self._record = record
+        self._history = record.history
+        self._deps = deps
         self._tools = tools
         self._permissions = permissions
         self._checkpoints = checkpoints
-        self._deps = deps
 
     async def run(self, command: str, cancel: CancelToken) -> str:
         """Run *command* and return its output, or the reason why it did not run."""
@@ -68,7 +66,7 @@ class UserShell:
             shown = output if exit_code is None else output[: end.start()]
             (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
             async with self._history.transaction():
-                await self._meta.store()
+                await self._record.store()
                 await self._history.append(Entry(turn, "shell", reads=reads))
         fence = "`" * (4 if "```" in output else 3)
         return f"{fence}\n{output}\n{fence}"

@@ -16,11 +16,7 @@ from sidecar.conductor.contract import (
     SessionSnapshot,
     SessionSummary,
 )
-from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
-from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
-from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
-from sidecar.conductor.rule_shapes import SessionRule
-from sidecar.conductor.workbench.editor.shapes import (
+from sidecar.conductor.editor_shapes import (
     CompletionItem,
     EditorDiagnostic,
     EditorFile,
@@ -29,6 +25,10 @@ from sidecar.conductor.workbench.editor.shapes import (
     EditorTab,
     FileDiagnostics,
 )
+from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
+from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
+from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
+from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.conductor.workbench.kept_changes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
 from sidecar.protocol.messages.checkpoint import (
     CheckpointDiffParams,

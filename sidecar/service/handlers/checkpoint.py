@@ -14,19 +14,21 @@ if TYPE_CHECKING:
 
 def list_checkpoints(connection: Connection, params: m.SidParams) -> m.CheckpointListResult:
     """List the checkpoints."""
-    return m.CheckpointListResult(connection.hub.session(params.sid).checkpoints.all)
+    return m.CheckpointListResult(connection.hub.session(params.sid).workbench.checkpoints.all)
 
 
 async def diff(connection: Connection, params: m.CheckpointDiffParams) -> m.CheckpointDiffResult:
     """Compare files with their kept contents."""
     session = connection.hub.session(params.sid)
     if params.to_node is not None:
-        wanted = session.changes.changes_since(params.to_node)
+        wanted = session.turns.changes.changes_since(params.to_node)
     elif params.compaction_id is not None:
-        wanted = session.changes.changes_since_compaction(params.compaction_id)
+        wanted = session.turns.changes.changes_since_compaction(params.compaction_id)
     else:
-        wanted = session.checkpoints.since(params.checkpoint_id, params.uris)
-    return m.CheckpointDiffResult(await session.checkpoints.diff(wanted), session.checkpoints.uncovered)
+        wanted = session.workbench.checkpoints.since(params.checkpoint_id, params.uris)
+    return m.CheckpointDiffResult(
+        await session.workbench.checkpoints.diff(wanted), session.workbench.checkpoints.uncovered
+    )
 
 
 def restore(
@@ -37,7 +39,7 @@ def restore(
     restoring = session.restore_files(params.checkpoint_id, params.uris)
 
     async def answer() -> m.CheckpointRestoreResult:
-        return m.CheckpointRestoreResult(await restoring, session.log.seq)
+        return m.CheckpointRestoreResult(await restoring, session.record.log.seq)
 
     return answer()
 

@@ -55,18 +55,20 @@ async def start(connection: Connection, params: m.CompactStartParams) -> m.Compa
         reject_when_busy=params.when_busy == "reject",
     )
     noop = await session.judge(request)
-    seq = session.log.seq
+    seq = session.record.log.seq
     started = session.compact(request, noop)
     progress = None if started.disposition == "noop" else connection.sink.progress(params.work_done_token)
     if progress is not None:
         show_compaction(session, started, progress, seq)
-    return m.CompactStartResult(started.compaction_id, started.disposition, session.log.seq, started.reason)
+    return m.CompactStartResult(
+        started.compaction_id, started.disposition, session.record.log.seq, started.reason
+    )
 
 
 def cancel(connection: Connection, params: m.CompactCancelParams) -> m.CancelResult:
     """Stop a compaction; the conversation stays as it was."""
     session = connection.hub.session(params.sid)
-    return m.CancelResult(session.cancel_compaction(params.compaction_id), session.log.seq)
+    return m.CancelResult(session.cancel_compaction(params.compaction_id), session.record.log.seq)
 
 
 def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.CompactUndoResult]:
@@ -84,7 +86,7 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
         info = undone.compaction.info or {}
         restored = max(0, info.get("tokensBefore", 0) - info.get("tokensAfter", 0))
         return m.CompactUndoResult(
-            session.history.head, restored, session.log.seq, undone.edited_files, undone.files
+            session.record.history.head, restored, session.record.log.seq, undone.edited_files, undone.files
         )
 
     return answer()
@@ -93,13 +95,15 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
     session = connection.hub.session(params.sid)
-    return m.CompactListResult(with_undoable_now(session.compactions.all, session.history.current))
+    return m.CompactListResult(
+        with_undoable_now(session.record.compactions.all, session.record.history.current)
+    )
 
 
 async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult | Answer:
     """Read one part of a compaction."""
     session = connection.hub.session(params.sid)
-    found = session.compactions.find(params.compaction_id)
+    found = session.record.compactions.find(params.compaction_id)
     if params.part == "summary":
         return m.CompactReadResult(found.summary or "")
     if params.part == "prompt":
@@ -120,9 +124,9 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
 
 async def read_facts(session: Session, done: Compaction, params: m.CompactReadParams) -> m.CompactReadResult:
     """Return a page of the facts that *done* folded away."""
-    report = await session.losses.read(done)
+    report = await session.window.losses.read(done)
     chosen, next_cursor = take_page(report.select(params.kinds, params.states), params.cursor, params.limit)
-    page, loss = session.losses.show(chosen), report.loss
+    page, loss = session.window.losses.show(chosen), report.loss
     content = "\n".join(
         (describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended), *map(fact_line, page))
     )

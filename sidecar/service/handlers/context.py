@@ -22,12 +22,12 @@ _MAX_GLOBS: Final = 100
 
 def usage(connection: Connection, params: m.ContextUsageParams) -> ContextUsage:
     """Return how full the window is."""
-    return connection.hub.session(params.sid).gauge.usage(detail=params.detail)
+    return connection.hub.session(params.sid).window.request.usage(detail=params.detail)
 
 
 async def files(connection: Connection, params: m.SidParams) -> Answer:
     """List the files the model has read."""
-    found = await connection.hub.session(params.sid).files.list_in_context()
+    found = await connection.hub.session(params.sid).workbench.files.list_in_context()
     return await answer_long(lambda: m.ContextFilesResult(found))
 
 
@@ -38,7 +38,7 @@ def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.Con
 
     async def answer() -> m.ContextDropResult:
         moved = await dropping
-        return m.ContextDropResult(moved.head, moved.removed, moved.tokens, session.log.seq)
+        return m.ContextDropResult(moved.head, moved.removed, moved.tokens, session.record.log.seq)
 
     return answer()
 
@@ -59,7 +59,7 @@ def expand(connection: Connection, params: m.ContextExpandParams) -> Awaitable[m
         n_back = (done.info or {}).get("expandedCount", done.dropped_count)
         tokens = max(0, (done.post_tokens or 0) - done.pre_tokens)
         return m.ContextExpandResult(
-            done.compaction_id, session.history.head, n_back, tokens, session.log.seq
+            done.compaction_id, session.record.history.head, n_back, tokens, session.record.log.seq
         )
 
     return answer()
@@ -68,7 +68,7 @@ def expand(connection: Connection, params: m.ContextExpandParams) -> Awaitable[m
 async def pin(connection: Connection, params: m.ContextPinParams) -> m.ContextPinResult:
     """Pin a fact, a node or a text, or take a pin away, and list the pins."""
     session = connection.hub.session(params.sid)
-    pins, added = session.pins, None
+    pins, added = session.window.pins, None
     if [params.fact_id, params.node_id, params.text, params.unpin].count(None) < 3:
         raise InvalidInput("give only one of factId, nodeId, text and unpin")
     if params.fact_id is not None:
@@ -84,13 +84,13 @@ async def pin(connection: Connection, params: m.ContextPinParams) -> m.ContextPi
         await pins.remove(params.unpin)
     if added is not None:
         await pins.add(added)
-    return m.ContextPinResult(pins.all, pins.used_tokens, pins.limit_tokens, session.log.seq, added)
+    return m.ContextPinResult(pins.all, pins.used_tokens, pins.limit_tokens, session.record.log.seq, added)
 
 
 async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -> m.RehydratePreviewResult:
     """List the files that a restoration would add."""
     session = connection.hub.session(params.sid)
-    found = await session.changes.restoration(params.uris, params.budget)
+    found = await session.turns.changes.restoration(params.uris, params.budget)
     return m.RehydratePreviewResult(found.files, found.missing, found.tokens)
 
 
@@ -101,7 +101,7 @@ def rehydrate_run(connection: Connection, params: m.RehydrateParams) -> Awaitabl
 
     async def answer() -> m.RehydrateRunResult:
         done = await restoring
-        head, seq = session.history.head, session.log.seq
+        head, seq = session.record.history.head, session.record.log.seq
         return m.RehydrateRunResult(
             files=done.files, missing=done.missing, tokens=done.tokens, head=head, seq=seq
         )

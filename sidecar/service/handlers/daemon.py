@@ -64,12 +64,12 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer | Awaitable
     if all(session.sid != params.sid for session in connection.hub.sessions):
         return refuse(connection, params.sid)
     session = connection.hub.session(params.sid)
-    seq = session.log.seq
+    seq = session.record.log.seq
     after = seq if params.from_seq is None else max(0, min(params.from_seq, seq))
     controls = params.mode == "control"
     connection.hub.audience.attach(connection, session.sid, controls=controls)
     names = tuple(client.name for client in connection.hub.controllers(session.sid))
-    kept = session.log.after(after, 1)
+    kept = session.record.log.after(after, 1)
     first_kept = kept[0].seq if kept else seq + 1
     gap = m.EventRange(after + 1, first_kept - 1) if first_kept > after + 1 else None
     if params.from_seq is not None and params.from_seq > seq:

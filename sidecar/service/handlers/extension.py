@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 async def list_extensions(connection: Connection, params: m.SidParams) -> m.ExtensionListResult:
     """List the extensions as they are now."""
-    extensions = connection.hub.session(params.sid).extensions
+    extensions = connection.hub.session(params.sid).workbench.extensions
     await extensions.refresh()
     found = extensions.list()
     return m.ExtensionListResult(found.commands, found.skills, found.hooks, found.servers, found.problems)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def list_models(connection: Connection, params: m.SidParams) -> m.ModelListResult:
     """List the models on offer, the default first."""
     session = connection.hub.session(params.sid)
-    found = await asyncio.to_thread(session.options.find_models)
+    found = await asyncio.to_thread(session.turns.options.find_models)
     return m.ModelListResult(tuple(as_listed(*each) for each in found), session.info.model)
 
 

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 async def rules(connection: Connection, params: m.PermissionRulesParams) -> m.PermissionRulesResult:
     """List the rules, after a change or with the answer to an action."""
     session = connection.hub.session(params.sid)
-    own, verdict = session.permission_rules, None
+    own, verdict = session.workbench.permission_rules, None
     if params.test is not None and params.set is not None:
         raise InvalidInput("give test or set, not both", hint="send two requests")
     if params.set is not None:
         change = params.set
         done = await own.change(change.effect, change.rule, remove=change.remove)
-        session.notices.add(Notice("info", "Permissions", done))
-        session.notices.emit_pending()
+        session.record.notices.add(Notice("info", "Permissions", done))
+        session.record.notices.emit_pending()
     if params.test is not None:
         verdict = await own.test(params.test.tool, params.test.input)
-    return m.PermissionRulesResult(own.mode, await own.list(), session.log.seq, verdict)
+    return m.PermissionRulesResult(own.mode, await own.list(), session.record.log.seq, verdict)
 
 
 HANDLERS: Final[dict[str, Handler]] = {"sidecar/permission/rules": rules}

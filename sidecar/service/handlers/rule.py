@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 def list_rules(connection: Connection, params: m.RuleListParams) -> m.RuleListResult:
     """List the rules that hold, or all."""
-    rules = connection.hub.session(params.sid).rules
+    rules = connection.hub.session(params.sid).window.rules
     return m.RuleListResult(rules.all if params.all else rules.standing)
 
 
 async def add(connection: Connection, params: m.RuleAddParams) -> m.RuleResult:
     """Set a rule."""
     session = connection.hub.session(params.sid)
-    return m.RuleResult(await session.add_rule(params.text), session.log.seq)
+    return m.RuleResult(await session.add_rule(params.text), session.record.log.seq)
 
 
 async def remove(connection: Connection, params: m.RuleRemoveParams) -> m.RuleResult:
     """Take a rule back."""
     session = connection.hub.session(params.sid)
-    return m.RuleResult(await session.remove_rule(params.rule), session.log.seq)
+    return m.RuleResult(await session.remove_rule(params.rule), session.record.log.seq)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -92,17 +92,21 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     session, report = loaded.session, loaded.report
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     # Taken together, before anything is awaited: the events after *seq* follow on this past.
-    seq, history, compactions = session.log.seq, session.history.current, session.compactions.all
+    seq, history, compactions = (
+        session.record.log.seq,
+        session.record.history.current,
+        session.record.compactions.all,
+    )
     result = m.SessionLoadResult(
         snapshot=session.snapshot(),
-        config_options=session.options.all(),
-        usage=session.gauge.usage(),
+        config_options=session.turns.options.all(),
+        usage=session.window.request.usage(),
         integrity=integrity,
         seq=seq,
     )
     parts: Sequence[StoryPart] = ()
     if replay == "full":
-        parts = await asyncio.to_thread(timeline, session.history.graph, compactions, history.head)
+        parts = await asyncio.to_thread(timeline, session.record.history.graph, compactions, history.head)
 
     def follow() -> None:
         is_followed = bool(connection.hub.audience.listeners(session.sid))
@@ -113,7 +117,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
                 connection.sink.notify("sidecar/gap", to_wire(gap))
             connection.follow(session, min(known, seq))
         else:
-            describe = session.tools.describe
+            describe = session.workbench.tools.describe
             if replay == "full":
                 past = replay_timeline(session.sid, parts, describe)
                 connection.sink.replay(past)
@@ -181,7 +185,7 @@ def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m
     async def answer() -> m.SessionRewindResult:
         moved = await rewinding
         return m.SessionRewindResult(
-            moved.head, moved.removed, session.log.seq, moved.edited_files, moved.files
+            moved.head, moved.removed, session.record.log.seq, moved.edited_files, moved.files
         )
 
     return answer()
@@ -263,7 +267,7 @@ def set_config_option(
 
     async def answer() -> m.SetConfigOptionResult:
         await storing
-        return m.SetConfigOptionResult(session.options.all(), session.log.seq)
+        return m.SetConfigOptionResult(session.turns.options.all(), session.record.log.seq)
 
     return answer()
 
@@ -300,12 +304,12 @@ def _pairs(values: Iterable[m.NamedValue]) -> tuple[tuple[str, str], ...]:
 
 def _introduce(connection: Connection, session: Session) -> Answer:
     """Answer with a new session, and follow it once the answer is sent."""
-    seq = session.log.seq
+    seq = session.record.log.seq
     result = m.SessionNewResult(
         sid=session.sid,
         snapshot=session.snapshot(),
-        config_options=session.options.all(),
-        usage=session.gauge.usage(),
+        config_options=session.turns.options.all(),
+        usage=session.window.request.usage(),
         seq=seq,
     )
 

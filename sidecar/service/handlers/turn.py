@@ -38,12 +38,12 @@ def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStart
     submitted = _submit(connection, session, params)
 
     async def answer() -> m.TurnStartResult:
-        started = await session.prompts.wait_until_entered(submitted)
+        started = await session.turns.prompts.wait_until_entered(submitted)
         return m.TurnStartResult(
             turn_id=started.turn_id,
             user_node_id=started.user_node_id,
             disposition=started.disposition,
-            seq=session.log.seq,
+            seq=session.record.log.seq,
             position=started.position,
         )
 
@@ -67,7 +67,7 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
             head=done.head,
             usage=done.usage,
             text=done.text,
-            seq=session.log.seq,
+            seq=session.record.log.seq,
         )
 
     return answer()
@@ -76,15 +76,17 @@ def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResu
 def steer(connection: Connection, params: m.TurnSteerParams) -> Awaitable[m.TurnSteerResult]:
     """Send a message to the turn that runs."""
     session = connection.hub.session(params.sid)
-    steered = session.prompts.steer(params.input, params.expect_turn_id, connection.author)
-    return _after_storing(session, m.TurnSteerResult(steered.outcome, steered.turn_id, session.log.seq))
+    steered = session.turns.prompts.steer(params.input, params.expect_turn_id, connection.author)
+    return _after_storing(
+        session, m.TurnSteerResult(steered.outcome, steered.turn_id, session.record.log.seq)
+    )
 
 
 def interrupt(connection: Connection, params: m.InterruptParams) -> m.InterruptResult:
     """Stop a turn."""
     session = connection.hub.session(params.sid)
-    done = session.prompts.interrupt(params.turn_id, params.queue)
-    return m.InterruptResult(done.accepted, session.log.seq, done.returned)
+    done = session.turns.prompts.interrupt(params.turn_id, params.queue)
+    return m.InterruptResult(done.accepted, session.record.log.seq, done.returned)
 
 
 def list_queue(connection: Connection, params: m.SidParams) -> m.QueueResult:
@@ -95,27 +97,27 @@ def list_queue(connection: Connection, params: m.SidParams) -> m.QueueResult:
 def edit_queued(connection: Connection, params: m.QueueEditParams) -> Awaitable[m.QueueResult]:
     """Change a prompt that waits."""
     session = connection.hub.session(params.sid)
-    session.prompts.edit(params.item_id, params.input)
+    session.turns.prompts.edit(params.item_id, params.input)
     return _after_storing(session, _queue(session))
 
 
 def remove_queued(connection: Connection, params: m.QueueRemoveParams) -> Awaitable[m.QueueResult]:
     """Remove a prompt from the queue."""
     session = connection.hub.session(params.sid)
-    session.prompts.remove(params.item_id)
+    session.turns.prompts.remove(params.item_id)
     return _after_storing(session, _queue(session))
 
 
 async def _after_storing(session: Session, result: T) -> T:
     """Return *result* once the queue that it acknowledges is on disk."""
-    await session.prompts.stored.store()
+    await session.record.store_queue()
     return result
 
 
 def _submit(connection: Connection, session: Session, params: m.TurnParams) -> SubmitReceipt:
     """Give a prompt to its session now, and show its turn where the client gave tokens for that."""
-    seq, sink = session.log.seq, connection.sink
-    started = session.prompts.submit(
+    seq, sink = session.record.log.seq, connection.sink
+    started = session.turns.prompts.submit(
         params.input,
         when_busy=params.when_busy,
         expect_head=params.expect_head,
@@ -131,12 +133,12 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
         def send(part: dict[str, Any], is_last: bool) -> bool:
             return sink.send_part(token, part, is_last=is_last)
 
-        stream_answer(session.log, started.turn_id, send, seq)
+        stream_answer(session.record.log, started.turn_id, send, seq)
     return started
 
 
 def _queue(session: Session) -> m.QueueResult:
-    return m.QueueResult(session.prompts.items(), session.log.seq)
+    return m.QueueResult(session.turns.prompts.items(), session.record.log.seq)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -80,11 +80,11 @@ async def test_unsaved_changes_of_the_user_are_work_of_others(make_stage: Any, t
 async def test_a_change_that_was_kept_and_never_made_is_left_out(make_stage: Any, tmp_path: Path) -> None:
     stage, session, path = await a_changed_file(make_stage, tmp_path / "home")
     await stage.ask(session, "change it")
-    checkpoints: Checkpoints = session.checkpoints
+    checkpoints: Checkpoints = session.workbench.checkpoints
     await checkpoints.keep("3", [PlannedChange(path, stage.workspace.now(path), "never\n")])
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert [each.checkpoint_id for each in loaded.checkpoints.all] == ["c1", "c2"]
+    assert [each.checkpoint_id for each in loaded.workbench.checkpoints.all] == ["c1", "c2"]
     assert [each.outcome for each in await loaded.restore_files("c2", None)] == ["unchanged"]
     assert [each.outcome for each in await loaded.restore_files("c1", None)] == ["restored"]
     assert stage.workspace.files[path] == "one\n"
@@ -93,7 +93,7 @@ async def test_a_change_that_was_kept_and_never_made_is_left_out(make_stage: Any
 async def test_a_large_file_is_named_and_not_kept(make_stage: Any, tmp_path: Path) -> None:
     stage, session, path = await a_changed_file(make_stage, tmp_path / "home", "one\n" + "x" * 100)
     await stage.ask(session, "change it")
-    (kept,) = session.checkpoints.all
+    (kept,) = session.workbench.checkpoints.all
     assert "100 bytes or more" in (kept.files[0].problem or "")
     (restored,) = await session.restore_files("c1", None)
     assert restored.outcome == "notKept"
@@ -113,7 +113,7 @@ async def test_nothing_of_an_ephemeral_session_is_kept(make_stage: Any, tmp_path
     session = await stage.session(ephemeral=True)
     await session.choose("permissions", "allowAll")
     await stage.ask(session, "change it")
-    assert session.checkpoints.all == ()
+    assert session.workbench.checkpoints.all == ()
     assert not (tmp_path / "home").exists()
     with pytest.raises(InvalidInput, match="no checkpoint 'c1'"):
         session.restore_files("c1", None)

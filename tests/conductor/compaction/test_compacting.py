@@ -26,7 +26,7 @@ from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import compacting
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
-from sidecar.conductor.window.request import RequestHead
+from sidecar.conductor.window.head import RequestHead
 from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
@@ -41,7 +41,7 @@ async def compact(session: Session, **request: Any) -> Compaction:
 
 
 def first_text(session: Session) -> str:
-    block = session.history.turns[0].blocks[0]
+    block = session.record.history.turns[0].blocks[0]
     assert isinstance(block, TextBlock)
     return block.text
 
@@ -57,25 +57,25 @@ async def a_long_talk(make_stage: Any, *after: Any, **options: Any) -> tuple[Any
 
 async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(make_stage: Any) -> None:
     _, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    before = session.history.head
+    before = session.record.history.head
     done = await compact(session)
     assert (done.status, done.trigger, done.summary_source) == ("completed", "manual", "model")
-    assert (done.before_head, done.after_head) == (before, session.history.head)
+    assert (done.before_head, done.after_head) == (before, session.record.history.head)
     assert done.post_tokens is not None
     assert done.post_tokens < done.pre_tokens
     assert first_text(session).startswith(DIGEST_HEADER)
     assert "Fix the parser." in first_text(session)
-    assert [turn.role for turn in session.history.turns] == ["user", "user", "assistant"]
+    assert [turn.role for turn in session.record.history.turns] == ["user", "user", "assistant"]
 
 
 async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
     done = await compact(session)
-    turns = list(session.history.turns)
+    turns = list(session.record.history.turns)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert list(loaded.history.turns) == turns
-    assert loaded.compactions.all == (done,)
+    assert list(loaded.record.history.turns) == turns
+    assert loaded.record.compactions.all == (done,)
     assert loaded.info.last_compaction_at is not None
 
 
@@ -84,21 +84,21 @@ async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage:
     stage, session = await a_long_talk(
         make_stage, [Say(DIGEST)], writing, [Say("four")], tools=[FakeTool("write", kind="edit")]
     )
-    full = list(session.history.turns)
+    full = list(session.record.history.turns)
     await compact(session)
     await stage.ask(session, "after")
     taken_back = await session.undo(None, force=False, expect_head=None)
     undone = taken_back.compaction
     assert taken_back.edited_files == ((stage.folder / "a.py").as_uri(),)
     assert undone.status == "undone"
-    assert list(session.history.turns)[: len(full)] == full
-    later = [turn.role for turn in session.history.turns[len(full) :]]
+    assert list(session.record.history.turns)[: len(full)] == full
+    later = [turn.role for turn in session.record.history.turns[len(full) :]]
     assert later == ["user", "assistant", "tool", "assistant"]
     with pytest.raises(CompactionNotFound, match="no compaction to undo"):
         await session.undo(None, force=False, expect_head=None)
     with pytest.raises(NotUndoableError, match="its status is 'undone'"):
         await session.undo(undone.compaction_id, force=False, expect_head=None)
-    assert (await stage.shelf.graph(session.sid)).leaf == session.history.head
+    assert (await stage.shelf.graph(session.sid)).leaf == session.record.history.head
 
 
 async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> None:
@@ -110,7 +110,7 @@ async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> 
 
 
 def undoable(session: Session) -> list[bool]:
-    listed = with_undoable_now(session.compactions.all, session.history.current)
+    listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
     return [each.undoable for each in listed]
 
 
@@ -128,21 +128,21 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> 
     assert undoable(session) == [True, False]
     await session.undo(first.compaction_id, force=False, expect_head=None)
     assert undoable(session) == [False, False]
-    assert len(list(session.history.turns)) == 10
+    assert len(list(session.record.history.turns)) == 10
 
 
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
-    n_calls, head = len(stage.model.calls), session.history.head
+    n_calls, head = len(stage.model.calls), session.record.history.head
     plan = await session.preview(CompactionRequest())
-    assert (len(stage.model.calls), session.history.head) == (n_calls, head)
+    assert (len(stage.model.calls), session.record.history.head) == (n_calls, head)
     assert plan.noop is None
     assert plan.dropped is not None
     assert plan.kept is not None
     assert plan.dropped.count + plan.kept.count == 6
-    assert plan.dropped.nodes == tuple(session.history.current.node_ids[: plan.dropped.count])
+    assert plan.dropped.nodes == tuple(session.record.history.current.node_ids[: plan.dropped.count])
     assert plan.cut is not None
-    assert plan.cut.node_id == session.history.current.node_ids[plan.cut.index]
+    assert plan.cut.node_id == session.record.history.current.node_ids[plan.cut.index]
 
 
 async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) -> None:
@@ -180,7 +180,7 @@ async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: 
     for number in range(6):
         await stage.ask(session, f"prompt {number}")
     outcome = await stage.ask(session, "the last")
-    assert [done.trigger for done in session.compactions.all] == ["auto"]
+    assert [done.trigger for done in session.record.compactions.all] == ["auto"]
     assert outcome.text == "done"
     sent = stage.model.calls[-1].conversation.turns
     assert sent[-1] == UserTurn((TextBlock("the last"),))
@@ -205,28 +205,28 @@ async def test_a_cancel_is_accepted_until_the_compaction_is_stored(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch, step: str, accepted: bool, status: str
 ) -> None:
     _, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    before, answers, work = list(session.history.turns), [], getattr(compacting, step)
+    before, answers, work = list(session.record.history.turns), [], getattr(compacting, step)
 
     def cancel_first(*given: Any, **named: Any) -> Any:
-        running = session.compactions.running
+        running = session.record.compactions.running
         answers.append(running is not None and session.cancel_compaction(running.compaction_id))
         return work(*given, **named)
 
     monkeypatch.setattr(compacting, step, cancel_first)
     done = await compact(session)
     assert (answers, done.status) == ([accepted], status)
-    assert (list(session.history.turns) == before) is accepted
+    assert (list(session.record.history.turns) == before) is accepted
 
 
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Hang()])
-    turns, head = list(session.history.turns), session.history.head
+    turns, head = list(session.record.history.turns), session.record.history.head
     started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
-    assert (list(session.history.turns), session.history.head) == (turns, head)
+    assert (list(session.record.history.turns), session.record.history.head) == (turns, head)
     assert not session.cancel_compaction(started.compaction_id)
 
 
@@ -237,7 +237,7 @@ async def test_a_compaction_waits_for_the_turn_and_goes_before_waiting_prompts(m
     started = session.compact(CompactionRequest())
     assert started.disposition == "queued"
     await second.outcome
-    kinds = [event.kind for event in session.log.after(0, limit=10_000)]
+    kinds = [event.kind for event in session.record.log.after(0, limit=10_000)]
     assert first.outcome.done()
     assert kinds.index("compaction") < len(kinds) - 1 - kinds[::-1].index("settled")
     assert (await started.outcome).status == "completed"
@@ -268,26 +268,28 @@ async def test_files_come_back_as_they_are_now_buffer_first(make_stage: Any) -> 
     uri = (folder / "b.py").as_uri()
     stage.workspace.editor().open_buffer(uri, version=7, text="only_in_the_buffer = 3\n")
     stage.workspace.put(folder / "c.py", None)
-    stale = [event.data for event in session.log.after(0, limit=1000) if event.kind == "fileStale"]
+    stale = [event.data for event in session.record.log.after(0, limit=1000) if event.kind == "fileStale"]
     assert len(stale) == 3
     done = await compact(session)
     assert done.status == "completed"
     restored = "\n".join(
         block.text
-        for turn in session.history.turns
+        for turn in session.record.history.turns
         for block in turn.blocks
         if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
     )
     assert "new_on_disk" in restored
     assert "only_in_the_buffer" in restored
     assert "old_" not in restored
-    told = [event.data for event in session.log.after(0, limit=1000) if isinstance(event.data, Rehydrated)]
+    told = [
+        event.data for event in session.record.log.after(0, limit=1000) if isinstance(event.data, Rehydrated)
+    ]
     assert {(file.uri, file.source) for file in told[0].files} == {
         ((folder / "a.py").as_uri(), "disk"),
         (uri, "buffer"),
     }
     assert [missing.split(": ")[1] for missing in told[0].missing] == ["deleted"]
-    files = {file.uri: file for file in session.files.in_context()}
+    files = {file.uri: file for file in session.workbench.files.in_context()}
     assert not files[uri].stale
     assert files[uri].in_window
     assert files[uri].hash == next(file.hash for file in told[0].files if file.uri == uri)
@@ -310,12 +312,12 @@ async def test_spellings_of_one_file_come_back_once_and_its_lines_as_the_read_to
     session = await stage.session()
     await stage.ask(session, "read it")
     await stage.ask(session, "go on")
-    seen = list(session.history.turns)[2].blocks[0]
+    seen = list(session.record.history.turns)[2].blocks[0]
     assert isinstance(seen, ToolResultBlock)
     await compact(session)
     restored = [
         block.text.partition("\n")[2]
-        for turn in session.history.turns
+        for turn in session.record.history.turns
         for block in turn.blocks
         if isinstance(block, TextBlock) and block.text.startswith(RESTORED_FILE_PREFIX)
     ]
@@ -347,7 +349,7 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     stage.smaller_window(2_000)
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
-    assert len(list(session.history.turns)) == 3
+    assert len(list(session.record.history.turns)) == 3
     refused = (await stage.ask(session, "/uncompact")).text
     assert refused.endswith(
         "the limit is 2,000; pass force: true, or say /uncompact force, to undo it anyway."
@@ -368,14 +370,18 @@ async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_
         return NoOp("the result would not be smaller")
 
     def ended() -> list[str]:
-        records = (e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Compaction))
+        records = (
+            e.data for e in session.record.log.after(0, limit=10_000) if isinstance(e.data, Compaction)
+        )
         return [record.status for record in records if record.status != "in_progress"]
 
     async def go_on(n_occasions: int) -> str:
         log = ""
         for _ in range(n_occasions):
             n_before = len(ended())
-            await session._compactor.compact_if_over_limit("windowBudget", CompactionRequest(force=False))
+            await session.window.compactor.compact_if_over_limit(
+                "windowBudget", CompactionRequest(force=False)
+            )
             log += "A" if len(ended()) > n_before else "."
         return log
 
@@ -384,7 +390,7 @@ async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_
         assert await go_on(12) == "AAA....A...."
     assert await go_on(1) == "A"
     assert ended() == ["failed" if is_broken else "noop"] * 4 + ["completed"]
-    notices = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
+    notices = [e.data for e in session.record.log.after(0, limit=10_000) if isinstance(e.data, Notice)]
     assert [notice.title for notice in notices] == ["Automatic compaction is paused"]
 
 
@@ -393,18 +399,18 @@ async def test_a_result_that_is_larger_is_not_committed(
 ) -> None:
     """Whatever an engine says of its own result: what the model would be sent is weighed."""
     _, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    head = session.history.head
+    head = session.record.history.head
     compact_well = WindowBudgetEngine.compact
 
     async def grow(*given: Any) -> Any:
         result = await compact_well(*given)
         assert isinstance(result, CompactionResult)
-        return replace(result, entries=[*result.entries, *session.history.current])
+        return replace(result, entries=[*result.entries, *session.record.history.current])
 
     monkeypatch.setattr(WindowBudgetEngine, "compact", grow)
     done = await compact(session)
     assert (done.status, done.reason) == ("noop", "the result would not be smaller")
-    assert session.history.head == head
+    assert session.record.history.head == head
 
 
 async def a_long_run(
@@ -442,7 +448,7 @@ async def test_in_a_run_too_files_come_back_as_they_are_now(make_stage: Any) -> 
         stage.workspace.editor().open_buffer(uri, version=2, text=f"typed_{number} = 2\n")
     stage.model.gate("typed").set()
     assert (await started.outcome).fault is None
-    first = session.compactions.all[0]
+    first = session.record.compactions.all[0]
     assert (first.trigger, first.status) == ("auto", "completed")
     assert first.rehydrated
     sent = str(stage.model.calls[-1].conversation.turns)
@@ -457,25 +463,25 @@ async def test_what_is_only_cut_down_is_reported_as_no_digest(make_stage: Any) -
     stage.workspace.put(stage.folder / "a.py", "x = 1  # a line of a long file\n" * 900)
     session = await stage.session()
     outcome = await stage.ask(session, "read it")
-    (done,) = session.compactions.all
+    (done,) = session.record.compactions.all
     assert (outcome.text, done.status, done.trigger) == ("done", "completed", "auto")
     assert (done.summary_source, done.summary, done.reason) == (None, None, None)
-    assert (done.dropped_count, done.cut, len(list(session.history.turns))) == (0, 0, 4)
+    assert (done.dropped_count, done.cut, len(list(session.record.history.turns))) == (0, 0, 4)
 
 
 async def test_the_backstop_of_a_run_is_told_stored_and_undoable(make_stage: Any) -> None:
     """It is there where the session's own engine makes no room, such as one that waits for too long."""
     _, session = await a_long_run(make_stage, 8, policy={"triggerRatio": 9.0, "reserveTokens": 0})
-    made = [done for done in session.compactions.all if done.engine == "runtime"]
+    made = [done for done in session.record.compactions.all if done.engine == "runtime"]
     assert made
     assert made[0].trigger == "overflow"
     assert made[0].after_head is not None
     assert made[-1].undoable
-    await asyncio.gather(*session._compactor._counting)
-    counted = session.compactions.find(made[0].compaction_id)
+    await asyncio.gather(*session.window.compactor._counting)
+    counted = session.record.compactions.find(made[0].compaction_id)
     assert counted.loss is not None, "its counts follow the event"
-    assert counted.loss == (await session.losses.read(made[0])).loss
-    kinds = [entry.kind for entry in session.history.current]
+    assert counted.loss == (await session.window.losses.read(made[0])).loss
+    kinds = [entry.kind for entry in session.record.history.current]
     assert (kinds[:2], kinds.count("user")) == (["summary", "user"], 1)
 
 
@@ -516,7 +522,7 @@ async def test_a_file_that_was_read_by_shell_comes_back(make_stage: Any) -> None
     assert done.rehydrated == ((stage.folder / "a.py").as_uri(),)
     (text,) = (
         block.text
-        for entry in session.history.current
+        for entry in session.record.history.current
         for block in entry.turn.blocks
         if entry.kind == "file" and isinstance(block, TextBlock)
     )
@@ -531,12 +537,12 @@ async def test_a_file_that_comes_back_in_part_is_known_in_part(make_stage: Any) 
     stage.workspace.put(path, "".join(f"x_{number} = 'a value that is long'\n" for number in range(1500)))
     session = await stage.session()
     await stage.ask(session, "read it")
-    (_, n_read), *_ = session.files.get(path).ranges
+    (_, n_read), *_ = session.workbench.files.get(path).ranges
     await stage.ask(session, "go on")
     stage.workspace.put(path, "".join(f"y_{number} = 'a value that is long'\n" for number in range(1500)))
     assert (await compact(session, policy={"keepRecent": 500})).rehydrated
-    ((first, count),) = session.files.get(path).ranges
-    shown = str(session.history.current[1].turn)
+    ((first, count),) = session.workbench.files.get(path).ranges
+    shown = str(session.record.history.current[1].turn)
     assert (first, f"y_{count - 1} " in shown, f"y_{count} " in shown) == (1, True, False)
     assert count < n_read
 
@@ -550,13 +556,13 @@ async def test_a_restored_file_weighs_tokens_and_names_its_entry_and_so_does_the
     session = await stage.session()
     await stage.ask(session, "read it")
     await stage.ask(session, "go on")
-    (read,) = session.files.in_context()
+    (read,) = session.workbench.files.in_context()
     assert (await compact(session)).rehydrated
-    (restored,) = session.files.in_context()
-    node = {entry.node_id: entry for entry in session.history.current}[restored.read_at_node or ""]
+    (restored,) = session.workbench.files.in_context()
+    node = {entry.node_id: entry for entry in session.record.history.current}[restored.read_at_node or ""]
     assert (node.kind, restored.in_window, restored.tokens > 0) == ("file", True, True)
     await session.undo(None, force=False, expect_head=None)
-    assert session.files.in_context() == (read,)
+    assert session.workbench.files.in_context() == (read,)
 
 
 async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_named_in_the_snapshot(
@@ -569,7 +575,7 @@ async def test_a_running_compaction_is_listed_with_the_size_of_its_gate_and_name
     started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
-    running = session.compactions.all[-1]
+    running = session.record.compactions.all[-1]
     assert (running.compaction_id, running.status) == (started.compaction_id, "in_progress")
     assert running.pre_tokens == tokens > len(LONG) // 4
     snapshot = session.snapshot()
@@ -610,9 +616,9 @@ async def test_files_come_back_with_every_engine_that_condenses_and_no_summary_i
         assert [file.uri for file in planned.rehydrate] == list(done.rehydrated)
         assert planned.projected is not None
         assert planned.projected.low <= (done.post_tokens or 0) <= planned.projected.high
-        kinds = [entry.kind for entry in session.history.current]
+        kinds = [entry.kind for entry in session.record.history.current]
         assert (kinds[:2], kinds.count("file")) == (["summary", "file"], 1)
-        assert "as_it_is_now = 2" in str(session.history.current[1].turn)
+        assert "as_it_is_now = 2" in str(session.record.history.current[1].turn)
         for prompt in prompts:
             await stage.ask(session, prompt)
     assert "as_it_is_now" not in str(stage.model.calls[-1].conversation.turns)

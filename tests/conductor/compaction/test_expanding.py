@@ -40,7 +40,7 @@ async def a_summary(
     session = await stage.session(engine=engine)
     for prompt in ("one", "two", "three"):
         await stage.ask(session, prompt)
-    before = tuple(session.history.turns)
+    before = tuple(session.record.history.turns)
     done = await session.compact(CompactionRequest()).outcome
     assert done.status == "completed", done
     return stage, session, done, before
@@ -50,21 +50,21 @@ async def a_summary(
 async def test_the_originals_stand_in_the_place_of_the_summary(make_stage: Any, engine: str) -> None:
     stage, session, done, before = await a_summary(make_stage, engine)
     await stage.ask(session, "and now?")
-    later = tuple(session.history.turns)[-2:]
+    later = tuple(session.record.history.turns)[-2:]
     expanded = await expand(session)
     assert (expanded.trigger, expanded.status) == ("expand", "completed")
-    assert tuple(session.history.turns) == before + later
+    assert tuple(session.record.history.turns) == before + later
     assert expanded.post_tokens is not None
     assert expanded.post_tokens > expanded.pre_tokens
     await stage.ask(session, "go on")
     assert str(before[1]) in str(stage.model.calls[-1].conversation.turns)
     undone = (await session.undo(None, force=False, expect_head=None)).compaction
     assert undone.compaction_id == expanded.compaction_id
-    assert session.history.current[0].kind == "summary"
-    assert [entry.kind for entry in session.history.current[-2:]] == ["user", "assistant"]
+    assert session.record.history.current[0].kind == "summary"
+    assert [entry.kind for entry in session.record.history.current[-2:]] == ["user", "assistant"]
     undone = (await session.undo(None, force=False, expect_head=None)).compaction
     assert undone.compaction_id == done.compaction_id
-    assert tuple(session.history.turns)[: len(before)] == before
+    assert tuple(session.record.history.turns)[: len(before)] == before
 
 
 async def test_a_compaction_after_an_expansion_folds_again(make_stage: Any) -> None:
@@ -72,8 +72,8 @@ async def test_a_compaction_after_an_expansion_folds_again(make_stage: Any) -> N
     await expand(session)
     again = await session.compact(CompactionRequest()).outcome
     assert again.status == "completed"
-    assert [entry.turn for entry in session.history.current.originals()] == [*before]
-    listed = with_undoable_now(session.compactions.all, session.history.current)
+    assert [entry.turn for entry in session.record.history.current.originals()] == [*before]
+    listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
     assert [(each.trigger, each.undoable) for each in listed] == [
         ("manual", False),
         ("expand", False),
@@ -85,43 +85,43 @@ async def test_some_nodes_come_back_with_their_results_and_the_summary_stands_fo
     make_stage: Any,
 ) -> None:
     stage, session, _, before = await a_summary(make_stage)
-    folded = session.history.current.list_folded()
+    folded = session.record.history.current.list_folded()
     call = next(entry for entry in folded if entry.kind == "assistant" and "make" in str(entry.turn))
     done = await expand(session, ExpandRequest(node_ids=(call.node_id,)))
     assert (done.info or {})["expandedCount"] == 2
-    kinds = [entry.kind for entry in session.history.current]
+    kinds = [entry.kind for entry in session.record.history.current]
     assert kinds[:3] == ["summary", "assistant", "tool"]
-    assert [entry.turn for entry in session.history.current.originals()] == [*before]
-    left = session.history.current.list_folded()
+    assert [entry.turn for entry in session.record.history.current.originals()] == [*before]
+    left = session.record.history.current.list_folded()
     assert len(left) == len(folded) - 2
     await stage.ask(session, "go on")
     rest = await expand(session)
     assert (rest.info or {})["expandedCount"] == len(left)
-    assert tuple(session.history.turns)[: len(before)] == before
+    assert tuple(session.record.history.turns)[: len(before)] == before
 
 
 async def test_a_range_comes_back(make_stage: Any) -> None:
     _, session, _, before = await a_summary(make_stage)
-    folded = session.history.current.list_folded()
+    folded = session.record.history.current.list_folded()
     await expand(session, ExpandRequest(last=folded[1].node_id))
-    assert tuple(session.history.turns)[1:3] == before[:2]
+    assert tuple(session.record.history.turns)[1:3] == before[:2]
     with pytest.raises(NodeNotFound):
         await expand(session, ExpandRequest(first="nowhere"))
-    ids = [entry.node_id for entry in session.history.current.list_folded()]
+    ids = [entry.node_id for entry in session.record.history.current.list_folded()]
     with pytest.raises(InvalidInput, match="the range is empty"):
         await expand(session, ExpandRequest(first=ids[-1], last=ids[0]))
 
 
 async def test_originals_that_do_not_fit_are_refused_with_how_much_does(make_stage: Any) -> None:
     stage, session, done, _ = await a_summary(make_stage)
-    head = session.history.head
+    head = session.record.history.head
     stage.smaller_window(done.pre_tokens + 2_700)
     with pytest.raises(ExpansionTooLargeError) as refused:
         await expand(session)
     assert "and the limit is" in refused.value.message
     hint = refused.value.hint or ""
     assert hint.startswith("the newest ")
-    assert session.history.head == head
+    assert session.record.history.head == head
     told = (await stage.ask(session, "/expand")).text
     command = hint.partition("fit: ")[2].removesuffix(" brings them back")
     assert command in told
@@ -146,13 +146,13 @@ async def test_an_expansion_is_there_after_a_restart_and_in_a_fork(make_stage: A
     stage, session, _, before = await a_summary(make_stage)
     await expand(session)
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert tuple(fork.history.turns) == before
+    assert tuple(fork.record.history.turns) == before
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert tuple(loaded.history.turns) == before
-    assert loaded.compactions.all[-1].trigger == "expand"
+    assert tuple(loaded.record.history.turns) == before
+    assert loaded.record.compactions.all[-1].trigger == "expand"
     assert "The expansion is undone" in (await stage.ask(loaded, "/uncompact")).text
-    assert loaded.history.current[0].kind == "summary"
+    assert loaded.record.history.current[0].kind == "summary"
 
 
 def entry(node: str, kind: EntryKind = "user", *origin: str) -> Entry:

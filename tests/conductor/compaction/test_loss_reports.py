@@ -36,7 +36,7 @@ async def a_compaction(
 
 
 async def facts_of(session: Session, done: Compaction) -> list[ReportedFact]:
-    return [*session.losses.show((await session.losses.read(done)).facts)]
+    return [*session.window.losses.show((await session.window.losses.read(done)).facts)]
 
 
 @pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime", "summarizing"])
@@ -45,8 +45,8 @@ async def test_the_event_has_the_counts_of_the_list(make_stage: Any, engine: str
     facts = await facts_of(session, done)
     assert done.loss is not None
     assert done.loss.total == len(facts) > 2
-    assert done.loss == (await session.losses.read(done)).loss
-    entries = session.history.graph.entries
+    assert done.loss == (await session.window.losses.read(done)).loss
+    entries = session.record.history.graph.entries
     assert all(fact.node_id in entries for fact in facts)
     name = next(fact for fact in facts if fact.text == "port 7013")
     assert (name.kind, name.state) == ("name", "kept")
@@ -60,7 +60,7 @@ async def test_the_list_is_the_same_after_a_restart_and_in_a_fork_it_is_not_need
     assert lost["Never rename zebra_gate."] == "kept", "a rule of the session is always sent"
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert loaded.compactions.all == (done,)
+    assert loaded.record.compactions.all == (done,)
     assert await facts_of(loaded, done) == facts
 
 
@@ -84,8 +84,8 @@ async def test_counts_that_take_too_long_follow_the_outcome(
     stage, session, done = await a_compaction(make_stage)
     assert done.loss is None
     assert await facts_of(session, done)
-    await asyncio.gather(*session._compactor._counting)
-    published = [e.data for e in session.log.after(0, limit=10_000) if isinstance(e.data, Compaction)]
+    await asyncio.gather(*session.window.compactor._counting)
+    published = [e.data for e in session.record.log.after(0, limit=10_000) if isinstance(e.data, Compaction)]
     assert [each.status for each in published] == ["in_progress", "completed", "completed"]
     counted = published[-1]
     assert counted.loss is not None
@@ -93,7 +93,7 @@ async def test_counts_that_take_too_long_follow_the_outcome(
     assert counted == replace(done, loss=counted.loss)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
-    assert loaded.compactions.all == (counted,)
+    assert loaded.record.compactions.all == (counted,)
 
 
 async def test_a_session_closes_while_counts_are_made(
@@ -102,9 +102,9 @@ async def test_a_session_closes_while_counts_are_made(
     monkeypatch.setattr(loss_reports, "MAX_COUNTED", 1)
     stage, session, done = await a_compaction(make_stage)
     await stage.hub.close(session.sid)
-    assert not session._compactor._counting
+    assert not session.window.compactor._counting
     loaded = (await stage.hub.load(session.sid)).session
-    assert [each.compaction_id for each in loaded.compactions.all] == [done.compaction_id]
+    assert [each.compaction_id for each in loaded.record.compactions.all] == [done.compaction_id]
 
 
 async def test_a_report_that_fails_fails_no_compaction(
@@ -174,8 +174,8 @@ async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_sta
 async def test_a_compaction_that_folded_nothing_has_an_empty_report(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)]], repeat=True)
     session = await stage.session()
-    assert await session.losses.read(replace(NEVER, before_head=None)) == LossReport()
-    assert await session.losses.read(replace(NEVER, status="failed")) == LossReport()
+    assert await session.window.losses.read(replace(NEVER, before_head=None)) == LossReport()
+    assert await session.window.losses.read(replace(NEVER, status="failed")) == LossReport()
 
 
 NEVER = Compaction(

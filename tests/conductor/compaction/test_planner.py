@@ -109,7 +109,7 @@ async def test_the_files_of_a_preview_come_back(make_stage: Any, summary: str) -
     plan = await session.preview(CompactionRequest())
     done: Compaction = await session.compact(CompactionRequest(plan_id=plan.plan_id)).outcome
     assert done.status == "completed"
-    events = [event.data for event in session.log.after(0, limit=1000)]
+    events = [event.data for event in session.record.log.after(0, limit=1000)]
     (rehydrated,) = [event for event in events if isinstance(event, Rehydrated)]
     promised = [(file.uri, file.tokens) for file in plan.rehydrate]
     assert [(file.uri, file.tokens) for file in rehydrated.files] == promised
@@ -126,7 +126,7 @@ async def test_a_preview_shows_files_as_they_are_now(make_stage: Any) -> None:
     stage.workspace.put(stage.folder / "a.py", "two = 2\n" * 200)
     stage.workspace.put(stage.folder / "b.py", None)
     plan = await session.preview(CompactionRequest())
-    stale = {file.uri: file.stale for file in session.files.in_context()}
+    stale = {file.uri: file.stale for file in session.workbench.files.in_context()}
     changed = (stage.folder / "a.py").as_uri()
     assert {file.uri: file.stale for file in plan.rehydrate} == {
         uri: is_stale for uri, is_stale in stale.items() if not uri.endswith("b.py")
@@ -191,7 +191,7 @@ async def test_an_engine_that_looks_at_every_message_plans_beside_the_loop(
     again = await session.preview(CompactionRequest(engine="agentcore"))
     assert again.kept is not None
     assert again.dropped is not None
-    assert again.kept.count + again.dropped.count == len(session.history.current)
+    assert again.kept.count + again.dropped.count == len(session.record.history.current)
 
 
 async def test_agentcore_plans_and_writes_a_compaction_beside_the_loop(

@@ -60,12 +60,12 @@ def asked(stage: Any, call: int) -> str:
 
 
 def near(session: Session) -> list[CompactionNear]:
-    return [event.data for event in session.log.after(0) if isinstance(event.data, CompactionNear)]
+    return [event.data for event in session.record.log.after(0) if isinstance(event.data, CompactionNear)]
 
 
 async def prepared(session: Session) -> None:
     """Return once no preparation is under way."""
-    await session._preparer.take("windowBudget")
+    await session.window.preparer.take("windowBudget")
 
 
 async def a_talk_near_its_limit(make_stage: Any, *after: Any, **options: Any) -> tuple[Any, Session]:
@@ -90,7 +90,7 @@ async def test_a_compaction_asks_only_for_the_part_that_is_new(make_stage: Any) 
     assert "» you: one" in asked(stage, 3)
     await stage.ask(session, "four")
     await stage.ask(session, "five")
-    (done,) = session.compactions.all
+    (done,) = session.record.compactions.all
     assert (done.status, done.summary_source) == ("completed", "model")
     assert "» you: one" not in asked(stage, 5)
     assert "in the morning" in asked(stage, 5)
@@ -101,7 +101,7 @@ async def test_a_prepared_summary_that_is_up_to_date_needs_no_call(make_stage: A
     stage, session = await a_talk_near_its_limit(make_stage, [Say(PREPARED)], [Say("Done.")])
     await prepared(session)
     await stage.ask(session, "four" * 4_000)
-    (done,) = session.compactions.all
+    (done,) = session.record.compactions.all
     assert "in the morning" in (done.summary or "")
     assert len(stage.model.calls) == 5
 
@@ -130,16 +130,16 @@ async def test_a_preparation_ends_with_its_cause(make_stage: Any, cause: str) ->
             await session.compact(CompactionRequest(instructions="Be brief.")).outcome
             await session.undo(None, force=True, expect_head=None)
         case "rewind":
-            await session.rewind(session.history.current.node_ids[1], expect_head=None)
+            await session.rewind(session.record.history.current.node_ids[1], expect_head=None)
         case "drop":
-            await session.drop([session.history.current.node_ids[1]], expect_head=None)
+            await session.drop([session.record.history.current.node_ids[1]], expect_head=None)
         case "engine":
             await session.choose("engine", "agentcore")
         case _:
             await stage.hub.aclose()
-    await session._preparer.take("windowBudget")
-    assert not session._preparer._tasks
-    assert await session._preparer.take("windowBudget") is None
+    await session.window.preparer.take("windowBudget")
+    assert not session.window.preparer._tasks
+    assert await session.window.preparer.take("windowBudget") is None
 
 
 @cases(60)
@@ -197,28 +197,28 @@ def write_in_steps(conversation: Conversation, options: StreamOptions) -> Channe
 async def a_talk_with_a_slow_summariser(make_stage: Any) -> tuple[Any, Session]:
     stage, session = await a_talk_near_its_limit(make_stage, [Say(PREPARED)])
     await prepared(session)
-    session._preparer.cancel()
+    session.window.preparer.cancel()
     stage.models.summarizer = lambda model: (write_in_steps, stage.models.card(model))
     return stage, session
 
 
 async def test_nothing_is_left_behind_wherever_it_is_cancelled(make_stage: Any) -> None:
     stage, session = await a_talk_with_a_slow_summariser(make_stage)
-    before, turns = asyncio.all_tasks(), tuple(session.history.turns)
+    before, turns = asyncio.all_tasks(), tuple(session.record.history.turns)
     n_steps = 0
     while True:
-        session._preparer.on_settled()
-        token = session._preparer._cancel
+        session.window.preparer.on_settled()
+        token = session.window.preparer._cancel
         for _ in range(n_steps):
             await stage.settle()
-        is_done = not session._preparer._tasks
-        session._preparer.cancel()
+        is_done = not session.window.preparer._tasks
+        session.window.preparer.cancel()
         await prepared(session)
         assert asyncio.all_tasks() == before
         assert not token._listeners
         assert not token._anchored
-        assert tuple(session.history.turns) == turns
-        assert session.compactions.all == ()
+        assert tuple(session.record.history.turns) == turns
+        assert session.record.compactions.all == ()
         if is_done:
             break
         n_steps += 1
@@ -227,8 +227,12 @@ async def test_nothing_is_left_behind_wherever_it_is_cancelled(make_stage: Any) 
 
 async def test_nothing_is_left_behind_wherever_a_compaction_is_cancelled(make_stage: Any) -> None:
     stage, session = await a_talk_with_a_slow_summariser(make_stage)
-    before, turns, head = asyncio.all_tasks(), tuple(session.history.turns), session.history.head
-    records = session.compactions._done
+    before, turns, head = (
+        asyncio.all_tasks(),
+        tuple(session.record.history.turns),
+        session.record.history.head,
+    )
+    records = session.record.compactions._done
     n_steps = 0
     while True:
         receipt = session.compact(CompactionRequest())
@@ -236,16 +240,16 @@ async def test_nothing_is_left_behind_wherever_a_compaction_is_cancelled(make_st
             await stage.settle()
         was_running = session.cancel_compaction(receipt.compaction_id)
         done = await receipt.outcome
-        await session._queue.wait_idle()
+        await session._jobs.wait_idle()
         assert asyncio.all_tasks() == before
         if done.status == "completed":
             break
         assert was_running
         assert done.status == "cancelled"
-        assert (tuple(session.history.turns), session.history.head) == (turns, head)
+        assert (tuple(session.record.history.turns), session.record.history.head) == (turns, head)
         assert not records
-        assert session._events.phase == "settled"
-        assert not session._compactor._cancel._listeners
+        assert session.record.events.phase == "settled"
+        assert not session.window.compactor._cancel._listeners
         n_steps += 1
     assert n_steps > len(PREPARED.split(" "))
 
@@ -255,25 +259,25 @@ async def test_nothing_is_left_behind_wherever_a_turn_is_stopped_that_waits_for_
 ) -> None:
     """Whether it waits for a summary that is being prepared or for the rest of it."""
     stage, session = await a_talk_with_a_slow_summariser(make_stage)
-    turns, head = tuple(session.history.turns), session.history.head
+    turns, head = tuple(session.record.history.turns), session.record.history.head
     n_steps = 0
     while True:
-        session._preparer.on_settled()
-        receipt = session.prompts.submit(text("four" * 4_000))
+        session.window.preparer.on_settled()
+        receipt = session.turns.prompts.submit(text("four" * 4_000))
         for _ in range(n_steps):
             await stage.settle()
-        session.prompts.interrupt(None, "drop")
+        session.turns.prompts.interrupt(None, "drop")
         outcome = await receipt.outcome
-        await session._queue.wait_idle()
-        session._preparer.cancel()
+        await session._jobs.wait_idle()
+        session.window.preparer.cancel()
         await prepared(session)
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not session._compactor._cancel._listeners
-        assert session.compactions.running is None
-        if any(done.status == "completed" for done in session.compactions.all):
+        assert not session.window.compactor._cancel._listeners
+        assert session.record.compactions.running is None
+        if any(done.status == "completed" for done in session.record.compactions.all):
             break
         assert outcome.stop_reason == "cancelled"
-        assert (tuple(session.history.turns), session.history.head) == (turns, head)
+        assert (tuple(session.record.history.turns), session.record.history.head) == (turns, head)
         n_steps += 1
     assert n_steps > len(PREPARED.split(" "))
 
@@ -302,11 +306,11 @@ async def test_an_engine_that_cannot_go_on_from_a_summary_compacts_ahead(
         await stage.ask(session, f"{number}")
         if near(session):
             break
-    await session._preparer.take(engine)
+    await session.window.preparer.take(engine)
     n_calls, gate = len(writer.calls), near(session)[0]
     await stage.ask(session, "word" * (gate.limit - gate.used + 500))
     assert 0 < n_calls == len(writer.calls)
-    done = session.compactions.all[0]
+    done = session.record.compactions.all[0]
     assert (done.status, done.trigger, done.summary_source) == ("completed", "auto", "model")
     assert "in the morning" in (done.summary or "")
     assert done.post_tokens is not None

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.workbench.editor import note as editor_note
-from sidecar.conductor.workbench.editor.context import EditorState
-from sidecar.conductor.workbench.editor.note import EditorNotes, add_sections
+from sidecar.conductor.editors import EditorState
+from sidecar.conductor.workbench import editor_note
+from sidecar.conductor.workbench.editor_note import EditorNotes, add_sections
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 

@@ -40,7 +40,7 @@ def systems(stage: Any) -> list[str]:
 def notices(session: Session) -> str:
     """Return all notices of *session*."""
     return "\n".join(
-        str(event.data.description) for event in session.log.after(0) if isinstance(event.data, Notice)
+        str(event.data.description) for event in session.record.log.after(0) if isinstance(event.data, Notice)
     )
 
 
@@ -170,7 +170,7 @@ async def test_rules_take_a_quarter_of_a_small_window_at_most(make_stage: Any) -
     stage = await a_stage(make_stage, files={"AGENTS.md": "rule " * 9_000}, window=8_000)
     session = await stage.session()
     await stage.ask(session, "1")
-    assert session.gauge.usage(detail=True).rules[0].tokens < 8_000 // 3
+    assert session.window.request.usage(detail=True).rules[0].tokens < 8_000 // 3
     assert "the model is shown 8,000 of them" in notices(session)
 
 
@@ -198,9 +198,9 @@ async def test_rules_of_a_folder_come_with_the_first_read_below_it(make_stage: A
     assert "files below sub" in results(stage)
     assert len(set(systems(stage))) == 1, "the requests before must stay a prefix of this one"
     assert "rule of sub" not in systems(stage)[-1]
-    known = {file.uri.rpartition("/")[2]: file for file in session.files.in_context()}
+    known = {file.uri.rpartition("/")[2]: file for file in session.workbench.files.in_context()}
     assert set(known) == {"x.py", "AGENTS.md", "more.md"}
-    finished = [event.data for event in session.log.after(0) if event.kind == "toolFinished"]
+    finished = [event.data for event in session.record.log.after(0) if event.kind == "toolFinished"]
     assert "rule of sub" not in str(finished)
 
 
@@ -224,9 +224,10 @@ async def test_the_rules_of_a_result_that_was_blanked_move_to_the_system_prompt(
     await stage.ask(session, "1")
     blank = ToolTurn((ToolResultBlock("c1", "[cleared]", is_error=False),))
     entries = [
-        entry_with_turn(each, blank) if each.kind == "tool" else each for each in session.history.current
+        entry_with_turn(each, blank) if each.kind == "tool" else each
+        for each in session.record.history.current
     ]
-    await session.history.replace(await session.history.prepare_branch(entries))
+    await session.record.history.replace(await session.record.history.prepare_branch(entries))
     await stage.ask(session, "2")
     assert "rule of sub" in systems(stage)[-1]
 
@@ -323,7 +324,7 @@ async def test_the_usage_and_the_command_list_the_files_with_their_sizes(
     )
     session = await stage.session()
     await stage.ask(session, "1")
-    found = session.gauge.usage(detail=True).rules
+    found = session.window.request.usage(detail=True).rules
     assert found is not None
     assert [(each.scope, each.in_system, each.size_bytes) for each in found] == [
         ("user", True, 4),
@@ -332,7 +333,7 @@ async def test_the_usage_and_the_command_list_the_files_with_their_sizes(
     ]
     assert [each.cut_chars > 0 for each in found] == [False, True, False]
     assert all(each.tokens > 0 for each in found)
-    assert session.gauge.usage().rules is None
+    assert session.window.request.usage().rules is None
     told = str((await stage.ask(session, "/context")).text)
     assert f"- rules of AGENTS.md: {found[1].tokens:,} tokens in the system prompt, " in told
     assert f"- rules of sub/AGENTS.md: {found[2].tokens:,} tokens in the conversation" in told

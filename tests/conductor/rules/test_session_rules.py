@@ -38,11 +38,11 @@ def last_sent(stage: Any) -> str:
 
 
 def texts(session: Session) -> Sequence[str]:
-    return [rule.text for rule in session.rules.standing]
+    return [rule.text for rule in session.window.rules.standing]
 
 
 def published(session: Session) -> list[list[str]]:
-    events = (event.data for event in session.log.after(0, limit=1000))
+    events = (event.data for event in session.record.log.after(0, limit=1000))
     return [[rule.text for rule in data.rules] for data in events if isinstance(data, RulesChanged)]
 
 
@@ -55,9 +55,9 @@ async def test_a_rule_is_found_in_a_prompt_and_taken_back_by_a_later_one(make_st
     session = await stage.session()
     await say(stage, session, "Fix the parser. Never push to main.")
     await say(stage, session, "You may push to main now. All times are always in UTC.")
-    first, second = session.rules.all
+    first, second = session.window.rules.all
     assert (first.text, first.source, first.holds) == ("Never push to main.", "prompt", False)
-    assert first.node_id == session.history.current[0].node_id
+    assert first.node_id == session.record.history.current[0].node_id
     assert first.revoked_by is not None
     assert first.revoked_by.text == "You may push to main now."
     assert (second.text, second.holds) == ("All times are always in UTC.", True)
@@ -69,7 +69,7 @@ async def test_the_commands_set_list_and_take_back_rules(make_stage: Any) -> Non
     session = await stage.session()
     assert "There are no rules" in await say(stage, session, "/rules")
     told = await say(stage, session, "/remember answer in Latin")
-    (rule,) = session.rules.standing
+    (rule,) = session.window.rules.standing
     assert told == f"Remembered: {rule.id} answer in Latin (set by hand)"
     await say(stage, session, "Never push to main.")
     listed = await say(stage, session, "/rules")
@@ -90,7 +90,7 @@ async def test_a_rule_in_doubt_stands_and_is_shown(make_stage: Any) -> None:
     session = await stage.session()
     await say(stage, session, "Never push to main.")
     await say(stage, session, "You may push now.")
-    (rule,) = session.rules.standing
+    (rule,) = session.window.rules.standing
     assert rule.conflicts == ("You may push now.",)
     assert "perhaps at odds with: You may push now." in await say(stage, session, "/rules")
 
@@ -178,13 +178,13 @@ async def test_rules_of_prompts_follow_the_path_and_rules_by_hand_do_not(make_st
     await say(stage, session, "Keine neuen Abhängigkeiten.")
     await say(stage, session, "You may push to main now.")
     assert texts(session) == ["answer in Latin", "Keine neuen Abhängigkeiten."]
-    await session.rewind(session.history.current[3].node_id, expect_head=None)
+    await session.rewind(session.record.history.current[3].node_id, expect_head=None)
     assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
     await session.rewind(None, expect_head=None)
     assert texts(session) == ["answer in Latin"]
     await say(stage, session, "hello")
     assert "answer in Latin" in last_sent(stage), "the note went with the prompt that carried it"
-    await session.drop([session.history.current[0].node_id], expect_head=None)
+    await session.drop([session.record.history.current[0].node_id], expect_head=None)
     assert texts(session) == ["answer in Latin"]
 
 
@@ -195,11 +195,11 @@ async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
     await say(stage, session, "/remember answer in Latin")
-    held = session.rules.all
+    held = session.window.rules.all
     assert (await session.compact(CompactionRequest(force=True)).outcome).status == "completed"
-    assert session.rules.all == held
+    assert session.window.rules.all == held
     await session.undo(None, force=False, expect_head=None)
-    assert session.rules.all == held
+    assert session.window.rules.all == held
     await say(stage, session, "four")
     assert "answer in Latin" in last_sent(stage)
 
@@ -211,10 +211,10 @@ async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any
     await say(stage, session, "/remember answer in Latin")
     await say(stage, session, "Keine neuen Abhängigkeiten.")
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert fork.rules.all == session.rules.all
-    earlier = await stage.hub.fork(ForkOf(session.sid, session.history.current[1].node_id))
+    assert fork.window.rules.all == session.window.rules.all
+    earlier = await stage.hub.fork(ForkOf(session.sid, session.record.history.current[1].node_id))
     assert texts(earlier) == ["Never push to main.", "answer in Latin"]
-    fork.rules.remove("Latin")
+    fork.window.rules.remove("Latin")
     assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
     await say(stage, earlier, "hello")
     assert "answer in Latin" in last_sent(stage)
@@ -229,8 +229,8 @@ async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -
         if number % 3 == 2:
             await session.compact(CompactionRequest(force=True)).outcome
     fork = await stage.hub.fork(ForkOf(session.sid))
-    assert fork.rules.all == session.rules.all
-    assert len(fork.history.current.originals()) == len(session.history.current.originals())
+    assert fork.window.rules.all == session.window.rules.all
+    assert len(fork.record.history.current.originals()) == len(session.record.history.current.originals())
 
 
 async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
@@ -243,10 +243,10 @@ async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
     await session.compact(CompactionRequest(force=True)).outcome
-    held, sid = session.rules.all, session.sid
+    held, sid = session.window.rules.all, session.sid
     await stage.hub.close(sid)
     loaded = (await stage.hub.load(sid)).session
-    assert loaded.rules.all == held
+    assert loaded.window.rules.all == held
     assert [rule.holds for rule in held] == [False, False, True]
     await say(stage, loaded, "go on")
     assert "answer in Latin" in last_sent(stage)
@@ -257,7 +257,7 @@ async def test_usage_has_a_category_for_rules(make_stage: Any) -> None:
     session = await stage.session()
     await say(stage, session, "/remember answer in Latin")
     await say(stage, session, "hello")
-    usage = session.gauge.usage(detail=True)
+    usage = session.window.request.usage(detail=True)
     assert usage.by is not None
     assert usage.by.rules > 10
     assert "the user's rules" in await say(stage, session, "/context")
@@ -284,7 +284,7 @@ async def test_a_summary_proposes_a_rule_that_it_quotes_from_a_prompt(make_stage
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
     assert (await session.compact(CompactionRequest(force=True)).outcome).summary_source == "model"
-    (rule,) = session.rules.standing
+    (rule,) = session.window.rules.standing
     assert (rule.text, rule.source) == ("Money is in cents.", "summary")
     await session.undo(None, force=False, expect_head=None)
     assert texts(session) == ["Money is in cents."]
@@ -314,7 +314,7 @@ async def test_a_prompt_is_searched_once_whatever_happens_to_it(
         await say(stage, session, prompt)
         await session.compact(CompactionRequest(force=True)).outcome
     await session.undo(None, force=True, expect_head=None)
-    await session.rewind(session.history.current[-2].node_id, expect_head=None)
+    await session.rewind(session.record.history.current[-2].node_id, expect_head=None)
     assert searched == prompts
 
 

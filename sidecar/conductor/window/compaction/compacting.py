@@ -16,7 +16,6 @@ from sidecar._internal.breaker import FAILURES_TO_OPEN, Breaker
 from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import Compaction, NoOp
-from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engine import (
     WOULD_NOT_SHRINK,
     CompactionPlan,
@@ -31,7 +30,6 @@ from sidecar.conductor.engine import (
 from sidecar.conductor.errors import NotUndoableError
 from sidecar.conductor.events import Notice, Rehydrated
 from sidecar.conductor.record.compactions import (
-    CompactionLog,
     Trigger,
     begin,
     complete,
@@ -39,9 +37,8 @@ from sidecar.conductor.record.compactions import (
     left_history_unchanged,
     undo,
 )
-from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.records import to_record
-from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.planner import (
     SUMMARY_DEADLINE_S,
@@ -55,6 +52,8 @@ from sidecar.conductor.window.compaction.preparing import (
     bring_up_to_date,
 )
 from sidecar.conductor.window.compaction.restoring import bring_files_back
+from sidecar.conductor.window.session_rules import SessionRules
+from sidecar.conductor.workbench.extensions import SessionExtensions
 from sidecar.runtime.memory import LiveCompaction
 
 _OVERFLOW_SHARE = 0.5
@@ -66,25 +65,24 @@ KEEPING: Final = (bring_files_back,)
 
 
 class Compactor:
-    """The compactions of one session, which *log* holds; *planner* judges the conversation for them."""
+    """Runs the compactions of one session; *planner* judges the conversation for them."""
 
     def __init__(
         self,
-        sid: str,
-        history: HistoryWriter,
-        events: SessionEvents,
-        log: CompactionLog,
+        record: SessionRecord,
         planner: CompactionPlanner,
         preparer: SummaryPreparer,
-        deps: CompactorDeps,
+        rules: SessionRules,
+        extensions: SessionExtensions,
     ) -> None:
-        self._sid = sid
-        self._history = history
-        self._events = events
-        self._log = log
+        self._record = record
+        self._history = record.history
+        self._events = record.events
+        self._log = record.compactions
         self._planner = planner
         self._preparer = preparer
-        self._deps = deps
+        self._rules = rules
+        self._extensions = extensions
         self._cancel = CancelToken()
         self._is_storing = False
         self._breaker = Breaker()
@@ -109,12 +107,12 @@ class Compactor:
 
     async def compact_if_over_limit(self, engine: str, request: CompactionRequest) -> bool:
         """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
-        if not self._planner.gate(engine, request).over:
+        if not self._planner.request.gate(engine, request).over:
             return False
         if not self._breaker.may_call():
             self._breaker = self._breaker.after(called=False, failed=False)
             return False
-        done = await self.run(self._deps.session.new_id(), engine, request, "auto")
+        done = await self.run(self._record.new_id(), engine, request, "auto")
         return done.status == "completed"
 
     async def compact_between_calls(self, engine: str, request: CompactionRequest) -> None:
@@ -123,8 +121,8 @@ class Compactor:
         One compaction in vain is enough for one turn.
         """
         turn_id = self._events.turn_id
-        may = self._deps.engines.get(engine).compacts and turn_id != self._vain_turn_id
-        if not may or not self._planner.gate(engine, request).over:
+        may = self._planner.engines.get(engine).compacts and turn_id != self._vain_turn_id
+        if not may or not self._planner.request.gate(engine, request).over:
             return
         is_vain = await self._planner.nothing_to_do(engine, request) is not None
         is_done = not is_vain and await self.compact_if_over_limit(engine, request)
@@ -138,12 +136,12 @@ class Compactor:
         Returns:
             Whether the conversation changed. Never raises for a failure.
         """
-        gate = self._planner.gate(engine, request)
+        gate = self._planner.request.gate(engine, request)
         policy = dict(request.policy)
         if gate.window and gate.tokens:
             policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
         forced = replace(request, force=True, policy=policy)
-        done = await self.run(self._deps.session.new_id(), engine, forced, "overflow")
+        done = await self.run(self._record.new_id(), engine, forced, "overflow")
         return done.status == "completed"
 
     def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
@@ -160,14 +158,14 @@ class Compactor:
     ) -> Compaction:
         """Compact; publish and store the outcome."""
         await self._planner.warm_up(engine)
-        started_ms = self._deps.session.clock_ms()
+        started_ms = self._record.clock_ms()
         begun = self._log.running = self._begin(compaction_id, engine, trigger)
         self._cancel = CancelToken()
         phase_before = self._events.phase
         self._events.emit(begun)
         self._events.set_phase("compacting")
         try:
-            why = None if trigger == "overflow" else await self._deps.refuse(engine, trigger)
+            why = None if trigger == "overflow" else await self._extensions.refuse_compaction(engine, trigger)
             if why is not None:
                 outcome = replace(begun, status="cancelled", reason=f"a hook refused it: {why}")
             else:
@@ -175,7 +173,7 @@ class Compactor:
                 result = await self._carry_out(begun, planned)
                 outcome = result if isinstance(result, Compaction) else begun
                 if isinstance(result, CompactionResult):
-                    result = await self._deps.losses.with_counts(planned.given, result)
+                    result = await self._planner.losses.with_counts(planned.given, result)
                     self._cancel.raise_if_cancelled()
                     self._is_storing = True
                     outcome = await self._commit(begun, planned.given, result, started_ms)
@@ -191,7 +189,7 @@ class Compactor:
             self._is_storing = False
             self._events.set_phase(phase_before)
         if outcome.duration_ms is None:
-            outcome = replace(outcome, duration_ms=max(0, self._deps.session.clock_ms() - started_ms))
+            outcome = replace(outcome, duration_ms=max(0, self._record.clock_ms() - started_ms))
         self._emit_outcome(outcome)
         self._count_strike(outcome)
         return outcome
@@ -205,7 +203,7 @@ class Compactor:
         """
         target = self._log.find(compaction_id)
         if not target.undoable or target.before_head is None or left_history_unchanged(target):
-            raise NotUndoableError(self._sid, target.compaction_id, target.status)
+            raise NotUndoableError(self._record.sid, target.compaction_id, target.status)
         return target
 
     async def undo(self, compaction_id: str | None, *, force: bool) -> Compaction:
@@ -219,7 +217,7 @@ class Compactor:
         target = self.find_undoable(compaction_id)
         ids = self._history.current.node_ids
         if target.after_head not in ids:
-            raise NotUndoableError(self._sid, target.compaction_id)
+            raise NotUndoableError(self._record.sid, target.compaction_id)
         later = self._history.current[ids.index(target.after_head) + 1 :]
         before = await self._history.prepare_move(target.before_head)
         restored = before.extended(later)
@@ -234,7 +232,7 @@ class Compactor:
 
     def begin_backstop(self, done: LiveCompaction) -> None:
         """Note a compaction that the agent has just made in the middle of a run; its branch follows."""
-        begun = self._begin(self._deps.session.new_id(), "runtime", "overflow")
+        begun = self._begin(self._record.new_id(), "runtime", "overflow")
         self._backstop = complete_backstop(begun, done, self._history.current.node_at(done.cut))
 
     async def end_backstop(self) -> None:
@@ -255,7 +253,7 @@ class Compactor:
             task.add_done_callback(self._counting.discard)
 
     async def _add_counts(self, compaction_id: str) -> None:
-        loss = await self._deps.losses.count(self._log.find(compaction_id))
+        loss = await self._planner.losses.count(self._log.find(compaction_id))
         done = self._log.find(compaction_id)
         if loss is not None and done.status == "completed":
             counted = replace(done, loss=loss)
@@ -263,14 +261,14 @@ class Compactor:
             self._events.emit(counted)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
-        gate = self._planner.gate(engine, CompactionRequest(force=False))
+        gate = self._planner.request.gate(engine, CompactionRequest(force=False))
         return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=gate.tokens)
 
     async def _carry_out(
         self, begun: Compaction, planned: PlannedCompaction
     ) -> CompactionResult | Compaction:
         """Return the result with everything that is kept, or *begun* as it ended without. Changes nothing."""
-        deps, plan, request = self._deps, planned.plan, planned.request
+        summarizer, plan, request = self._planner.summarizer, planned.plan, planned.request
         if isinstance(plan, NoOp):
             return replace(begun, status="noop", reason=plan.reason)
         # A summary that was prepared knows nothing of the user's wishes for this one.
@@ -279,10 +277,10 @@ class Compactor:
         prepared = await self._preparer.take(begun.engine)
         if isinstance(prepared, PreparedSummary):
             planned = replace(planned, given=replace(planned.given, prepared=prepared))
-        invoke, _ = deps.summarizer()
+        invoke = summarizer.invoker()
         checked = None
         if invoke is not None:
-            checked = CheckedModel.of(invoke, planned.engine, planned.given, deps.count)
+            checked = CheckedModel.of(invoke, planned.engine, planned.given, summarizer.count)
             checked.dropped += prepared.mended if isinstance(prepared, PreparedSummary) else ()
         means = EngineDeps(checked, self._cancel, SUMMARY_DEADLINE_S)
         try:
@@ -314,7 +312,7 @@ class Compactor:
         self, planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult
     ) -> CompactionResult:
         for step in KEEPING:
-            result = await step(planned, plan, result, self._deps.files.look)
+            result = await step(planned, plan, result, self._planner.files.look)
         return result
 
     async def _commit(
@@ -325,13 +323,13 @@ class Compactor:
         async with self._history.transaction():
             self._preparer.cancel()
             await self._history.replace(branch)
-            duration_ms = max(0, self._deps.session.clock_ms() - started_ms)
+            duration_ms = max(0, self._record.clock_ms() - started_ms)
             done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)
         if done.summary_source == "model":
-            self._deps.on_summary(result.summary, given.history)
+            self._rules.propose(result.summary, given.history)
         return done
 
     async def keep(self, done: Compaction) -> None:

@@ -25,13 +25,11 @@ from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.errors import ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.record.branching import with_partners
-from sidecar.conductor.record.compactions import CompactionLog, begin
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.record.compactions import begin
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.loss import prose_of
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
-from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
@@ -64,25 +62,12 @@ class ExpandRequest(Value, kw_only=True):
 class Expander:
     """Expands the summaries of one session."""
 
-    def __init__(
-        self,
-        sid: str,
-        history: HistoryWriter,
-        events: SessionEvents,
-        log: CompactionLog,
-        planner: CompactionPlanner,
-        compactor: Compactor,
-        engines: SessionEngines,
-        new_id: Callable[[], str],
-    ) -> None:
-        self._sid = sid
-        self._history = history
-        self._events = events
-        self._log = log
+    def __init__(self, record: SessionRecord, planner: CompactionPlanner, compactor: Compactor) -> None:
+        self._record = record
+        self._history = record.history
         self._planner = planner
+        self._engines = planner.engines
         self._compactor = compactor
-        self._engines = engines
-        self._new_id = new_id
 
     async def expand(self, request: ExpandRequest) -> Compaction:
         """Bring originals back into view, and return the record that an undo takes.
@@ -95,7 +80,7 @@ class Expander:
         """
         history, engine = self._history.current, self._engines.own_name
         if request.compaction_id is not None:
-            self._log.find(request.compaction_id)
+            self._record.compactions.find(request.compaction_id)
         summary = next((entry for entry in history if entry.kind == "summary" and entry.origin), None)
         if summary is None:
             hint = "/compact makes one, and sidecar/compact/list names those there were"
@@ -121,7 +106,7 @@ class Expander:
 
         # In a thread: as many come back as were folded away.
         chosen, entries, tokens = await asyncio.to_thread(expand)
-        begun = begin(self._new_id(), engine, "expand", history=history, pre_tokens=before.tokens)
+        begun = begin(self._record.new_id(), engine, "expand", history=history, pre_tokens=before.tokens)
         branch = await self._history.prepare_branch(entries)
         async with self._history.transaction():
             await self._history.replace(branch)
@@ -135,14 +120,14 @@ class Expander:
                 info={"expandedCount": len(chosen)},
             )
             await self._compactor.keep(done)
-        self._events.emit(done)
+        self._record.events.emit(done)
         return done
 
     def check_stands(self, summary: Entry, compaction_id: str | None) -> None:
         """Raise InvalidInput when *summary* is not that of the compaction."""
         if compaction_id is None:
             return
-        after = self._history.history_at(self._log.find(compaction_id).after_head)
+        after = self._history.history_at(self._record.compactions.find(compaction_id).after_head)
         text = without_note(summary)
         if all(without_note(entry) != text for entry in after if entry.kind == "summary"):
             found = f"the summary of compaction {compaction_id!r} does not stand in the conversation"
@@ -153,7 +138,7 @@ class Expander:
         places = {entry.node_id: place for place, entry in enumerate(folded)}
         for node in (*request.node_ids, *filter(None, (request.first, request.last))):
             if node not in places:
-                raise NodeNotFound(self._sid, node)
+                raise NodeNotFound(self._record.sid, node)
         chosen = {places[node] for node in request.node_ids}
         if not request.node_ids:
             first = places[request.first] if request.first is not None else 0
@@ -188,7 +173,7 @@ class Expander:
         n_fitting = len(nodes) - n_left_out
         first = nodes[n_left_out] if n_fitting else None
         return ExpansionTooLargeError(
-            self._sid, weigh(chosen), limit, n_chosen=len(nodes), n_fitting=n_fitting, first=first
+            self._record.sid, weigh(chosen), limit, n_chosen=len(nodes), n_fitting=n_fitting, first=first
         )
 
 

@@ -19,8 +19,8 @@ from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engine import CompactionResult, EngineInput
-from sidecar.conductor.loss_values import FactState, Loss, Pin, ReportedFact
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.loss_values import FactState, Loss, ReportedFact
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.loss import (
     FactLedger,
     HeldFact,
@@ -31,6 +31,8 @@ from sidecar.conductor.window.compaction.loss import (
     report_facts,
     text_shown,
 )
+from sidecar.conductor.window.head import RequestHead
+from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry, History
 
 T = TypeVar("T")
@@ -43,25 +45,12 @@ MAX_COUNTED: Final = 100_000
 class LossReports:
     """Makes the loss reports of one session."""
 
-    def __init__(
-        self,
-        history: HistoryWriter,
-        engine_input: Callable[[], EngineInput],
-        system: Callable[[], str],
-        pins: Callable[[], Sequence[Pin]],
-    ) -> None:
-        """Make them.
-
-        Args:
-            history: the conversation, with all its branches.
-            engine_input: the conversation as it is now.
-            system: the system prompt, which the model sees as well.
-            pins: the passages that are pinned.
-        """
-        self._history = history
-        self._engine_input = engine_input
-        self._system = system
-        self._pins = pins
+    def __init__(self, record: SessionRecord, workbench: Workbench, head: RequestHead) -> None:
+        """Make them; the model sees the text of *head* as well."""
+        self._record = record
+        self._history = record.history
+        self._tools = workbench.tools
+        self._head = head
         self._cancel = CancelToken()
         self._ledger = FactLedger(self._cancel)
         self._lock = Lock()
@@ -116,12 +105,12 @@ class LossReports:
 
     def show(self, facts: Iterable[tuple[HeldFact, FactState]]) -> tuple[ReportedFact, ...]:
         """Return *facts* as clients see them."""
-        pinned = {pin.pin_id for pin in self._pins()}
+        pinned = {pin.pin_id for pin in self._record.pins()}
         return tuple(as_reported(fact, state, pinned) for fact, state in facts)
 
     def text_beside(self) -> str:
         """Return the text that the model sees beside the conversation: the system prompt and all rules."""
-        return "\n".join((self._system(), *(self._engine_input().rules or ())))
+        return "\n".join((self._head.system(), *self._head.user_rules.texts))
 
     async def around(self, done: Compaction) -> tuple[History, Sequence[Entry]]:
         """Return the conversation before *done*, and the entries that the model saw right after it."""
@@ -131,7 +120,7 @@ class LossReports:
     async def _compare(
         self, before: History, view: Sequence[Entry], result_of: Callable[[Iterable[HeldFact], TextLookup], T]
     ) -> T:
-        tools, beside = self._engine_input().tool_effects, self.text_beside()
+        tools, beside = self._tools.effects(), self.text_beside()
 
         @bulk_work()
         def compare() -> T:

@@ -13,7 +13,6 @@ from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan, RehydrateCandidate
-from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
@@ -30,55 +29,59 @@ from sidecar.conductor.engine import (
 from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.record.branching import without_notes
 from sidecar.conductor.record.compactions import describe_plan, with_size
-from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.compaction.restoring import (
     find_files,
     project_files,
     rank_kept,
     without_restored,
 )
+from sidecar.conductor.window.compaction.summarizer import Summarizer
 from sidecar.conductor.window.meter import entry_tokens
+from sidecar.conductor.window.request import NextRequest
+from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import (
-    Channel,
-    Conversation,
-    StreamOptions,
-    TextBlock,
-    UserTurn,
-    gateway_error,
-)
-from sidecar.window_budget.text import cut_middle
+from sidecar.llmgateway.contract import Channel, Conversation, StreamOptions, gateway_error
 
 SUMMARY_DEADLINE_S: Final = 120.0
 """How long a model may take for a summary."""
 
 _PLANS_KEPT = 16
-_PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 
 
 class CompactionPlanner:
-    """The plans of one session's compactions."""
+    """The plans of one session's compactions.
 
-    def __init__(self, sid: str, history: HistoryWriter, deps: CompactorDeps) -> None:
-        self._sid = sid
-        self._history = history
-        self._deps = deps
+    Attributes:
+        request: the next request.
+        engines: the engines.
+        summarizer: the model that writes summaries.
+        losses: the loss reports.
+        files: the files that the model has seen.
+    """
+
+    def __init__(
+        self,
+        record: SessionRecord,
+        request: NextRequest,
+        engines: SessionEngines,
+        summarizer: Summarizer,
+        losses: LossReports,
+        files: SessionFiles,
+    ) -> None:
+        self._record = record
+        self.request = request
+        self.engines = engines
+        self.summarizer = summarizer
+        self.losses = losses
+        self.files = files
         self._plans: dict[str, PlannedCompaction] = {}
-
-    def gate(self, engine: str, request: CompactionRequest) -> Gate:
-        """Return whether the next request is over the engine's limit."""
-        return self._deps.engines.get(engine).gate(self._deps.engine_input(), request)
 
     def judged_input(self) -> EngineInput:
         """Return the conversation as the engines estimate it, without the provider's figure."""
-        return replace(self._deps.engine_input(), context_tokens=0)
-
-    def too_long_prompt(self, engine: str, request: CompactionRequest) -> Entry | None:
-        """Return the newest prompt cut to fit the window, None where it does, or where nothing compacts."""
-        gate = self.gate(engine, request)
-        if not (self._deps.engines.get(engine).compacts and 0 < gate.window < gate.tokens):
-            return None
-        return fit_prompt(self._history.current, gate)
+        return replace(self.request.make_input(), context_tokens=0)
 
     async def make(
         self, engine: SessionEngine, request: CompactionRequest, *, in_thread: bool = False
@@ -90,8 +93,8 @@ class CompactionPlanner:
             request: how it is to be done.
             in_thread: whether the engine judges in a thread, though its plans are short.
         """
-        card, cached = self._deps.summarizer()[1], self._deps.cached()
-        whole = replace(self._deps.engine_input(), summarizer_card=card, cached=cached)
+        card, cached = self.summarizer.card, self.summarizer.cached_request()
+        whole = replace(self.request.make_input(), summarizer_card=card, cached=cached)
 
         def judge(own: SessionEngine) -> PlannedCompaction:
             given = narrow_input(whole, own)
@@ -114,8 +117,8 @@ class CompactionPlanner:
             return plan
         done = await self.compact_locally(planned)
         if isinstance(done, CompactionResult):
-            plan = replace(plan, loss=(await self._deps.losses.with_counts(planned.given, done)).loss)
-        if self._deps.summarizer()[0] is not None:
+            plan = replace(plan, loss=(await self.losses.with_counts(planned.given, done)).loss)
+        if self.summarizer.invoker() is not None:
             return plan
         if isinstance(done, NoOp):
             return Plan(plan.plan_id, plan.expect_head, engine.name, plan.gate, noop=done)
@@ -141,7 +144,7 @@ class CompactionPlanner:
 
     async def write_prompt(self, request: CompactionRequest, engine: SessionEngine, before: History) -> str:
         """Return the prompt for a summary of *before*, empty for none; *engine* is an instance of its own."""
-        given = narrow_input(replace(self._deps.engine_input(), history=before, context_tokens=0), engine)
+        given = narrow_input(replace(self.request.make_input(), history=before, context_tokens=0), engine)
         found = await asyncio.to_thread(engine.plan, given, request)
         prompt = await asyncio.to_thread(found.prompt) if isinstance(found, CompactionPlan) else None
         return prompt or ""
@@ -152,7 +155,7 @@ class CompactionPlanner:
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
         given, found = planned.given, planned.plan
-        plan_id = self._deps.session.new_id()
+        plan_id = self._record.new_id()
         self._plans[plan_id] = planned
         while len(self._plans) > _PLANS_KEPT:
             self._plans.pop(next(iter(self._plans)))
@@ -160,7 +163,7 @@ class CompactionPlanner:
         if isinstance(found, NoOp):
             return replace(plan, noop=found)
         uses = await asyncio.to_thread(rank_kept, given, found)
-        restored, fresh = await find_files(given, planned.gate, found, uses, self._deps.files.look)
+        restored, fresh = await find_files(given, planned.gate, found, uses, self.files.look)
         projected, files = project_files(found, planned.gate, restored)
         described = await asyncio.to_thread(describe_plan, plan, projected, given.history, detail=detail)
         return replace(described, rehydrate=self.name_files(files, fresh))
@@ -170,23 +173,22 @@ class CompactionPlanner:
     ) -> tuple[RehydrateCandidate, ...]:
         """Return *files*, named as the model names them, as clients know them."""
         return tuple(
-            replace(file, uri=fresh[file.uri].uri, stale=self._deps.files.is_stale(file.uri))
-            for file in files
+            replace(file, uri=fresh[file.uri].uri, stale=self.files.is_stale(file.uri)) for file in files
         )
 
     def find_planned(self, plan_id: str) -> PlannedCompaction:
         """Return the plan of an earlier preview. Raises HeadMovedError when the conversation moved on."""
         planned = self._plans.get(plan_id)
-        if planned is None or planned.given.history.head != self._history.head:
+        if planned is None or planned.given.history.head != self._record.history.head:
             head = None if planned is None else planned.given.history.head
-            raise HeadMovedError(self._sid, head or f"plan {plan_id}", self._history.head)
+            raise HeadMovedError(self._record.sid, head or f"plan {plan_id}", self._record.history.head)
         return planned
 
     async def plan_for(self, engine: str, request: CompactionRequest) -> PlannedCompaction:
         """Return the plan that a compaction carries out: that of its preview, where this still holds."""
         made = await self.warm_up(engine)
         planned = None if request.plan_id is None else self._plans.get(request.plan_id)
-        if planned is not None and planned.given.history.head == self._history.head:
+        if planned is not None and planned.given.history.head == self._record.history.head:
             return planned
         return await self.make(made, request)
 
@@ -197,15 +199,15 @@ class CompactionPlanner:
 
     async def warm_up(self, engine: str) -> SessionEngine:
         """Return *engine*, which takes in the conversation in a thread, so that the loop need not wait."""
-        await self._deps.engines.warm_up(engine, self._deps.engine_input())
-        return self._deps.engines.get(engine)
+        await self.engines.warm_up(engine, self.request.make_input())
+        return self.engines.get(engine)
 
     def check_fits(self, target: Compaction, history: History, *, force: bool) -> Gate:
         """Return the weight of *history* once *target* is taken back. Raises WouldExceedWindowError."""
-        given = replace(self._deps.engine_input(), history=history, context_tokens=0)
-        gate = self._deps.engines.get(target.engine).gate(given, CompactionRequest(force=False))
+        given = replace(self.request.make_input(), history=history, context_tokens=0)
+        gate = self.engines.get(target.engine).gate(given, CompactionRequest(force=False))
         if gate.window and gate.tokens > gate.window and not force:
-            raise WouldExceedWindowError(self._sid, gate.tokens, gate.window)
+            raise WouldExceedWindowError(self._record.sid, gate.tokens, gate.window)
         return gate
 
 
@@ -283,25 +285,3 @@ def is_lighter(entries: Sequence[Entry], history: History) -> bool:
         if now is None or now.turn is not before.turn:
             balance += (0 if now is None else entry_tokens(now)) - entry_tokens(before)
     return balance < 0
-
-
-def fit_prompt(history: History, gate: Gate) -> Entry | None:
-    """Return the newest prompt of *history* cut by the tokens beyond the window of *gate*, None for none.
-
-    Of its texts the beginning and the end stay, at least a quarter of the limit. The stored prompt stays
-    whole, so a later compaction still summarises all of it.
-    """
-    prompt = next((entry for entry in reversed(history) if entry.kind == "user"), None)
-    if prompt is None:
-        return None
-    tokens = entry_tokens(prompt)
-    keep = max(gate.limit // 4, tokens - (gate.tokens - gate.limit))
-    if keep >= tokens:
-        return None
-    blocks = tuple(
-        replace(block, text=cut_middle(block.text, len(block.text) * keep // tokens, _PROMPT_CUT))
-        if isinstance(block, TextBlock)
-        else block
-        for block in prompt.turn.blocks
-    )
-    return replace(prompt, turn=UserTurn(blocks))

@@ -21,7 +21,6 @@ from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import NoOp
-from sidecar.conductor.deps import CompactorDeps
 from sidecar.conductor.engine import (
     CompactionRequest,
     CompactionResult,
@@ -31,8 +30,7 @@ from sidecar.conductor.engine import (
     SummaryFailedError,
 )
 from sidecar.conductor.events import CompactionNear
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.record.session_events import SessionEvents
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.planner import SUMMARY_DEADLINE_S, CompactionPlanner
 from sidecar.conversation import History
@@ -55,17 +53,12 @@ class PreparedCompaction(Value, kw_only=True):
 class SummaryPreparer:
     """Prepares the summaries of one session's own engine."""
 
-    def __init__(
-        self,
-        history: HistoryWriter,
-        events: SessionEvents,
-        planner: CompactionPlanner,
-        deps: CompactorDeps,
-    ) -> None:
-        self._history = history
-        self._events = events
+    def __init__(self, record: SessionRecord, planner: CompactionPlanner, *, prepares: bool) -> None:
+        """*prepares* is False where the settings ask for no summary ahead of its need."""
+        self._history = record.history
+        self._events = record.events
         self._planner = planner
-        self._deps = deps
+        self._prepares = prepares
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel = CancelToken()
         self._base: History | None = None
@@ -74,17 +67,17 @@ class SummaryPreparer:
 
     def on_settled(self) -> None:
         """Notify the clients once when the gate becomes three quarters full, and begin to prepare."""
-        request = self._deps.engines.automatic()
+        engines = self._planner.engines
+        request = engines.automatic()
         engine = request.engine or ""
-        gate = self._planner.gate(engine, request)
+        gate = self._planner.request.gate(engine, request)
         is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
-        prepares = self._deps.session.compaction.prepare
-        if is_near and not self._was_near and self._deps.engines.get(engine).compacts:
-            self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, prepares))
+        if is_near and not self._was_near and engines.get(engine).compacts:
+            self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, self._prepares))
         if self._base is not None and self._history.current.since(self._base) is None:
             self.cancel()
         self._was_near = is_near
-        if is_near and prepares and self._base is None:
+        if is_near and self._prepares and self._base is None:
             self._base, self._cancel = self._history.current, CancelToken()
             task = asyncio.create_task(self.prepare(engine, request, self._base, self._cancel))
             self._tasks.add(task)
@@ -121,15 +114,16 @@ class SummaryPreparer:
             base: the conversation; a summary of it is kept unless it was discarded meanwhile.
             cancel: ends the work.
         """
-        engine = self._deps.engines.get(name)
+        engine = self._planner.engines.get(name)
         if not engine.compacts:
             return
-        invoke, _ = self._deps.summarizer()
+        summarizer = self._planner.summarizer
+        invoke = summarizer.invoker()
         planned = await self._planner.make(engine, replace(request, force=True))
         checked = None
         if invoke is not None:
             given = replace(planned.given, history=base)
-            checked = CheckedModel.of(invoke, engine, given, self._deps.count)
+            checked = CheckedModel.of(invoke, engine, given, summarizer.count)
         try:
             async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
                 deps = EngineDeps(checked, cancel, SUMMARY_DEADLINE_S)

@@ -12,14 +12,14 @@ from sidecar.capabilities.contract import ToolContext
 from sidecar.conductor.content import ATTACHED, Content
 from sidecar.conductor.events import Notice
 from sidecar.conductor.ports import SessionTools
-from sidecar.conductor.record.history import HistoryWriter
-from sidecar.conductor.workbench.editor.session_editor import SessionEditor, real_path_of
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.workbench.session_editor import SessionEditor, real_path_of
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
 if TYPE_CHECKING:
-    from sidecar.conductor.workbench.editor.mentions import MentionReader
-    from sidecar.conductor.workbench.editor.note import EditorNotes
+    from sidecar.conductor.workbench.editor_note import EditorNotes
+    from sidecar.conductor.workbench.mentions import MentionReader
 
 
 class PromptContext:
@@ -32,31 +32,17 @@ class PromptContext:
 
     def __init__(
         self,
+        record: SessionRecord,
         editor: SessionEditor,
-        history: HistoryWriter,
         tools: SessionTools,
-        *,
         make_context: Callable[[str], ToolContext],
-        window: Callable[[], int],
-        emit: Callable[[Notice], object],
     ) -> None:
-        """Make the context.
-
-        Args:
-            editor: the user's editor.
-            history: the conversation.
-            tools: the tools of the session.
-            make_context: returns the surroundings of a tool's call.
-            window: returns the model's window in tokens, 0 for unknown.
-            emit: publishes a notice.
-        """
+        """Make the context; *make_context* returns the surroundings of a tool's call."""
+        self._record = record
         self._editor = editor
         self.editors = editor.editors.reported
-        self._history = history
         self._tools = tools
         self._make_context = make_context
-        self._window = window
-        self._emit = emit
         self.offers_tool = False
         self._reader: MentionReader | None = None
         self._notes: EditorNotes | None = None
@@ -71,14 +57,15 @@ class PromptContext:
         if not texts:
             return ()
         if self._reader is None:
-            from sidecar.conductor.workbench.editor.mentions import MentionReader
+            from sidecar.conductor.workbench.mentions import MentionReader
 
-            self._reader = MentionReader(self._editor, self._make_context, self._window)
+            self._reader = MentionReader(self._editor, self._make_context)
         parts = (part for item in content for part in (item, item.get("resource")))
         uris = [str(part["uri"]) for part in parts if isinstance(part, Mapping) and "uri" in part]
-        brought = await self._reader.read(texts, {path for uri in uris if (path := real_path_of(uri))})
+        attached = {path for uri in uris if (path := real_path_of(uri))}
+        brought = await self._reader.read(texts, attached, self._record.window)
         if brought.problems:
-            self._emit(
+            self._record.events.emit(
                 Notice(
                     "warning", "A mention brought nothing, and stays as typed", "\n".join(brought.problems)
                 )
@@ -96,8 +83,8 @@ class PromptContext:
         if not self.editors:
             return ()
         if self._notes is None:
-            from sidecar.conductor.workbench.editor.note import EditorNotes
+            from sidecar.conductor.workbench.editor_note import EditorNotes
 
             self._notes = EditorNotes(self._editor, self._make_context("").workspace)
-        note = await self._notes.note(self._history.current)
+        note = await self._notes.note(self._record.history.current)
         return () if note is None else (note,)

@@ -22,11 +22,11 @@ from typing import Final
 
 from sidecar.capabilities.diagnostics import SEVERITIES, problem_lines
 from sidecar.capabilities.paths import display_path
-from sidecar.conductor.workbench.editor.context import EditorState
-from sidecar.conductor.workbench.editor.mentions import NOTE_HEADER, note_entry
-from sidecar.conductor.workbench.editor.session_editor import SessionEditor, SessionPaths, list_problems
-from sidecar.conductor.workbench.editor.shapes import EditorFile, EditorRange
+from sidecar.conductor.editor_shapes import EditorFile, EditorRange
+from sidecar.conductor.editors import EditorState
 from sidecar.conductor.workbench.files import as_read
+from sidecar.conductor.workbench.mentions import NOTE_HEADER, note_entry
+from sidecar.conductor.workbench.session_editor import SessionEditor, SessionPaths, list_problems
 from sidecar.conversation import Entry, FileRead, History, Index
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort

@@ -29,8 +29,8 @@ from sidecar.capabilities.diagnostics import problem_lines
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.read import ReadArguments, read_file
 from sidecar.capabilities.working_diff import working_diff
-from sidecar.conductor.workbench.editor.session_editor import SessionEditor, SessionPaths
 from sidecar.conductor.workbench.files import as_read
+from sidecar.conductor.workbench.session_editor import SessionEditor, SessionPaths
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import Block, TextBlock, UserTurn
 from sidecar.workspace.contract import FileAccessError, FileView
@@ -142,20 +142,17 @@ class MentionReader:
         window: returns the model's window in tokens, 0 for unknown.
     """
 
-    def __init__(
-        self, editor: SessionEditor, make_context: Callable[[str], ToolContext], window: Callable[[], int]
-    ) -> None:
+    def __init__(self, editor: SessionEditor, make_context: Callable[[str], ToolContext]) -> None:
         self._editor = editor
         self._make_context = make_context
-        self._window = window
 
-    async def read(self, texts: Iterable[str], attached: Collection[Path] = ()) -> Brought:
-        """Return the content of the mentions in *texts*, at most a quarter of the window.
+    async def read(self, texts: Iterable[str], attached: Collection[Path], window: int) -> Brought:
+        """Return the content of the mentions in *texts*, at most a quarter of the *window*, 0 for unknown.
 
         The files *attached* to the prompt by its client are left out.
         """
         brought, done, context = Brought(), set[str](), self._make_context("")
-        room = min(_CHARS, self._window() or _CHARS)
+        room = min(_CHARS, window or _CHARS)
         for readings in (each for text in texts for each in find_mentions(text)):
             mention = await choose_reading(readings, context)
             if mention is None or mention.typed in done:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.capabilities.contract import Problem, ProblemList
-from sidecar.conductor.workbench.editor.context import EditorContext, Editors, EditorState
-from sidecar.conductor.workbench.editor.shapes import FileDiagnostics
+from sidecar.conductor.editor_shapes import FileDiagnostics
+from sidecar.conductor.editors import EditorContext, Editors, EditorState
 from sidecar.workspace.files import real_path
 from sidecar.workspace.ignore import IgnoreRules
 from sidecar.workspace.paths import is_inside, uri_to_path

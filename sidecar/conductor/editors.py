@@ -19,7 +19,7 @@ from typing import Any, Final
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.conductor.workbench.editor.shapes import EditorDiagnostic, EditorFile, EditorTab, FileDiagnostics
+from sidecar.conductor.editor_shapes import EditorDiagnostic, EditorFile, EditorTab, FileDiagnostics
 from sidecar.workspace.contract import Dispose, PositionEncoding
 
 DELAY_S: Final = 0.05

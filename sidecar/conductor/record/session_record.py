@@ -1,0 +1,186 @@
+"""The record of one session: everything that is kept of it, in memory and in its file.
+
+The other parts of a session stand on the record: they change it and follow it, and it knows none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict, astuple, replace
+from pathlib import Path
+
+from sidecar._internal.errors import SidecarError
+from sidecar.capabilities.contract import PlanEntry
+from sidecar.conductor.contract import ContextUsage, PlanItem, TokenCounts
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.errors import HeadMovedError
+from sidecar.conductor.events import Notice
+from sidecar.conductor.loss_values import Pin
+from sidecar.conductor.record.compactions import CompactionLog
+from sidecar.conductor.record.history import HistoryWriter
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
+from sidecar.conductor.record.records import SessionInfo, from_record, to_record
+from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
+from sidecar.llmgateway.contract import ModelCard, Usage
+from sidecar.runtime.store import SessionJournal
+
+
+class Spending:
+    """The tokens that a session has used so far, in this process and before, and their price.
+
+    Attributes:
+        total: the tokens of all model calls.
+        last_turn: the tokens of the newest call, None before the first one of this process.
+        cost: the price in US dollars, as far as there was one when they were used; None for no price.
+    """
+
+    def __init__(self, total: TokenCounts | None = None, cost: float | None = None) -> None:
+        self.total = total or TokenCounts(0, 0)
+        self.last_turn: TokenCounts | None = None
+        self.cost = cost
+
+    def add(self, usage: Usage, card: ModelCard | None) -> TokenCounts:
+        """Add the usage of one call of the model of *card*, and return its tokens."""
+        used = TokenCounts(
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens or 0,
+            usage.cache_write_tokens or 0,
+        )
+        self.add_total(used, usage.cost if card is None else card.cost.price(usage))
+        return used
+
+    def add_total(self, tokens: TokenCounts | None, cost: float | None) -> None:
+        """Add the *tokens* of any number of calls, and their price."""
+        if tokens is not None:
+            self.total = TokenCounts(*map(sum, zip(astuple(self.total), astuple(tokens), strict=True)))
+        if cost is not None:
+            self.cost = round((self.cost or 0.0) + cost, 6)
+
+
+class SessionRecord:
+    """The record of one session.
+
+    Attributes:
+        sid: the session's id.
+        info: its name, its place and its choices as they are now, stored as the ``meta`` record of its file.
+        roots: its folders, the working folder first.
+        todo: the model's todo list.
+        log: the events.
+        events: emits events into the log.
+        notices: the notices that are given once.
+        queue: the prompts that wait.
+        history: the conversation with all its branches.
+        compactions: the compactions.
+        spending: the tokens and their price.
+        models: the models that the session may use.
+        clock_ms: returns the time in epoch milliseconds.
+        new_id: makes an id.
+    """
+
+    def __init__(
+        self, info: SessionInfo, journal: SessionJournal, deps: SessionDeps, jobs: JobQueue[Job]
+    ) -> None:
+        """Make the record of a session; the conversation is empty until it is loaded.
+
+        Args:
+            info: the session's values, as they are stored.
+            journal: the writer of its file.
+            deps: the parts of the daemon that every session uses.
+            jobs: the session's jobs.
+        """
+        self.sid = info.sid
+        self.info = info
+        self.roots = (Path(info.cwd), *map(Path, info.roots))
+        stored = (from_record(PlanEntry, entry) for entry in info.plan)
+        self.todo = tuple(entry for entry in stored if entry is not None)
+        self.log = EventLog(info.sid, deps.clock_ms, info.seq)
+        self.events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
+        self.notices = OneTimeNotices(self.events.emit, deps.models.problems)
+        self.queue = PromptQueue(jobs)
+        self.history = HistoryWriter(journal, self.queue, self.report_trouble)
+        self.compactions = CompactionLog(info.sid)
+        self.spending = Spending(from_record(TokenCounts, info.session_total), info.cost)
+        # The session's own model, by the model that a command has for the running turn alone.
+        self.own_models: dict[str, str] = {}
+        self.models = deps.models
+        self.clock_ms = deps.clock_ms
+        self.new_id = deps.new_id
+        self._stored_followers: list[Callable[[], object]] = []
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def card(self) -> ModelCard | None:
+        """The card of the session's model, None for an unknown one."""
+        return self.models.card(self.info.model)
+
+    @property
+    def window(self) -> int:
+        """The window of the session's model in tokens, 0 for unknown."""
+        card = self.models.card(self.info.model)
+        return card.context_window if card is not None else 0
+
+    def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> SessionInfo:
+        """Change the values and return them."""
+        self.info = change(self.info)
+        return self.info
+
+    def resize(self, usage: ContextUsage, now_ms: int, *, compacted: bool = False) -> None:
+        """Take over the size of the conversation, which was changed just now."""
+        self.info = replace(
+            self.info,
+            updated_at=now_ms,
+            messages=len(self.history.current),
+            tokens=usage.used,
+            last_compaction_at=now_ms if compacted else self.info.last_compaction_at,
+        )
+
+    def set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
+        """Replace the model's todo list."""
+        self.todo = entries
+
+    def plan_items(self) -> tuple[PlanItem, ...]:
+        """Return the model's todo list as clients see it."""
+        return tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in self.todo)
+
+    def pins(self) -> tuple[Pin, ...]:
+        """Return the passages that the model always sees."""
+        return tuple(filter(None, (from_record(Pin, pin) for pin in self.info.pins)))
+
+    def check_head(self, expected: str | None) -> None:
+        """Raise HeadMovedError unless the session stands at *expected*; None is anywhere."""
+        if expected is not None and expected != self.history.head:
+            raise HeadMovedError(self.sid, expected, self.history.head)
+
+    def follow_stores(self, follower: Callable[[], object]) -> None:
+        """Call *follower* whenever the values were stored."""
+        self._stored_followers.append(follower)
+
+    async def store(self, *, seq_is_last: bool = False) -> None:
+        """Store the values; with *seq_is_last* the newest event is the last one of the session."""
+        self.info = replace(
+            self.info,
+            seq=self.log.seq,
+            seq_is_last=seq_is_last,
+            session_total=asdict(self.spending.total),
+            cost=self.spending.cost,
+            plan=tuple(map(asdict, self.todo)),
+        )
+        model = self.own_models.get(self.info.model, self.info.model)
+        await self.history.append_records(to_record("meta", replace(self.info, model=model)))
+        for follower in self._stored_followers:
+            follower()
+
+    async def store_queue(self) -> None:
+        """Store the queue as it is now; it is on disk when this returns. Calls at one time share a write."""
+        async with self._one_at_a_time:
+            if self.queue.is_unstored:
+                await self.history.append_records(self.queue.take_record())
+
+    def report_trouble(self, error: SidecarError) -> None:
+        """Notify the clients that *error* keeps the session from being stored."""
+        why = error.message.rstrip(".")
+        text = f"{why}. The conversation goes on in memory and is stored once that works again."
+        self.events.emit(Notice("error", "The session cannot be stored", text))

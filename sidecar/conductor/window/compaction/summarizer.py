@@ -1,0 +1,81 @@
+"""The model that writes the summaries of a session, and the conversation that its provider has in a cache."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.head import RequestHead
+from sidecar.llmgateway.channel import channel_of
+from sidecar.llmgateway.contract import (
+    Channel,
+    Conversation,
+    Emission,
+    ErrorEmission,
+    GatewayError,
+    ModelCard,
+    StreamOptions,
+    Usage,
+    emissions_of,
+)
+from sidecar.runtime.contract import ModelInvoker
+from sidecar.runtime.wire import build_conversation
+from sidecar.window_budget.contract import CachedRequest
+
+
+class Summarizer:
+    """The summarising model of one session."""
+
+    def __init__(self, record: SessionRecord, deps: SessionDeps, head: RequestHead) -> None:
+        self._record = record
+        self._models = deps.models
+        self._asks_behind = deps.compaction.same_prefix
+        self._head = head
+
+    @property
+    def card(self) -> ModelCard | None:
+        """The card that its prompts must fit, None for unknown."""
+        return self._models.summarizer(self._record.info.model)[1]
+
+    def invoker(self) -> ModelInvoker | None:
+        """Return the model, with a notice of each retry, fallback and failure; None where there is none."""
+        invoke, notices = self._models.summarizer(self._record.info.model)[0], self._record.notices
+
+        def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
+            notices.on_warning(f"the summary is tried again ({attempt} of {max_attempts}): {error.message}")
+
+        async def emissions(
+            conversation: Conversation, options: StreamOptions
+        ) -> AsyncGenerator[Emission, None]:
+            notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
+            async with emissions_of(invoke(conversation, notifying)) as inner:
+                async for emission in inner:
+                    if isinstance(emission, ErrorEmission) and emission.error.kind != "aborted":
+                        notices.on_warning(f"no model wrote the summary: {emission.error.message}")
+                    yield emission
+
+        def call(conversation: Conversation, options: StreamOptions) -> Channel:
+            return channel_of(lambda: emissions(conversation, options))
+
+        return call
+
+    def cached_request(self) -> CachedRequest | None:
+        """Return the request that continues the newest one, None where the provider has that not in a cache.
+
+        A summary is written by the session's own model then, and behind the whole conversation.
+        """
+        config, model = self._head.config, self._record.info.model
+        card = self._models.card(model)
+        caches = card is not None and card.cost.cache_read_per_mtok is not None
+        is_own = config is not None and config.model == model == self._models.summarizer_id(model)
+        if config is None or not (self._asks_behind and caches and is_own):
+            return None
+        request = self._head.complete(build_conversation(self._record.history.turns, config))
+        return CachedRequest(request, config.thinking)
+
+    def count(self, usage: Usage) -> None:
+        """Count the usage of a call."""
+        model = self._models.summarizer_id(self._record.info.model)
+        self._record.spending.add(usage, self._models.card(model))

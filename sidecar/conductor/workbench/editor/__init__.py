@@ -1,1 +1,0 @@
-"""The user's editor as a session sees it: its state, mentions in prompts, and completion."""

@@ -1,0 +1,168 @@
+"""The workbench of one session: its files, its tools and its permissions.
+
+It stands on the record and knows nothing of the model's window or of turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sidecar._internal.allocator import bulk_work
+from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.background import BackgroundCommands
+from sidecar.capabilities.command_output import output_folder
+from sidecar.capabilities.contract import (
+    PermissionDecision,
+    PermissionQuestion,
+    PlanEntry,
+    SubagentEnd,
+    SubagentTask,
+    ToolContext,
+)
+from sidecar.capabilities.recall import RECALL
+from sidecar.capabilities.subagent import TASK
+from sidecar.conductor.contract import TokenCounts
+from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.events import PlanChanged
+from sidecar.conductor.ports import SessionHost
+from sidecar.conductor.record.records import from_record
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.workbench.checkpoints import Checkpoints
+from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conductor.workbench.files import SessionFiles
+from sidecar.conductor.workbench.permission_rules import PermissionRules
+from sidecar.conductor.workbench.permissions import PermissionBroker
+from sidecar.conductor.workbench.prompt_context import PromptContext
+from sidecar.conductor.workbench.rule_files import RuleFiles
+from sidecar.conductor.workbench.servers import SessionServers
+from sidecar.conductor.workbench.session_editor import SessionEditor
+from sidecar.conductor.workbench.user_shell import UserShell
+from sidecar.permissions.policy import Policy
+from sidecar.permissions.protected import SessionFolders
+from sidecar.rooms import Participant
+
+_PERMISSION_TIMEOUT_MS: Final = 300_000
+"""How long a question waits for an answer."""
+
+_MAX_OUTPUT_CHARS: Final = 30_000
+"""The length of a reply of a tool."""
+
+
+class Workbench:
+    """The workbench of one session.
+
+    Attributes:
+        tools: the tools, which are given their surroundings at each call.
+        files: the files that the model has seen.
+        rule_files: the rule files of the user and of the project.
+        checkpoints: the files as they were before the session changed them.
+        background: the commands that run in the background.
+        policy: decides which actions are allowed.
+        permissions: the questions to the user.
+        permission_rules: the user's rules for permissions.
+        servers: the tool servers.
+        extensions: the commands, skills, hooks and configured servers of the user and of the folder.
+        prompt_context: the content of mentions in prompts, and the user's editor.
+        shell: the user's own commands.
+    """
+
+    def __init__(self, record: SessionRecord, deps: SessionDeps, host: SessionHost) -> None:
+        self._record = record
+        self._deps = deps
+        self._host = host
+        self.background = BackgroundCommands()
+        self._editor = SessionEditor(record.sid, host.editors, record.roots)
+        self.files = SessionFiles(record, deps.workspace, deps.resolve)
+        self.tools = tools = deps.toolbox(self.make_context, record.events.on_tool)
+        # Declared from the first request on, so that a compaction changes nothing before the conversation.
+        tools.offer("recall", (RECALL,))
+        tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
+        self.rule_files = RuleFiles(record, deps, self.files, tools)
+        self.checkpoints = Checkpoints(record, deps, self.files)
+        settings = deps.permission_rules
+        self.policy = Policy(
+            SessionFolders(record.roots, deps.home), read_rules=None if settings is None else settings.read
+        )
+        self.permissions = PermissionBroker(
+            record.sid, host, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self.policy
+        )
+        self.permission_rules = PermissionRules(self.policy, tools, settings)
+        self.servers = SessionServers(record, deps, tools)
+        self.extensions = SessionExtensions(
+            record, deps, tools=tools, servers=self.servers, policy=self.policy, ask=deps.ask or self.ask
+        )
+        self.prompt_context = PromptContext(record, self._editor, tools, self.make_context)
+        self.shell = UserShell(record, deps, tools, self.permissions, self.checkpoints)
+        home = None if record.info.ephemeral else deps.home
+        self._outputs = None if home is None else output_folder(home, record.sid)
+
+    async def load(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Take in the loaded conversation, which may be long, and the stored *records*."""
+        self.checkpoints.load(records)
+
+        @bulk_work()
+        def fold() -> None:
+            self.files.fold()
+            self.rule_files.reached.of(self._record.history.current)
+
+        await asyncio.to_thread(fold)
+        self.files.sync()
+
+    async def aclose(self) -> None:
+        """End the commands and servers, and stop watching the files."""
+        await self.background.aclose()
+        await self.servers.aclose()
+        self.files.close()
+
+    async def ask(self, question: PermissionQuestion) -> PermissionDecision:
+        """Return the decision on *question* of a tool of the running turn."""
+        return await self.permissions.ask(question, self._record.events.turn_id)
+
+    def participants(self) -> tuple[Participant, ...]:
+        """Return the clients that follow the session."""
+        clients = self._host.listeners(self._record.sid)
+        return tuple(Participant(each.client_id, each.name) for each in clients)
+
+    def make_context(self, call_id: str) -> ToolContext:
+        """Return the surroundings of the tool call *call_id*."""
+        record, deps, card = self._record, self._deps, self._record.card
+        return ToolContext(
+            call_id=call_id,
+            cwd=record.roots[0],
+            roots=record.roots,
+            workspace=deps.workspace,
+            reads=self.files,
+            ask=deps.ask or self.ask,
+            progress=lambda text: None,
+            set_plan=self._set_plan,
+            child_started=deps.child_started,
+            max_output_chars=_MAX_OUTPUT_CHARS,
+            terminal=self._host.terminal(record.sid),
+            confine=deps.confine,
+            show_rules=self.rule_files.show,
+            sees_images=card is not None and "image" in card.modalities,
+            reads_only=self.policy.mode == "plan",
+            list_folded=lambda: record.history.current.list_folded(),
+            may_fetch_private=deps.may_fetch_private,
+            output_folder=self._outputs,
+            background=self.background,
+            checkpoints=deps.checkpoints or self.checkpoints.of_call(call_id),
+            guard=self.extensions.guard,
+            problems=self._editor,
+            run_subagent=None if deps.run_subagent is None else self._run_subagent,
+        )
+
+    def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
+        self._record.set_todo(entries)
+        self._record.events.emit(PlanChanged(self._record.plan_items()))
+
+    async def _run_subagent(
+        self, task: SubagentTask, context: ToolContext, cancel: CancelToken
+    ) -> SubagentEnd:
+        deps, record = self._deps, self._record
+        assert deps.run_subagent is not None
+        end = await deps.run_subagent(deps, record.info, task, context, self.servers.tools, cancel)
+        record.spending.add_total(from_record(TokenCounts, end.tokens), end.cost)
+        return end
