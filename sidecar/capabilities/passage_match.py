@@ -52,6 +52,7 @@ _TOKEN: Final = re.compile(r"\w+|\s|\.{3}|[^\w\s]")
 _BLANKS: Final = re.compile(r"[ \t]+")
 _NUMBERED: Final = re.compile(r"[ \t]*L?(\d+)(\t|→| ?\| ?|: ?)")
 _TRANSLATED: Final = str.maketrans(_PLAIN)
+_ONE_QUOTE: Final = str.maketrans("'`", '""')
 _LEAST_LETTERS: Final = 5
 """Letters and digits of a passage that may be compared without its blanks: ``}`` alone is everywhere."""
 
@@ -63,7 +64,8 @@ _SPAN: TypeAlias = tuple[int, int]
 
 
 class DriftedPlace(Value):
-    """A passage of a text from *start* to *end*; *replacement* is None where its indentation is not clear."""
+    """A passage of a text from *start* to *end*; *replacement* is None where it is not clear,
+    for its indentation or its blank lines."""
 
     start: int
     end: int
@@ -114,6 +116,11 @@ def find_drifted(text: str, old: str, new: str) -> DriftedPlaces | None:
 def drop_line_numbers(old: str, new: str) -> tuple[str, str] | None:
     r"""Return *old* and *new* without pasted line numbers; None unless every line of *old* has the next one.
 
+    A replacement loses numbers at the beginning of its lines, and only where each of its lines has one: else
+    they belong to the text.
+
+    >>> drop_line_numbers("7: if a:\n8:     go()", "svc1:\n  port: 2:3")[1]
+    'svc1:\n  port: 2:3'
     >>> drop_line_numbers("  7\tif a:\n  8\t    go()", "  7\tif b:\n  8\t    go()")
     ('if a:\n    go()', 'if b:\n    go()')
     """
@@ -121,8 +128,21 @@ def drop_line_numbers(old: str, new: str) -> tuple[str, str] | None:
     numbers = [int(each[1]) for each in found if each is not None]
     if len(numbers) < len(found) or any(after != before + 1 for before, after in pairwise(numbers)):
         return None
-    lines = [_NUMBERED.sub("", line, count=1) for line in old.split("\n")]
-    return "\n".join(lines), "\n".join(_NUMBERED.sub("", line, count=1) for line in new.split("\n"))
+    is_numbered = all(_NUMBERED.match(line) for line in new.split("\n") if line.strip())
+    return cut_numbers(old), cut_numbers(new) if is_numbered else new
+
+
+def cut_numbers(text: str) -> str:
+    """Return *text* without the numbers at the beginning of its lines."""
+    found = ((_NUMBERED.match(line), line) for line in text.split("\n"))
+    return "\n".join(line[number.end() :] if number else line for number, line in found)
+
+
+def find_other_quotes(text: str, old: str) -> set[int]:
+    """Return the lines of *text*, from 0, where *old* begins but for its quotes, of whatever kind."""
+    whole, sought = (make_plain(each).translate(_ONE_QUOTE) for each in (text, old))
+    places = islice(re.finditer(re.escape(sought), whole), MOST_PLACES)
+    return {whole.count("\n", 0, each.start()) for each in places}
 
 
 def make_plain(text: str) -> str:
@@ -212,6 +232,10 @@ def find_by_characters(text: str, old: str, new: str) -> DriftedPlaces | None:
             replacement = merge_change(passage, old, adopt_characters(passage, old, new))
             found.append(DriftedPlace(first + start, first + end, replacement))
         at = plain_text.find(plain_old, at + 1)
+    if found:
+        rows = {text.count("\n", 0, each.start) for each in found}
+        others = find_other_quotes(text, old) - rows
+        found += (DriftedPlace(line_starts[row], line_starts[row + 1], None) for row in sorted(others))
     return DriftedPlaces("look-alike characters or trailing blanks", tuple(found)) if found else None
 
 
@@ -300,7 +324,7 @@ def find_by_lines(text: str, old: str, new: str) -> DriftedPlaces | None:
         start = line_starts[rows[first] - 1 - n_before]
         end = line_starts[rows[last - 1] + block.n_blank] - (not old.endswith("\n"))
         indent = learn_indents(block, given, wanted, [line.indent for line in whole.lines])
-        if indent is None:
+        if indent is None or (not learn_gaps(block, given) and is_gap_unclear(block, given, wanted)):
             found.append(DriftedPlace(start, end, None))
             continue
         fitted_old, fitted_new = fit_lines(block, given, wanted, indent)
@@ -321,21 +345,17 @@ def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str])
         fitted_old.append(original.indent + (line if has_its_spacing(line, original) else original).body)
     fitted_old += [""] * block.n_blank
     gaps = learn_gaps(block, given)
-    behind: int | None = 0  # the next line of the passage, where the last one of both is the same
-    unused = set(range(len(given.lines)))
+    places = {0: 0} | replaced_lines(given, wanted) | aligned
     for index, (line, indent) in enumerate(zip(wanted.lines, indents, strict=True)):
-        at = aligned.get(index)
-        place = at if at is not None and index else behind
+        at, place = aligned.get(index), places.get(index)
+        # A line that is added keeps the blank lines of the replacement before it.
         n_blank = gaps.get(line.n_blank, line.n_blank)
-        if place in unused:
-            unused.discard(place)
-            if line.n_blank == given.lines[place].n_blank:
-                n_blank = block.lines[place].n_blank
+        if place is not None and line.n_blank == given.lines[place].n_blank:
+            n_blank = block.lines[place].n_blank
         body = line.body
         if at is not None and not has_its_spacing(given.lines[at], block.lines[at]):
             body = block.lines[at].body
         fitted_new += [*[""] * n_blank, indent + body]
-        behind = None if at is None else at + 1
     if wanted.lines:
         fitted_new += [""] * (block.n_blank if wanted.n_blank == given.n_blank else wanted.n_blank)
     return "\n".join(fitted_old), "\n".join(fitted_new)
@@ -343,13 +363,35 @@ def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str])
 
 def align_lines(given: Block, wanted: Block) -> dict[int, int]:
     """Return the lines of *wanted*, by index, that stand in *given* too, and their indices there."""
-    keys, given_keys = ([line.key for line in block.lines] for block in (wanted, given))
-    matcher = SequenceMatcher(None, keys, given_keys, autojunk=False)
     return {
-        found.a + offset: found.b + offset
-        for found in matcher.get_matching_blocks()
+        found.b + offset: found.a + offset
+        for found in match_lines(given, wanted).get_matching_blocks()
         for offset in range(found.size)
     }
+
+
+def replaced_lines(given: Block, wanted: Block) -> dict[int, int]:
+    """Return the first lines in *wanted* of changed parts, by index, and those in *given* in their place."""
+    changes = match_lines(given, wanted).get_opcodes()
+    return {first: place for tag, place, _, first, _ in changes if tag == "replace"}
+
+
+def is_gap_unclear(block: Block, given: Block, wanted: Block) -> bool:
+    """Whether lines are added where *block* has blank lines that *given* lacks, or fewer than it has.
+
+    They may belong before those blank lines or behind them.
+    """
+    return any(
+        block.lines[place].n_blank != given.lines[place].n_blank
+        for tag, place, _, _, _ in match_lines(given, wanted).get_opcodes()
+        if tag == "insert" and 0 < place < len(given.lines)
+    )
+
+
+def match_lines(given: Block, wanted: Block) -> SequenceMatcher[str]:
+    """Return the changes by lines that make *wanted* of *given*."""
+    before, after = ([line.key for line in block.lines] for block in (given, wanted))
+    return SequenceMatcher(None, before, after, autojunk=False)
 
 
 def has_its_spacing(line: FilledLine, original: FilledLine) -> bool:

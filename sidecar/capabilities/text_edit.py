@@ -83,7 +83,8 @@ def replace_passage(text: str, old: str, new: str, *, all_of_them: bool) -> Edit
     for each in places.found:
         if each.replacement is None:
             at = f"line {_line_of(plain, each.start)}"
-            message = f"old_text is at {at} with another indentation, and that of new_text is not clear"
+            but_for = "another indentation or other blank lines"
+            message = f"old_text is at {at} with {but_for}, and new_text is not clear"
             raise InvalidInput(message, hint=f"copy the passage from a fresh read of {at}")
         if not passages or each.start >= passages[-1].end:
             passages.append(Passage(each.start, each.end, each.replacement))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drifted_edits import DRIFTS, DriftedEdit, drift_edits
 from sidecar._internal.errors import InvalidInput
@@ -53,7 +55,7 @@ def test_most_drifted_edits_land_and_none_lands_wrong() -> None:
             "    go(one)\n    stop()\n",
             "go(one)  \n\tstop()",
             "go(two)\n  stop()",
-            "that of new_text is not clear",
+            "new_text is not clear",
             id="indentation that follows no rule",
         ),
         pytest.param(
@@ -64,6 +66,16 @@ def test_most_drifted_edits_land_and_none_lands_wrong() -> None:
             id="dedented, or begun within a line",
         ),
         pytest.param("x = “a”\n", 'x = "a" \n', 'x = "a"\n', "changes nothing", id="blanks alone"),
+        pytest.param(
+            "s = 'a'\nt = 1\ns = “a”\n", 's = "a"', 's = "b"', "2 times, but for", id="a twin in other quotes"
+        ),
+        pytest.param(
+            "first()\n\nlast()\n",
+            "first()\nlast()\n",
+            "first()\nmiddle()\nlast()\n",
+            "new_text is not clear",
+            id="a line between two that a blank line parts",
+        ),
         pytest.param(
             "7\tone1\n8\ttwo2\n", "1\tone1\n3\ttwo2\n", "x", "not in the file", id="numbers with gaps"
         ),
@@ -112,6 +124,49 @@ def test_what_the_file_has_and_the_model_left_alone_stays(
     text: str, old: str, new: str, becomes: str
 ) -> None:
     assert replace_passage(text, old, new, all_of_them=False).text == becomes
+
+
+@pytest.mark.parametrize("line", ["svc1:", "case 2: go()", "x = {1: 'a', 2: 'b'}", "at 12:30", "9: nine"])
+@pytest.mark.parametrize("mark", ["\t", "→", " | ", ": "])
+def test_numbers_of_the_replacement_are_its_own_unless_all_lines_have_them(line: str, mark: str) -> None:
+    text = "first line\nsecond line\n"
+    for new in (f"{line}\n", f"1{mark}one more\n{line} no number\nlast\n"):
+        edited = replace_passage(text, f"2{mark}second line\n", new, all_of_them=False)
+        is_numbered = new == "9: nine\n"
+        assert edited.text == f"first line\n{'nine' if is_numbered else new.rstrip()}\n"
+    numbered = replace_passage(text, f"2{mark}second line", f"2{mark}svc1:\n\n3{mark}b", all_of_them=False)
+    assert numbered.text == "first line\nsvc1:\n\nb\n"
+
+
+WORDS = st.sampled_from(["svc1:", "2: two", "call(a)", "“x”", 'y = "z"', "", "  in", "\tdeep", "end"])
+LINES = st.lists(WORDS, min_size=1, max_size=6).map("\n".join)
+
+
+@given(before=LINES, passage=LINES, after=LINES, new=LINES, numbered=st.booleans(), blank=st.booleans())
+def test_no_edit_changes_anything_outside_of_its_passage(
+    before: str, passage: str, after: str, new: str, *, numbered: bool, blank: bool
+) -> None:
+    """And the replacement stands there, with the blanks of the file."""
+    text = f"{before}\nBEGIN\n{passage}\nEND\n{after}\n"
+    lines = ["BEGIN", *passage.split("\n"), "END"]
+    if blank:
+        lines = [f"{line} " for line in lines]
+    if numbered:
+        lines = [f"{number}\t{line}" for number, line in enumerate(lines, 7)]
+    try:
+        edited = replace_passage(text, "\n".join(lines), f"BEGIN\n{new}\nEND", all_of_them=False).text
+    except InvalidInput:
+        return
+    assert edited.startswith(f"{before}\nBEGIN\n")
+    assert edited.endswith(f"\nEND\n{after}\n")
+    inside = edited[len(before) + 7 : len(edited) - len(after) - 6]
+    assert "".join(inside.split()) == "".join(new.split())
+
+
+def test_a_function_is_added_without_joining_two() -> None:
+    text = "func A() {\n}\n\nfunc B() {\n}\n"
+    edited = replace_passage(text, "}\nfunc B() {\n", "}\nfunc C() {\n}\nfunc B() {\n", all_of_them=False)
+    assert edited.text == "func A() {\n}\nfunc C() {\n}\n\nfunc B() {\n}\n"
 
 
 def test_every_place_is_replaced_as_it_is() -> None:

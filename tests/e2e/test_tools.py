@@ -40,6 +40,18 @@ async def test_several_edits_land_in_one_call(project: Path, open_session: Any) 
     assert (project / "a.py").read_text() == "def g():\n\treturn 'two'\n"
 
 
+async def test_an_edit_with_pasted_line_numbers_keeps_the_numbers_of_its_text(
+    project: Path, open_session: Any
+) -> None:
+    (project / "a.yaml").write_text("services:\n  web: {}\n")
+    new = "  svc1: {1: 'a'}\n  at: 12:30"
+    edit = call("edit", path="a.yaml", old_text="2: " + "  web: {}", new_text=new)
+    session = await open_session(call("read", path="a.yaml"), edit, DONE)
+    _, edited = await run_tools(session, "edit a.yaml")
+    assert "edited a.yaml" in edited
+    assert (project / "a.yaml").read_text() == f"services:\n{new}\n"
+
+
 async def test_an_image_is_shown_and_stays_behind_the_result_of_its_call(
     project: Path, open_session: Any
 ) -> None:

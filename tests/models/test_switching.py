@@ -114,3 +114,12 @@ async def test_each_call_has_the_price_of_its_own_model(on_stage: Any) -> None:
         loaded = (await stage.daemon.service.hub.load(session.sid)).session
         costs.append(loaded.window.request.usage().cost)
     assert costs == [0.0155, 0.0172, 0.0172, 0.0172]
+
+
+@pytest.mark.parametrize("model", ["openai-chat:gpt-5.2", "openai-chat:openai/gpt-5.3-codex", "big"])
+async def test_a_gpt_is_offered_patches_by_whatever_name_it_is_chosen(on_stage: Any, model: str) -> None:
+    named = '[models.big]\nprovider = "openai-chat"\nname = "gpt-5.2"\ncontext_window = 90000\n'
+    async with on_stage({"openai-chat": [(Said(("ok",)), Ended())]}, config=named) as stage:
+        await stage.ask(await stage.session(model), "hello")
+        (sent,) = stage.fake.sent
+    assert "apply_patch" in [tool["function"]["name"] for tool in sent["tools"]]

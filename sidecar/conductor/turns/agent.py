@@ -197,7 +197,8 @@ class SessionAgent:
 
     def _offer_patches(self) -> None:
         """Offer the tool for patches where the model of the session is trained on them."""
-        family = family_of(self._record.info.model)
+        card = self._record.card
+        family = family_of(card.wire_id if card is not None else self._record.info.model)
         self._tools.offer("patches", (APPLY_PATCH,) if family is not None and family.patches else ())
 
     def _make_config(self, max_model_calls: int | None = None) -> AgentConfig:
