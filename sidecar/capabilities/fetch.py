@@ -1,14 +1,18 @@
 """The fetch tool: a page of the public web as text, with permission by host.
 
 A redirect is a request of its own: its host is asked for and its address is checked like the first. HTML
-becomes Markdown by markdownify, where the extra is installed, else plain text.
+becomes Markdown by markdownify, where the extra is installed, else plain text. That is made by a child, which
+can be killed: parsers of HTML take hours for some pages of a megabyte.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from html.parser import HTMLParser
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import SplitResult
 
@@ -16,10 +20,11 @@ import msgspec
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
-from sidecar._internal.env import find_proxy
+from sidecar._internal.env import copy_environment, find_proxy
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
 from sidecar.capabilities.paths import require_permission
+from sidecar.capabilities.processes import ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.capabilities.web_client import FetchError, WebPage, WebRequest, parse_url, resolve_host
 from sidecar.permissions.access import FetchAccess
@@ -29,7 +34,11 @@ _MOST_REDIRECTS: Final = 5
 _MOST_BYTES: Final = 5_000_000
 _NOTES_CHARS: Final = 600
 _CHARSET: Final = re.compile(r"charset=[\"']?([\w-]{1,40})", re.IGNORECASE)
-_UNSHOWN: Final = ("script", "style", "noscript", "template", "svg", "head")
+_MOST_HTML: Final = 1_000_000
+"""Characters of HTML that are converted."""
+_LEAST_S: Final = 1.0
+"""A page that has just come in time has so long to be converted."""
+_CONVERT: Final = (sys.executable, "-I", "-X", "utf8", str(Path(__file__).with_name("page_worker.py")))
 _TEXT_TYPES: Final = re.compile(r"text/|[/+](?:json|xml|javascript|yaml|toml)\b|^$")
 
 
@@ -44,6 +53,7 @@ async def fetch_page(arguments: FetchArguments, context: ToolContext, cancel: Ca
     """Answer with a page as text."""
     url = parse_url(arguments.url)
     asked: set[str] = set()
+    ends_at = time.monotonic() + arguments.timeout_s
     for _ in range(_MOST_REDIRECTS + 1):
         host = url.netloc.lower()
         if host not in asked:
@@ -51,7 +61,7 @@ async def fetch_page(arguments: FetchArguments, context: ToolContext, cancel: Ca
             asked.add(host)
         page = await send_request(url, arguments.timeout_s, context, cancel)
         if page.redirect is None:
-            return await show_page(page, context)
+            return await show_page(page, ends_at - time.monotonic(), context, cancel)
         url = parse_url(page.redirect)
     raise FetchError(f"{arguments.url} leads on more than {_MOST_REDIRECTS} times")
 
@@ -88,84 +98,52 @@ async def send_request(
         work.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-async def show_page(page: WebPage, context: ToolContext) -> ToolReply:
-    """Return *page* as text in bounds; a long one is kept whole in a file of the session."""
+async def show_page(page: WebPage, left_s: float, context: ToolContext, cancel: CancelToken) -> ToolReply:
+    """Return *page* as text in bounds, within *left_s*; a long one is kept whole in a file of the session."""
     kind = page.content_type.partition(";")[0].strip().lower()
     heading = f"[{page.url}: status {page.status}, {kind or 'unknown type'}"
     if not _TEXT_TYPES.search(kind) or b"\0" in page.body[:8192]:
         return ToolReply(f"{heading}, {len(page.body)} bytes, not text]", is_error=page.status >= 400)
-    text = await asyncio.to_thread(page_text, page, kind)
+    text, limit = await asyncio.to_thread(page_text, page), _MOST_BYTES
+    is_unnamed = not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
+    is_cut = page.is_cut
+    if "html" in kind or is_unnamed:
+        is_cut, limit = is_cut or len(text) > _MOST_HTML, _MOST_HTML
+        text = await convert_html(text[:_MOST_HTML], max(_LEAST_S, left_s), context, cancel)
     output = CommandOutput(context.max_output_chars - _NOTES_CHARS, context.output_folder, context.call_id)
     output.add(text.encode())
     await asyncio.to_thread(output.close)
-    cut = f", only the first {_MOST_BYTES} bytes" if page.is_cut else ""
+    cut = f", only the first {limit} bytes" if is_cut else ""
     return ToolReply(f"{heading}{cut}]\n{output.text()}", is_error=page.status >= 400)
 
 
-def page_text(page: WebPage, kind: str) -> str:
-    """Return the text of *page*: Markdown where it is HTML."""
+def page_text(page: WebPage) -> str:
+    """Return the text of *page* as it was sent."""
     charset = _CHARSET.search(page.content_type) or _CHARSET.search(page.body[:2048].decode("latin-1"))
     try:
-        text = page.body.decode(charset[1] if charset else "utf-8", "replace")
+        return page.body.decode(charset[1] if charset else "utf-8", "replace")
     except LookupError:
-        text = page.body.decode("utf-8", "replace")
-    is_html = "html" in kind or (
-        not kind and text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
+        return page.body.decode("utf-8", "replace")
+
+
+async def convert_html(text: str, timeout_s: float, context: ToolContext, cancel: CancelToken) -> str:
+    """Return the HTML page *text* as Markdown or plain text, made by a child. Raises FetchError."""
+
+    async def write_input(write: Callable[[bytes], None]) -> None:
+        await asyncio.to_thread(write, text.encode("utf-8", "replace"))
+
+    output = bytearray()
+    end = await run_child(
+        ChildSpec(_CONVERT, context.cwd, copy_environment(), timeout_s, write_input),
+        on_output=output.extend,
+        on_start=lambda pid: context.child_started(pid, "fetch: HTML to text"),
+        cancel=cancel,
     )
-    if not is_html:
-        return text
-    try:
-        return html_to_markdown(text)
-    except (ImportError, RecursionError):
-        return html_to_text(text)
-
-
-def html_to_markdown(text: str) -> str:
-    """Return the HTML page *text* as Markdown. Raises ImportError without the extra, or RecursionError."""
-    from bs4 import BeautifulSoup  # an extra, and slow to import
-    from markdownify import MarkdownConverter
-
-    page = BeautifulSoup(text, "html.parser")
-    title = page.title.get_text(strip=True) if page.title is not None else ""
-    for unshown in page(_UNSHOWN):
-        unshown.decompose()
-    body = MarkdownConverter(heading_style="atx", bullets="-").convert_soup(page)
-    found = re.sub(r"[ \t]+\n", "\n", body)
-    return f"# {title}\n\n" * bool(title) + re.sub(r"\n{3,}", "\n\n", found).strip() + "\n"
-
-
-def html_to_text(text: str) -> str:
-    """Return the HTML page *text* without its tags.
-
-    >>> html_to_text("<p>Hello <b>you</b></p><script>no()</script><li>one")
-    'Hello you\\none\\n'
-    """
-    reader = _TextOfPage()
-    reader.feed(text)
-    reader.close()
-    lines = (" ".join(line.split()) for line in "".join(reader.parts).split("\n"))
-    return "\n".join(line for line in lines if line) + "\n"
-
-
-class _TextOfPage(HTMLParser):
-    """Collects the text of a page, each block on lines of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._n_unshown = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._n_unshown += tag in _UNSHOWN
-        self.parts.append("" if tag in ("a", "b", "i", "em", "strong", "code", "span") else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._n_unshown = max(0, self._n_unshown - (tag in _UNSHOWN))
-        self.parts.append("\n" if tag in ("p", "div", "li", "tr", "title") else "")
-
-    def handle_data(self, data: str) -> None:
-        if not self._n_unshown:
-            self.parts.append(data)
+    if end.reason == "cancelled":
+        raise FetchError("fetch: cancelled")
+    if end.exit_code != 0:
+        raise FetchError(f"the page is HTML that cannot be read within {timeout_s:.1f} s")
+    return output.decode("utf-8", "replace")
 
 
 FETCH = TypedTool(

@@ -139,7 +139,7 @@ def cut_numbers(text: str) -> str:
 
 
 def find_other_quotes(text: str, old: str) -> set[int]:
-    """Return the lines of *text*, from 0, where *old* begins but for its quotes, of whatever kind."""
+    """Return the lines of *text*, from 0, with a place of *old* in quotes of any kind."""
     whole, sought = (make_plain(each).translate(_ONE_QUOTE) for each in (text, old))
     places = islice(re.finditer(re.escape(sought), whole), MOST_PLACES)
     return {whole.count("\n", 0, each.start()) for each in places}

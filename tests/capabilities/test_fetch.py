@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities import fetch
-from sidecar.capabilities.fetch import FETCH, html_to_text
+from sidecar.capabilities.fetch import FETCH
+from sidecar.capabilities.page_worker import convert, html_to_text
 from sidecar.capabilities.web_client import is_public, parse_url
 from sidecar.permissions.access import FetchAccess
 
@@ -96,13 +97,34 @@ async def test_html_comes_as_markdown(desk: Desk, site: Site) -> None:
     assert site.seen == [("/a?b=1", host)]
 
 
-async def test_without_the_extra_it_comes_as_plain_text(
+def test_without_the_extra_it_comes_as_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "markdownify", None)
+    assert convert(HTML) == "Head\nSome bold text with a link.\none\ntwo\nx = 1\n"
+
+
+@pytest.mark.parametrize("page", ["<" * 900_000, "<!" * 400_000, "<a " * 300_000, "<p><b>" * 150_000])
+async def test_a_page_that_takes_too_long_to_read_is_left(desk: Desk, site: Site, page: str) -> None:
+    site.pages["/"] = (200, {"Content-Type": "text/html"}, page.encode())
+    async with asyncio.timeout(20):
+        await desk.run(FETCH, url=site.url(), timeout_s=1)
+
+
+async def test_a_cancelled_call_ends_the_conversion(desk: Desk, site: Site) -> None:
+    site.pages["/"] = (200, {"Content-Type": "text/html"}, b"<" * 4_900_000)
+    running = asyncio.ensure_future(desk.run(FETCH, {"url": site.url(), "timeout_s": 100}))
+    while not desk.children:  # noqa: ASYNC110  # a dict of the desk
+        await asyncio.sleep(0)
+    desk.cancel.cancel()
+    assert "cancelled" in (await running).output
+
+
+async def test_html_is_converted_up_to_a_limit(
     desk: Desk, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site.pages["/"] = (200, {"Content-Type": "text/html"}, HTML.encode())
-    monkeypatch.setitem(sys.modules, "markdownify", None)
+    monkeypatch.setattr(fetch, "_MOST_HTML", 20)
+    site.pages["/"] = (200, {"Content-Type": "text/html"}, b"<p>one</p><p>two</p><p>three</p>")
     output = await desk.output(FETCH, url=site.url())
-    assert output.endswith("]\nHead\nSome bold text with a link.\none\ntwo\nx = 1\n")
+    assert output.endswith(", only the first 20 bytes]\none\n\ntwo\n")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import asyncio
 import base64
 import json
 import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Semaphore, Thread
 from typing import Any
 
 import pytest
@@ -72,6 +74,43 @@ async def test_an_image_is_shown_and_stays_behind_the_result_of_its_call(
         await session.run(prompt)
     assert (await session.compact()).status == "completed"
     assert (await session.run("and now?")).text == "done"
+
+
+async def test_hostile_pages_keep_nobody_else_waiting(project: Path, open_session: Any) -> None:
+    """Parsers of HTML are quadratic; six such pages are read at once, and then the turn is stopped."""
+    (project.parent / "home").mkdir()
+    (project.parent / "home" / "config.toml").write_text("fetch_private = true\n")
+
+    asked = Semaphore(0)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<" * 4_900_000)
+            asked.release()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as site:
+        thread = Thread(target=site.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{site.server_port}/"
+            fetches = [part for n in range(6) for part in call("fetch", url=f"{url}{n}", timeout_s=100)]
+            session = await open_session(fetches, DONE)
+            running = asyncio.ensure_future(session.run("read them"))
+            async with asyncio.timeout(30):
+                await asyncio.gather(*(asyncio.to_thread(asked.acquire) for _ in range(6)))
+                for _ in range(20):
+                    await session.client.start_session(project, model="fake-1")
+                await session.interrupt()
+                assert (await running).stop_reason == "cancelled"
+        finally:
+            site.shutdown()
+            thread.join()
 
 
 async def test_a_gpt_patches_and_another_model_has_no_such_tool(project: Path, open_session: Any) -> None:
