@@ -128,7 +128,7 @@ class Chronicle:
         self._superseded = array("I")
         self._levels = [_Level() for _ in range(LEVELS)]
         self.facts = Facts()
-        self._newest: dict[int, tuple[int, int, int]] = {}
+        self._newest: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.ranked)
@@ -155,27 +155,26 @@ class Chronicle:
 
     def _give_way(self, ranked: RankedEntry, place: int) -> None:
         """Take earlier copies of lines out, and let the new ones live longer."""
-        newest, levels, keys = self._newest, ranked.levels, ranked.keys
-        last = dict(zip(keys, range(len(keys)), strict=True))
+        newest, levels = self._newest, ranked.levels
+        last = dict(zip(ranked.keys, range(len(levels)), strict=True))
         last.pop(0, None)
-        if len(last) < len(keys):
-            for piece, key in enumerate(keys):
-                if key and last[key] != piece:
-                    levels[last[key]] = max(levels[last[key]], levels[piece])
-                    levels[piece] = 0
-                    self._superseded[place] += ranked.size(piece)
-        seen = {}
-        for key in newest.keys() & last.keys():
-            at, earlier, times = newest[key]
-            before, piece = self.ranked[at], last[key]
-            level, before.levels[earlier] = before.levels[earlier], 0
-            self._levels[level].take(at, before.size(earlier))
-            self._superseded[at] += before.size(earlier)
+        again = {key: newest[key] for key in newest.keys() & last.keys()}
+        newest.update(dict.fromkeys(last, (place, 1)))
+        for key, (_, times) in again.items():
             times = min(times + 1, len(_AGAIN) - 1)
-            levels[piece] = min(LEVELS - 1, max(levels[piece] + _AGAIN[times], level))
-            seen[key] = place, piece, times
-        newest.update({key: (place, piece, 1) for key, piece in last.items()})
-        newest.update(seen)
+            newest[key] = place, times
+            levels[last[key]] = min(LEVELS - 1, levels[last[key]] + _AGAIN[times])
+        for at in {at for at, _ in again.values()}:
+            older, sizes = self.ranked[at], dict[int, int]()
+            for piece, (key, level) in enumerate(zip(older.keys, older.levels, strict=True)):
+                if level and key in again and again[key][0] == at:
+                    here = last[key]
+                    levels[here] = max(levels[here], level)
+                    older.levels[piece] = 0
+                    sizes[level] = sizes.get(level, 0) + older.size(piece)
+            for level, size in sizes.items():
+                self._levels[level].take(at, size)
+            self._superseded[at] += sum(sizes.values())
 
     def write(self, room: int, *, meter: Meter, n_entries: int | None = None) -> Written:
         """Return the chronicle of the first *n_entries* entries, of all for None, in *room* tokens.

@@ -22,8 +22,9 @@ So an output grows with the room, one line after another, and an output of a tho
 than one of ten.
 
 Typed words are ranked by place, as none of them is less wanted for its form: the first three lines and the
-last two come before those between, in units of 320 characters; a question lives half as long as another
-sentence. In a prompt, a fence and a paragraph of more than twelve lines count as pasted.
+last two come before those between. The position is in units of 320 characters here, and squared: a prompt of
+a few sentences outlives everything, and a long one thins in its middle. A question lives half as long as
+another sentence. In a prompt, a fence and a paragraph of more than twelve lines count as pasted.
 
 No tool, programming language or human language is known here but for the words of failure: programs print
 those in every country. Everything depends on the entry alone, so it is done once, when the entry comes in, in
@@ -40,7 +41,7 @@ from array import array
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, compress, pairwise
 from math import sqrt
 from typing import Any, Final, Literal, TypeAlias
 
@@ -214,18 +215,16 @@ def cut_pieces(text: str) -> tuple[list[str], list[int]]:
     >>> cut_pieces("one\\n\\ntwo")
     (['one', 'two'], [0, 5])
     """
-    pieces: list[str] = []
-    cuts: list[int] = []
-    at = 0
-    for line in text.split("\n"):
-        if len(line) > LONGEST_PIECE:
-            for start, end in pairwise((0, *cut_line(line), len(line))):
-                pieces.append(line[start:end])
-                cuts.append(at + start)
-        elif line and not line.isspace():
-            pieces.append(line)
-            cuts.append(at)
-        at += len(line) + 1
+    lines = text.split("\n")
+    starts = [0, *accumulate([len(line) + 1 for line in lines])]
+    is_filled = [line != "" and not line.isspace() for line in lines]
+    pieces, cuts = list(compress(lines, is_filled)), list(compress(starts, is_filled))
+    if pieces and max(map(len, pieces)) > LONGEST_PIECE:
+        ends = [
+            (piece, at, [0, *cut_line(piece), len(piece)]) for piece, at in zip(pieces, cuts, strict=True)
+        ]
+        pieces = [piece[start:end] for piece, _, own in ends for start, end in pairwise(own)]
+        cuts = [at + start for _, at, own in ends for start in own[:-1]]
     if cuts:
         cuts[0] = 0
     return pieces, cuts
@@ -283,7 +282,7 @@ def _rank_typed(pieces: Sequence[str], places: Sequence[int], levels: bytearray)
     for at in (*places[:n_first], *places[end:], *places[n_first:end]):
         chars += len(pieces[at])
         weight = 1 if pieces[at].rstrip().endswith(_QUESTION) else 2
-        levels[at] = 1 + bisect(_LIVES, BASES["typed"] * weight / max(1.0, chars / PROSE_UNIT))
+        levels[at] = 1 + bisect(_LIVES, BASES["typed"] * weight / max(1.0, chars / PROSE_UNIT) ** 2)
 
 
 def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], levels: bytearray) -> None:
@@ -295,10 +294,10 @@ def _rank_lines(speaker: Speaker, pieces: Sequence[str], places: Sequence[int], 
         order.remove(0)
         order.insert(0, 0)
         tellings[0] = max(tellings)
-    base, chars = BASES[speaker], 0
-    for at in order:
-        chars += len(lines[at])
-        life = base * (1 + tellings[at]) * (ONE_LINE if at == order[0] else 1)
+    base = BASES[speaker]
+    tellings[order[0]] = ONE_LINE * (1 + tellings[order[0]]) - 1
+    for at, chars in zip(order, accumulate([len(lines[at]) for at in order]), strict=True):
+        life = base * (1 + tellings[at])
         levels[places[at]] = 1 + bisect(_LIVES, life if chars <= LINE_UNIT else life * LINE_UNIT / chars)
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import sha1
 from operator import itemgetter
 from pathlib import Path
 from statistics import mean
@@ -28,7 +28,7 @@ from histories import entry_of
 from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from planted_work import KINDS, MANNERS, Fact, Manner, plant_work, share_kept
-from recorded_sessions import read_records
+from recorded_sessions import WITH_CALLS, read_records
 from sidecar.chronicle import Chronicle
 from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.token_estimate import estimate_text_tokens
@@ -116,7 +116,7 @@ def points_of(
     """Yield places at the half, seven and nine tenths of a session that is long enough, in characters."""
     sizes = [len(text_of(entry)) + 1 for entry in entries]
     total = sum(sizes)
-    half = "decide" if int(sha256(name.encode()).hexdigest(), 16) % 2 else "report"
+    half = "report" if int(sha1(name.encode(), usedforsecurity=False).hexdigest(), 16) % 2 else "decide"
     if total < 1.3 * least:
         return
     for share in (0.5, 0.7, 0.9):
@@ -134,11 +134,8 @@ def points_of(
 
 def recorded_points(folder: Path) -> Iterator[Point]:
     """Yield the places of all recordings below *folder*."""
-    for path in sorted(folder.glob("*/*")):
-        try:
-            records = read_records(path)
-        except (ValueError, KeyError, AttributeError, TypeError):
-            continue
+    for path in sorted(path for agent in WITH_CALLS for path in (folder / agent).glob("*")):
+        records = read_records(path)
         yield from points_of(path.name, [*map(entry_of_record, records)])
 
 
