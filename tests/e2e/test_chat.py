@@ -108,6 +108,30 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     assert '" continues it' in chat.text.replace("\n", "")
 
 
+def test_words_at_a_question_answer_nothing(project: Path, env: Mapping[str, str]) -> None:
+    """A single key in an empty box does, and only a capital for good."""
+    chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
+    chat.wait_for("»")
+    chat.type("what does it do?\r")
+    chat.wait_for("• second")
+    chat.type("make it 43\r")
+    chat.wait_for("[A]: Always allow")
+    for word in ("wait", "please", "yes but", "Any", "a"):
+        chat.type(word)
+        chat.wait_for(f"» {word}")
+        chat.wait_for("clear what you have typed")
+        chat.type("y")
+        chat.wait_for(f"» {word}y")
+        chat.type("\x7f" * 20)
+        chat.wait_for("[A]: Always allow")
+    assert "allowed" not in chat.text
+    assert (project / "a.py").read_text().startswith("answer = 42\n")
+    chat.type("A")
+    chat.wait_for("It is 43 now.")
+    chat.type("\x04")
+    assert chat.end() == 0, chat.text
+
+
 def test_the_conversation_survives_its_daemon(project: Path, env: Mapping[str, str]) -> None:
     chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
     chat.wait_for("»")

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -120,3 +120,27 @@ async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_
     sys.stdout.write(f"{found}\n")
     assert found["firstPaintMs"] < FIRST_PAINT_MS
     assert found["frames"]["p95"] < FRAME_MS
+
+
+ODD: Final = {"toString": 1, "valueOf": 1}
+QUESTIONS: Final[list[list[dict[str, Any]]]] = [
+    [{"toolCall": {"name": "edit", "input": {"path": ODD, "old_text": "a", "new_text": "b"}}}],
+    [{"toolCall": {"name": "write", "input": {"path": ODD, "content": "a"}}}],
+    [{"text": "It went wrong."}],
+    [{"toolCall": {"name": "bash", "input": {"command": "touch made-by-the-model"}}}],
+    [{"text": "It is made."}],
+    [{"toolCall": {"name": "write", "input": {"path": "large.txt", "content": "line\n" * 150_000}}}],
+    [{"text": "Not written."}],
+]
+
+
+async def test_questions_and_odd_calls_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
+    browser = chromium()
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    models = {"fake-1": {"scripted": QUESTIONS, "contextWindow": 900_000}}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
+        assert (await client.status()).pid
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("questions", tmp_path)}
+            drive("questions.mjs", url, str(project), **kept)

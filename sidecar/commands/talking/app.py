@@ -36,6 +36,9 @@ _DRAW_S: Final = 0.03
 _PAUSE_S: Final = 0.7
 """How long nothing must have been typed before a key answers a question: typed words never do."""
 
+_ALONE_S: Final = 0.3
+"""How long no other key must follow one that answers a question."""
+
 _TOGETHER: Final = ("\x1b[?2026h", "\x1b[?2026l")
 """Asks the terminal to show all that is written between the two at once."""
 
@@ -76,16 +79,22 @@ class Question:
         self.is_by_key = keys
         self.at = 0
         self.takes_keys = False
+        self.pending: str | None = None
         self.answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
 
     def settle(self, value: str | None) -> None:
         if not self.answer.done():
             self.answer.set_result(value)
 
-    def lines(self, rows: int, columns: int) -> StyleAndTextTuples:
-        """Return the question with at most *rows* of its rows; wide keys get a line each."""
+    def lines(self, rows: int, columns: int, *, is_typing: bool) -> StyleAndTextTuples:
+        """Return the question with at most *rows* of its rows; wide keys get a line each.
+
+        While the user *is_typing*, no key answers.
+        """
         if self.is_by_key:
             labels = [label for _, label in self.rows] if self.takes_keys else ["..."]
+            if is_typing:
+                labels = ["send or clear what you have typed, then answer"]
             line = "   ".join(labels)
             if cell_len(self.title) + cell_len(line) + 2 > columns:
                 line = "".join(f"\n  {label}" for label in labels)
@@ -217,6 +226,32 @@ class ChatApp:
             self.question = None
             self._app.invalidate()
 
+    def press(self, key: str) -> None:
+        """Answer a question by *key*, unless text stands in the box or follows at once."""
+        question = self.question
+        assert question is not None
+        if question.pending is not None:
+            self.type_pending()
+            self.buffer.insert_text(key)
+        elif key in dict(question.rows) and not self.buffer.text:
+            question.pending = key
+            self._app.create_background_task(self.answer_alone(question))
+        else:
+            self.buffer.insert_text(key)
+
+    def type_pending(self) -> None:
+        """Take a key that was about to answer for the beginning of a text."""
+        question = self.question
+        if question is not None and question.pending is not None:
+            key, question.pending = question.pending, None
+            self.buffer.insert_text(key)
+
+    async def answer_alone(self, question: Question) -> None:
+        """Let the key that waits answer *question* when no other one has followed it."""
+        await asyncio.sleep(_ALONE_S)
+        if question.pending is not None:
+            question.settle(question.pending)
+
     async def draw(self) -> None:
         """Write finished lines above the live part, and keep the live part moving during a turn."""
         app = self._app
@@ -262,7 +297,9 @@ class ChatApp:
 
         def question() -> StyleAndTextTuples:
             columns = self._app.output.get_size().columns
-            return self.question.lines(_MENU_ROWS, columns) if self.question is not None else []
+            if self.question is None:
+                return []
+            return self.question.lines(_MENU_ROWS, columns, is_typing=bool(self.buffer.text))
 
         is_live = Condition(lambda: self.display.is_live)
         is_asked = Condition(lambda: self.question is not None)
@@ -306,6 +343,7 @@ class ChatApp:
 
     def paste(self, text: str) -> None:
         """Insert *text*; the path of an image becomes a mention of it."""
+        self.type_pending()
         image = find_image(text, self._folder)
         text = f"{self._images.mention(image)} " if image else text.replace("\r\n", "\n").replace("\r", "\n")
         self.buffer.insert_text(text)

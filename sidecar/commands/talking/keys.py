@@ -20,6 +20,7 @@ def bind_keys(app: ChatApp) -> KeyBindings:
     """Return the keys of *app*."""
     keys = KeyBindings()
     is_picking = Condition(lambda: app.question is not None and not app.question.is_by_key)
+    is_pending = Condition(lambda: app.question is not None and app.question.pending is not None)
     is_keyed = Condition(lambda: app.question is not None and app.question.takes_keys)
 
     @keys.add("enter", filter=~is_picking)
@@ -80,11 +81,16 @@ def bind_keys(app: ChatApp) -> KeyBindings:
 
     @keys.add(Keys.Any, filter=is_keyed)
     def answer(event: KeyPressEvent) -> None:
-        question = app.question
-        assert question is not None
-        if event.data in dict(question.rows):
-            question.settle(event.data)
-        else:
-            app.buffer.insert_text(event.data)
+        app.press(event.data)
+
+    @keys.add("enter", filter=is_pending, eager=True)
+    def confirm(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        app.question.settle(app.question.pending)
+
+    @keys.add("backspace", filter=is_pending, eager=True)
+    def take_back(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        app.question.pending = None
 
     return keys

@@ -140,11 +140,12 @@ class Talk:
         self.screen.note(title if is_plain else f"{title}\n  {detail}", "yellow")
         self.display.show_diffs(request.subject.tool_call_id, request.subject.diffs)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
-        keys = [("y", "[y]es"), *([("a", f"[a]: {always}")] if always else []), ("n", "[n]o")]
+        # A capital letter: no word that is begun without care allows anything for good.
+        keys = [("y", "[y]es"), *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]
         key = await self.app.ask("allow?", keys)
-        kinds = {"y": "allow_once", "a": "allow_always"}
+        kinds = {"y": "allow_once", "A": "allow_always"}
         answer = choose_option(request, kinds.get(key or "", "reject_once"))
-        self.screen.note({"y": "  allowed", "a": f"  allowed, {always}"}.get(key or "", "  not allowed"))
+        self.screen.note({"y": "  allowed", "A": f"  allowed, {always}"}.get(key or "", "  not allowed"))
         return answer
 
     def _lose(self, error: ConnectionLost) -> None:

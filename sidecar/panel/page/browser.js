@@ -99,6 +99,15 @@ class Browser {
     });
     if (!response.ok || response.body === null) throw new Error(await response.text());
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    try {
+      return await this.#read(reader);
+    } finally {
+      void reader.cancel().catch(() => {});
+    }
+  }
+
+  /** Take in the messages of a stream, and return why it ended. @param {ReadableStreamDefaultReader<string>} reader @returns {Promise<string>} */
+  async #read(reader) {
     let rest = "";
     for (;;) {
       const { value, done } = await reader.read();
@@ -108,7 +117,12 @@ class Browser {
       for (const line of lines) {
         const message = JSON.parse(line);
         if (message.panel === undefined) {
-          this.#rpc.receive(message);
+          try {
+            this.#rpc.receive(message);
+          } catch (error) {
+            // One message that cannot be shown: those behind it can, and the daemon is still there.
+            this.panel.fail(error);
+          }
           // Whoever waits for an answer goes on before the events that follow it are told.
           if (message.method === undefined) await new Promise((resolve) => setTimeout(resolve));
         } else if (message.panel.over !== undefined) return message.panel.over;

@@ -137,7 +137,7 @@ async function openComparison({ compactionId }, { home, sid }) {
     do {
       /** @type {import("../../../clients/typescript/src/protocol").SessionReadResult} */
       const page = await home.request("sidecar/session/read", { sid: sid(), view: { compactionId, at }, limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
-      lines.push(...page.nodes.map(nodeText));
+      for (const node of page.nodes) lines.push(nodeText(node));
       cursor = page.nextCursor;
     } while (cursor !== undefined);
     return lines.join("\n");

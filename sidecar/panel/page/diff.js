@@ -21,10 +21,9 @@ export function compareLines(before, after) {
   while (start < a.length && start < b.length && a[start] === b[start]) start++;
   let end = 0;
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
-  /** @type {DiffLine[]} */
-  const lines = a.slice(0, start).map((text) => ({ kind: " ", text }));
-  lines.push(...middle(a.slice(start, a.length - end), b.slice(start, b.length - end)));
-  lines.push(...a.slice(a.length - end).map((text) => /** @type {DiffLine} */ ({ kind: " ", text })));
+  const kept = (/** @type {string[]} */ texts) => texts.map((text) => /** @type {DiffLine} */ ({ kind: " ", text }));
+  const changed = middle(a.slice(start, a.length - end), b.slice(start, b.length - end));
+  const lines = kept(a.slice(0, start)).concat(changed, kept(a.slice(a.length - end)));
   let [left, right] = [0, 0];
   for (const line of lines) {
     if (line.kind !== "+") line.before = ++left;

@@ -21,7 +21,8 @@ export function h(tag, props = {}, ...children) {
     else if (name === "value" || name === "checked" || name === "open") Reflect.set(element, name, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...solid(children));
+  // One by one: as arguments of one call, tens of thousands of them overflow the stack.
+  for (const child of solid(children)) element.append(child);
   return element;
 }
 
@@ -31,7 +32,8 @@ export function h(tag, props = {}, ...children) {
  * @param {...Child} children
  */
 export function fill(element, ...children) {
-  element.replaceChildren(...solid(children));
+  element.replaceChildren();
+  for (const child of solid(children)) element.append(child);
 }
 
 /** @param {Child[]} children @returns {(Node | string)[]} */

@@ -66,7 +66,10 @@ export class Panel {
     this.list = new VirtualList({ draw: (row, old) => this.painter.draw(row, old), guess: (row) => this.painter.guess(row), moved: () => this.timeline.place(), label: "Conversation" });
     this.timeline = new Timeline({ goTo: (index) => this.#show(index), shareOf: (index) => this.list.shareOf(index) });
     this.gauge = new Gauge(() => void openContext(home, this.sid, this.folder, fail).catch(fail));
-    this.permissions = new Permissions({ ...shared, changed: () => this.list.refresh() });
+    this.permissions = new Permissions({
+      ...shared, changed: () => this.list.refresh(), isTyping: () => this.composer.text !== "",
+      typed: (text) => (this.composer.setText(this.composer.text + text), this.composer.input.focus()),
+    });
     this.sessions = new Sessions({ ...shared, open: (sid) => void this.open(sid).catch(fail), begin: () => void this.begin().catch(fail), deleted: (sid) => sid === this.sid && void this.begin().catch(fail) });
     this.completion = new CompletionSource(() => ({ home, sid: this.sid, folder: this.folder }));
     this.composer = new Composer({

@@ -5,18 +5,25 @@ import { fill, h, icon, shortPath, visible } from "./dom.js";
 
 /** @typedef {import("../../../clients/typescript/src/protocol").PermissionRequest} PermissionRequest */
 
-const KEYS = /** @type {Record<string, string>} */ ({ allow_once: "y", allow_always: "a", reject_once: "n", reject_always: "x" });
+const KEYS = /** @type {Record<string, string>} */ ({ allow_once: "y", allow_always: "A", reject_once: "n", reject_always: "x" });
 /** An answer by a key counts only after this time, so that words that were being typed never allow anything. */
 const PAUSE_MS = 700;
+/** Nor does a key count that another one precedes or follows within this time: those are words. */
+const ALONE_MS = 300;
 
 export class Permissions {
   /** @type {Map<string, PermissionRequest>} */
   #asked = new Map();
   #shownAt = 0;
+  #keyAt = 0;
+  #isFirstKey = true;
+  /** @type {{ key: string, timer: ReturnType<typeof setTimeout>, answer: () => void } | null} a key that answers unless another one follows */
+  #pending = null;
 
-  /** @param {{ home: import("./home.js").Home, folder: () => string, sid: () => string, changed: (count: number) => void }} options */
+  /** @param {{ home: import("./home.js").Home, folder: () => string, sid: () => string, changed: (count: number) => void, typed: (text: string) => void, isTyping: () => boolean }} options */
   constructor(options) {
     this.options = options;
+    document.addEventListener("keydown", (event) => this.#noteKey(event), true);
     this.element = h("div", { class: "permissions", role: "region", "aria-label": "Questions for permission", "aria-live": "assertive" });
   }
 
@@ -46,7 +53,26 @@ export class Permissions {
     this.resolve(request.permissionId);
   }
 
+  /** @param {KeyboardEvent} event */
+  #noteKey(event) {
+    if (["Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
+    const now = performance.now();
+    this.#isFirstKey = now - this.#keyAt >= ALONE_MS;
+    this.#keyAt = now;
+    const pending = this.#pending;
+    if (pending === null) return;
+    clearTimeout(pending.timer);
+    this.#pending = null;
+    if (event.key === "Enter") {
+      event.preventDefault();
+      event.stopPropagation();
+      pending.answer();
+    } else if (event.key !== "Escape" && event.key !== "Backspace") this.options.typed(pending.key);
+  }
+
   #draw() {
+    clearTimeout(this.#pending?.timer);
+    this.#pending = null;
     this.#shownAt = performance.now();
     const all = [...this.#asked.values()];
     fill(this.element, all.slice(0, 3).map((request) => this.#card(request)), all.length > 3 && h("p", { class: "dim" }, `and ${all.length - 3} more`));
@@ -61,13 +87,16 @@ export class Permissions {
     const buttons = request.options.map((option) => {
       const key = KEYS[option.kind];
       const isAllowed = option.kind.startsWith("allow");
-      return h("button", { type: "button", class: `button ${option.kind === "allow_once" ? "primary" : isAllowed ? "" : "danger"}`, "aria-keyshortcuts": key, onclick: () => this.#answer(request, option.optionId) }, visible(option.name), key && h("kbd", {}, key));
+      return h("button", { type: "button", class: `button ${option.kind === "allow_once" ? "primary" : isAllowed ? "" : "danger"}`, "aria-keyshortcuts": key === "A" ? "Shift+A" : key, onclick: () => this.#answer(request, option.optionId) }, visible(option.name), key && h("kbd", {}, key));
     });
     const keyed = (/** @type {KeyboardEvent} */ event) => {
-      const option = request.options.find(({ kind }) => KEYS[kind] === event.key);
-      if (option === undefined || event.ctrlKey || event.metaKey || event.altKey || performance.now() - this.#shownAt < PAUSE_MS) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.key.length !== 1 || event.key === " ") return;
       event.preventDefault();
-      this.#answer(request, option.optionId);
+      const option = request.options.find(({ kind }) => KEYS[kind] === event.key);
+      const isWord = !this.#isFirstKey || this.options.isTyping() || performance.now() - this.#shownAt < PAUSE_MS;
+      if (option === undefined || isWord) return this.options.typed(event.key);
+      const answer = () => this.#answer(request, option.optionId);
+      this.#pending = { key: event.key, timer: setTimeout(answer, ALONE_MS), answer };
     };
     const detail = subject.detail !== "" && ![subject.detail, shortPath(subject.detail, folder())].some((text) => request.title.includes(text)) && h("pre", { class: "detail", tabindex: "0" }, visible(subject.type === "path" ? shortPath(subject.detail, folder()) : subject.detail));
     const changes = diffs.map(({ path = "", oldText, newText = "" }) => {

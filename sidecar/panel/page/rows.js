@@ -149,7 +149,7 @@ export class RowPainter {
     const places = links.openFile === undefined ? [] : row.locations.map(({ path, line }) =>
       h("button", { type: "button", class: "link", onclick: () => links.openFile?.(path, line) }, shortPath(path, this.actions.folder)));
     const input = typeof row.input === "object" && row.input !== null && row.diffs.length === 0 ? Object.entries(row.input) : [];
-    const given = input.length > 0 && h("dl", { class: "input" }, input.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(typeof value === "string" ? value : JSON.stringify(value)))]));
+    const given = input.length > 0 && h("dl", { class: "input" }, input.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(typeof value === "string" ? value : (JSON.stringify(value) ?? "")))]));
     const cut = row.output.length > OUTPUT_CHARS ? `\n… ${(row.output.length - OUTPUT_CHARS).toLocaleString()} more characters` : "";
     const output = row.output !== "" && (row.diffs.length === 0 || row.isError) && h("pre", { class: "output", tabindex: "0" }, visible(row.output.slice(0, OUTPUT_CHARS)) + cut);
     return h("div", {}, places.length > 0 && h("div", { class: "places" }, places), given, diffs, output);

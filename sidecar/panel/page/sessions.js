@@ -126,7 +126,7 @@ export async function listSessions(home, cwd, query = "") {
   do {
     /** @type {import("../../../clients/typescript/src/protocol").SessionListResult} */
     const page = await home.request("sidecar/session/list", { ...(cwd === undefined ? {} : { cwd }), ...(query === "" ? {} : { query }), ...(cursor === undefined ? {} : { cursor }), limit: 200 });
-    found.push(...page.sessions);
+    for (const each of page.sessions) found.push(each);
     for (const { sid, messages } of page.sessions) LENGTHS.set(sid, messages);
     cursor = page.nextCursor;
   } while (cursor !== undefined && found.length < 1000);

@@ -312,7 +312,7 @@ export function eventsOf(sid, nodes) {
 /** The change that a call of the past asked for; its result has it no more. @param {ToolRow} tool @returns {Change[]} */
 function changeOf({ input, kind, locations }) {
   if (kind !== "edit" || typeof input !== "object" || input === null) return [];
-  const path = locations[0]?.path ?? String(input.path ?? "");
+  const path = locations[0]?.path ?? (typeof input.path === "string" ? input.path : "");
   /** @type {any[]} */
   const asked = Array.isArray(input.edits) ? input.edits : [input];
   const edits = asked.map((edit) => [edit?.oldText ?? edit?.old_text, edit?.newText ?? edit?.new_text]);
