@@ -28,6 +28,7 @@ from sidecar.agentcore.messages import (
     text_block,
 )
 from sidecar.llmgateway import contract as gateway
+from sidecar.text.replies import ReplyReader
 
 _SOURCE = "gateway_source"
 
@@ -252,7 +253,7 @@ class InvokerModel:
         options = gateway.StreamOptions(
             cancel=token, thinking=_THINKING[thinking] if thinking else None, max_output_tokens=max_tokens
         )
-        reply = _Reply()
+        reply = ReplyReader()
         try:
             async for emission in self._invoke(conversation, options):
                 reply.add(emission)
@@ -262,48 +263,18 @@ class InvokerModel:
             token.raise_if_cancelled()
         if reply.error is not None:
             raise reply.error
-        return reply.message()
+        return as_message(reply)
 
 
-class _Reply:
-    """The answer of a channel so far; a done emission stands for everything before it."""
-
-    __slots__ = ("_deltas", "_done", "_stop", "_usage", "error")
-
-    def __init__(self) -> None:
-        self.error: gateway.GatewayError | None = None
-        self._deltas: list[str] = []
-        self._done: gateway.Reply | gateway.AssistantTurn | None = None
-        self._stop: gateway.StopReason = "complete"
-        self._usage: gateway.Usage | None = None
-
-    def add(self, emission: gateway.Emission) -> None:
-        match emission:
-            case gateway.TextEmission(delta):
-                self._deltas.append(delta)
-            case gateway.UsageEmission(usage):
-                self._usage = usage
-            case gateway.StopEmission(stop):
-                self._stop = stop
-            case gateway.DoneEmission(reply, usage):
-                self._done = reply
-                self._usage = usage or self._usage
-            case gateway.ErrorEmission(error):
-                self.error = error
-            case _:
-                return  # Thinking and tool calls are no part of a summary.
-
-    def message(self) -> Message:
-        blocks: tuple[gateway.Block, ...] = (gateway.TextBlock("".join(self._deltas)),)
-        stop, reported = self._stop, self._usage
-        if self._done is not None:
-            blocks = self._done.blocks
-        if isinstance(self._done, gateway.Reply):
-            stop, reported = self._done.stop, self._done.usage
-        usage = None
-        if reported is not None:
-            cached = (reported.cache_read_tokens or 0, reported.cache_write_tokens or 0)
-            total = reported.input_tokens + reported.output_tokens + sum(cached)
-            usage = Usage(reported.input_tokens, reported.output_tokens, *cached, total)
-        content = tuple(block for b in blocks for block in content_of(b))
-        return Message("assistant", content, stop_reason=_STOPS[stop], usage=usage)
+def as_message(reply: ReplyReader) -> Message:
+    """Return *reply* as a message of this engine."""
+    blocks: tuple[gateway.Block, ...] = (gateway.TextBlock(reply.text),)
+    if reply.done is not None:
+        blocks = reply.done.blocks
+    usage = None
+    if (reported := reply.usage) is not None:
+        cached = (reported.cache_read_tokens or 0, reported.cache_write_tokens or 0)
+        total = reported.input_tokens + reported.output_tokens + sum(cached)
+        usage = Usage(reported.input_tokens, reported.output_tokens, *cached, total)
+    content = tuple(block for b in blocks for block in content_of(b))
+    return Message("assistant", content, stop_reason=_STOPS[reply.stop], usage=usage)

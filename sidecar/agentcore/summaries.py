@@ -55,6 +55,7 @@ from sidecar.agentcore.prompts import (
     local_digest,
     serialize_parts,
 )
+from sidecar.text.pieces import group_pieces
 
 SummarySource: TypeAlias = Literal["model", "local"]
 """The author of a summary: the model, or, in part or in whole, the local digest."""
@@ -245,22 +246,15 @@ def split_chunks(parts: Sequence[str], room: int) -> list[list[str]]:
     >>> split_chunks(["a" * 16, "b" * 16, "c" * 40], 10)
     [['aaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbb'], ['cccccccccccccccccccccccccccccccccccccccc']]
     """
-    chunks: list[list[str]] = []
-    used = room
+    pieces: list[str] = []
     for part in parts:
         slices = [part]
         if prompt_tokens(part) >= room:
             # Wide characters may take one and a half tokens each.
             n = room * BYTES_PER_TOKEN if part.isascii() else max(room * 2 // 3, 1)
             slices = [part[i : i + n] for i in range(0, len(part), n)]
-        for each in slices:
-            size = prompt_tokens(each) + 1
-            if not chunks or used + size > room:
-                chunks.append([])
-                used = 0
-            chunks[-1].append(each)
-            used += size
-    return chunks
+        pieces += slices
+    return list(group_pieces(pieces, room, lambda piece: prompt_tokens(piece) + 1))
 
 
 async def _request_summary(

@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from sidecar.text.clip import clip
+
 Schema: TypeAlias = Mapping[str, Any] | bool
 
 _UNKNOWN: Final = ("unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef")
@@ -253,5 +255,4 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return clip(json.dumps(value, ensure_ascii=False), _SHOWN_CHARS)

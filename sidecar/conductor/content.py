@@ -17,6 +17,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.conductor.events import CommandInfo
 from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlock, ThinkingBlock, Turn
+from sidecar.text.clip import one_line
 
 COMMANDS: Final = (
     CommandInfo("compact", "Condense the older part of the conversation", "[engine] [instructions]"),
@@ -170,8 +171,7 @@ def prompt_title(blocks: Sequence[Block]) -> str:
     'Fix the parser'
     """
     lines = prompt_text(blocks).strip().splitlines()
-    first = " ".join(lines[0].split()) if lines else "Image"
-    return first if len(first) <= _TITLE_CHARS else first[: _TITLE_CHARS - 1].rstrip() + "…"
+    return one_line(lines[0], _TITLE_CHARS) if lines else "Image"
 
 
 def turn_content(turn: Turn) -> tuple[Mapping[str, Any], ...]:

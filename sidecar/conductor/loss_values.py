@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value
+from sidecar.text.clip import clip
 
 FactName: TypeAlias = Literal[
     "request",
@@ -119,7 +120,7 @@ def fact_line(fact: ReportedFact) -> str:
     '- 0a1b2c3d4e let go, command: make test [exit 2]'
     """
     state = "let go" if fact.state == "gone" else fact.state
-    text = fact.text if len(fact.text) <= _LINE_CHARS else f"{fact.text[: _LINE_CHARS - 1]}…"
+    text = clip(fact.text, _LINE_CHARS)
     return f"- {fact.fact_id} {state}{', pinned' * fact.pinned}, {fact.kind}: {text}"
 
 

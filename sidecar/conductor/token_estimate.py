@@ -63,7 +63,7 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.window_budget.text import compact_json
+from sidecar.text.clip import compact_json
 
 TURN_TOKENS: Final = 4
 CALL_TOKENS: Final = 6

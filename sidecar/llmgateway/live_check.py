@@ -25,6 +25,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.diagnostics import Diagnostic
 from sidecar.llmgateway.registry import ModelRegistry, ModelSetup
+from sidecar.text.clip import one_line
 
 _QUESTION: Final = Conversation((UserTurn((TextBlock("Answer with the one word: ready"),)),))
 _ANSWER_TOKENS: Final = 2_048
@@ -83,8 +84,8 @@ async def ask_model(models: ModelRegistry, name: str) -> Diagnostic:
     if failure is not None:
         return Diagnostic(name, f"failed{tries}: {failure}", is_well=False)
     took_s, reply, card = time.monotonic() - began, fold_reply(name, emissions), models.card(name)
-    text = " ".join("".join(block.text for block in reply.blocks if isinstance(block, TextBlock)).split())
-    shown = text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
+    text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
+    shown = one_line(text, _SHOWN_CHARS)
     usage = reply.usage
     n_input = usage.input_tokens + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)
     dollars = card.cost.price(usage) if card is not None else usage.cost

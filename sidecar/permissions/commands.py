@@ -44,6 +44,7 @@ from sidecar.permissions.table import (
     KnownCommand,
     find_entry,
 )
+from sidecar.text.clip import clip
 from sidecar.text.shell import ShellSyntaxError, SimpleCommand, Word, parse_command_line
 from sidecar.workspace.files import real_path
 from sidecar.workspace.paths import is_inside
@@ -51,6 +52,7 @@ from sidecar.workspace.paths import is_inside
 _MAX_FOLDERS: Final = 16
 _MAX_MATCHES: Final = 500
 _LABEL_CHARS: Final = 80
+_SHOWN_CHARS: Final = 160
 
 _PATHLESS: Final = frozenset(("none", "any", "text", "@test", "@date"))
 """Operands of free commands that are no paths."""
@@ -69,7 +71,7 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
     try:
         commands = parse_command_line(line)
     except ShellSyntaxError as error:
-        return (Need(text=_shorten(line), why=f"the line is not understood: {error}"),)
+        return (Need(text=clip(line, _SHOWN_CHARS), why=f"the line is not understood: {error}"),)
     folders: tuple[Path, ...] = (cwd,)
     needs: list[Need] = []
     is_moved = False
@@ -86,7 +88,7 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
             moved = (Path(os.path.normpath(folder / target)) for folder in folders)
             folders = tuple(dict.fromkeys((*folders, *moved)))
         if len(folders) > _MAX_FOLDERS:
-            return (Need(text=_shorten(line), why="the line changes its folder too often"),)
+            return (Need(text=clip(line, _SHOWN_CHARS), why="the line changes its folder too often"),)
     return tuple(needs)
 
 
@@ -105,7 +107,8 @@ class _Judge(Value):
     def judge(self) -> tuple[Need, ...]:
         """Return the need of the command, and the needs of the files outside that it reads or changes."""
         words = self.command.words
-        shown = _shorten(" ".join("$..." if word.text is None else shlex.quote(word.text) for word in words))
+        shown = " ".join("$..." if word.text is None else shlex.quote(word.text) for word in words)
+        shown = clip(shown, _SHOWN_CHARS)
         if self.command.local_names:
             return (
                 Need(text=shown or "an assignment", why="only this line reads the variable", is_free=True),
@@ -150,7 +153,7 @@ class _Judge(Value):
         for each in self.command.redirections:
             if not each.touches_file:
                 continue
-            shown = _shorten(f"{each.operator} {each.target.text or '$...'}")
+            shown = clip(f"{each.operator} {each.target.text or '$...'}", _SHOWN_CHARS)
             if each.target.text is None or each.target.is_pattern or self.is_moved:
                 yield Need(text=shown, why="it is redirected to or from a computed file")
                 continue
@@ -360,7 +363,3 @@ def _find_path(folder: Path, word: Word) -> Path:
 
 def _name_folders(folders: Iterable[Path]) -> str:
     return " or ".join(map(str, folders))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 2 * _LABEL_CHARS else f"{text[: 2 * _LABEL_CHARS]}..."

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sidecar._internal.values import Value
+from sidecar.text.clip import one_line
 from sidecar.window_budget.facts import Fact, FactKind
 from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER
-from sidecar.window_budget.text import one_line
 
 CARRYOVER = "# Carryover"
 COUNT_LINE = "{} earlier message{} condensed without a model."

@@ -23,6 +23,7 @@ from math import ceil
 from typing import assert_never
 
 from sidecar.llmgateway.contract import ImageBlock, ModelCard, TextBlock, ThinkingBlock, ToolCallBlock
+from sidecar.text.clip import compact_json
 from sidecar.window_budget.contract import BudgetPolicy
 from sidecar.window_budget.message import (
     AssistantMessage,
@@ -41,7 +42,6 @@ from sidecar.window_budget.message import (
     is_prompt,
     result_ids_of,
 )
-from sidecar.window_budget.text import compact_json
 
 CHARS_PER_TOKEN = 3.6
 IMAGE_TOKENS = 1024

@@ -25,6 +25,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
 from sidecar.text.calls import ToolEffects
+from sidecar.text.clip import one_line
 from sidecar.window_budget.facts import (
     Fact,
     FactKind,
@@ -47,7 +48,6 @@ from sidecar.window_budget.message import (
     is_restored,
     text_of,
 )
-from sidecar.window_budget.text import one_line
 from sidecar.window_budget.tool_use import (
     NO_TOOLS,
     FileRange,

@@ -17,9 +17,9 @@ from enum import Enum
 from functools import lru_cache
 from itertools import groupby, islice
 
-from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
-from sidecar.window_budget.text import cut_middle, one_line, tidy
+from sidecar.text.clip import cut_middle, one_line, tidy
+from sidecar.text.typed import hide_pasted_text
 from sidecar.window_budget.wording import find_permission, find_rule_words, sets_rule, states_decision
 
 SCAN_CHARS = 12_000

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sidecar.window_budget.text import one_line
+from sidecar.text.clip import one_line
 
 MAX_LEAD = 160
 """How much may stand before the name of an error on its line."""

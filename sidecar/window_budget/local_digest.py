@@ -21,6 +21,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sidecar.text.clip import one_line
 from sidecar.window_budget.digest_layout import (
     CARRYOVER,
     COUNT_LINE,
@@ -37,7 +38,6 @@ from sidecar.window_budget.estimate import (
 from sidecar.window_budget.facts import KEY_CHARS, Fact, FactKind, fact_key, split_error
 from sidecar.window_budget.message import DIGEST_HEADER, Message, branch_text, digest_text
 from sidecar.window_budget.selection import Known, list_candidates, put_first, select_facts
-from sidecar.window_budget.text import one_line
 from sidecar.window_budget.transcript import Transcript
 
 LOCAL_DIGEST_TOKENS = 1500

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import Block, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock
-from sidecar.window_budget.text import compact_json
+from sidecar.text.clip import compact_json
 
 Content: TypeAlias = str | tuple[Block, ...]
 """The content of a message: bare text, or blocks. A bare string weighs as one block."""

@@ -24,25 +24,22 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
-    DoneEmission,
-    ErrorEmission,
     ModelCard,
-    Reply,
-    StopEmission,
     StopReason,
     StreamOptions,
     TextBlock,
-    TextEmission,
     ThinkingLevel,
     UserTurn,
     emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.text.clip import cut_end
+from sidecar.text.pieces import split_bytes
+from sidecar.text.replies import ReplyReader
 from sidecar.window_budget.contract import CachedRequest, CondenseScope, FallbackReason
 from sidecar.window_budget.estimate import chars_in, tokens_of_chars
 from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
 from sidecar.window_budget.scrollback import Scrollback
-from sidecar.window_budget.text import cut_end, split_bytes
 
 WINDOW_SHARE = 0.8
 """How much of the window a prompt takes at most: the estimate is a heuristic."""
@@ -203,32 +200,18 @@ def split_into_chunks(
 
 
 async def _read_reply(channel: Channel, cancel: CancelToken | None) -> ModelDigest:
-    """Return the text of *channel* as a digest; the text of a done reply wins over the deltas."""
-    text = ""
-    deltas: list[str] = []
-    stop: StopReason = "complete"
+    """Return the text of *channel* as a digest; where a done reply has none, the deltas are the text."""
+    reply = ReplyReader()
     async with emissions_of(channel) as emissions:
         async for emission in emissions:
             if cancel is not None and cancel.cancelled:
                 return ModelDigest(failure="cancelled")
-            match emission:
-                case TextEmission(delta=delta):
-                    deltas.append(delta)
-                case StopEmission(stop=reason):
-                    stop = reason
-                case ErrorEmission():
-                    return ModelDigest(failure="modelError")
-                case DoneEmission(reply=reply):
-                    stop = reply.stop if isinstance(reply, Reply) else stop
-                    text = "".join(block.text for block in reply.blocks if isinstance(block, TextBlock))
-                    break
-                case _:
-                    # Reasoning, tool calls and usage are no part of a digest.
-                    continue
+            if reply.add(emission):
+                break
         else:
             if cancel is not None and cancel.cancelled:
                 return ModelDigest(failure="cancelled")
-    text = (text or "".join(deltas)).strip()
-    if failure := _UNUSABLE.get(stop):
+    if failure := "modelError" if reply.error is not None else _UNUSABLE.get(reply.stop):
         return ModelDigest(failure=failure)
+    text = (reply.text or "".join(reply.deltas)).strip()
     return ModelDigest(text) if text else ModelDigest(failure="emptyReply")

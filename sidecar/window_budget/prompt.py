@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from sidecar.llmgateway.contract import TextBlock, ThinkingBlock, ToolCallBlock
+from sidecar.text.clip import compact_json, tidy
 from sidecar.window_budget.contract import CondenseScope
 from sidecar.window_budget.message import (
     AssistantMessage,
@@ -27,7 +28,6 @@ from sidecar.window_budget.message import (
     is_restored,
     text_of,
 )
-from sidecar.window_budget.text import compact_json, tidy
 
 TURN_MARK = "»"
 

@@ -21,6 +21,8 @@ reads and writes are looked at. This module reads no file.
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -28,6 +30,7 @@ from typing import Literal, TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.text.calls import effects_of_call
+from sidecar.text.clip import cut_end
 from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
 from sidecar.window_budget.fact_index import FactIndex
@@ -41,12 +44,13 @@ from sidecar.window_budget.message import (
     text_of,
 )
 from sidecar.window_budget.tail import file_cut_marker
-from sidecar.window_budget.text import cut_end, path_key
 from sidecar.window_budget.tool_use import FileRange, ReadCall
 from sidecar.window_budget.transcript import Transcript
 
 LOOK_BACK = 500
 """How many of the newest reads and writes are looked through for files worth restoring."""
+
+_DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 MIN_FILE_TOKENS = 120
 """Less than this of a file is not worth restoring."""
@@ -271,6 +275,22 @@ def _body_of(message: Message) -> str:
     if isinstance(message, UserMessage) and is_restored(message):
         return text_of(message.content).partition("\n")[2]
     return ""
+
+
+def path_key(path: str) -> str:
+    """Return one spelling for all lexical spellings of *path*.
+
+    Links and letter case are left alone: a caller that can resolve those hands in a function of its own.
+
+    >>> {path_key(p) for p in ("./src/a.py", "src//a.py", "src/x/../a.py", "file://src/a.py")}
+    {'src/a.py'}
+    >>> path_key("C:\\\\src\\\\a.py"), path_key("c:/src/./a.py")
+    ('c:/src/a.py', 'c:/src/a.py')
+    """
+    text = path.strip().removeprefix("file://").replace("\\", "/")
+    text = _DRIVE.sub(lambda found: f"{found.group(1).lower()}:", text)
+    normal = posixpath.normpath(text)
+    return "/" + normal.lstrip("/") if normal.startswith("/") else normal
 
 
 def file_message(file: FileRange, body: str) -> UserMessage:

@@ -29,8 +29,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
+from sidecar.text.typed import hide_pasted_text
 from sidecar.window_budget.choices import RuleChoice, find_choice
 from sidecar.window_budget.facts import find_rule_sentences
 from sidecar.window_budget.language import NEGATION

@@ -34,6 +34,7 @@ from typing import NamedTuple
 from msgspec import field
 
 from sidecar._internal.values import Value
+from sidecar.text.clip import one_line
 from sidecar.window_budget.digest_layout import (
     JOINED_KINDS,
     PreviousDigest,
@@ -42,7 +43,6 @@ from sidecar.window_budget.digest_layout import (
 )
 from sidecar.window_budget.fact_index import NEWEST_GROUPS, FactIndex, RankedFact
 from sidecar.window_budget.facts import Fact, FactKind, fact_key, key_of_cut, split_error
-from sidecar.window_budget.text import one_line
 
 BASE_RANK = 8
 """Added to every rank: how little it matters to be the newest of a kind, against being short."""

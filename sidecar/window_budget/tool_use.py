@@ -26,11 +26,11 @@ from sidecar.text.calls import (
     uses_of_lines,
     words_of,
 )
+from sidecar.text.clip import compact_json, one_line
 from sidecar.text.results import OUTCOME_CHARS, exit_code_in, unwrap_output
 from sidecar.text.touches import LineUse, Touch
 from sidecar.window_budget.facts import Fact, FactKind, ends_of
 from sidecar.window_budget.failures import error_line, reported_failure
-from sidecar.window_budget.text import compact_json, one_line
 
 NO_TOOLS: Final[Mapping[str, ToolEffects]] = MappingProxyType({})
 """No declared tools: each is known by its name or its arguments."""

@@ -24,7 +24,7 @@ from sidecar.window_budget import (
     estimate_tokens,
     rehydrate_recent_reads,
 )
-from sidecar.window_budget.rehydrate import fresh_files, restore_files, select_candidates
+from sidecar.window_budget.rehydrate import fresh_files, path_key, restore_files, select_candidates
 
 
 def use(
@@ -202,3 +202,22 @@ def test_restored_files_stay_inside_the_budget() -> None:
 def test_with_nothing_to_spend_nothing_is_restored(budget: int, max_messages: int) -> None:
     """Neither tokens nor messages."""
     assert restore_files([(FileRange("a.py"), FreshText("x"))], budget, max_messages) == ()
+
+
+@pytest.mark.parametrize(
+    ("spelling", "key"),
+    [
+        ("a.py", "a.py"),
+        (" ./a.py ", "a.py"),
+        ("src/./x/../a.py", "src/a.py"),
+        ("//srv/a.py", "/srv/a.py"),
+        ("/srv//a.py", "/srv/a.py"),
+        ("file:///srv/a.py", "/srv/a.py"),
+        ("C:\\Work\\a.py", "c:/Work/a.py"),
+        ("file:///C:/Work/a.py", "c:/Work/a.py"),
+        ("../a.py", "../a.py"),
+    ],
+)
+def test_lexical_spellings_of_a_path_have_one_key(spelling: str, key: str) -> None:
+    """Lexical spellings of one path are one path; letters keep their case."""
+    assert path_key(spelling) == key

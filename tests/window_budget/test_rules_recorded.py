@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from recorded_sessions import recordings
-from sidecar._internal.typed_text import hide_pasted_text
 from sidecar.importing.contract import ImportFailedError
 from sidecar.importing.reading import read_session
 from sidecar.llmgateway.contract import TextBlock
+from sidecar.text.typed import hide_pasted_text
 from sidecar.window_budget.facts import find_sentences
 from sidecar.window_budget.rules import find_statements
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock
+from sidecar.text.clip import one_line
 from sidecar.window_budget import (
     DIGEST_HEADER,
     AssistantMessage,
@@ -24,7 +25,6 @@ from sidecar.window_budget.selection import (
     select_facts,
     shorten_carried,
 )
-from sidecar.window_budget.text import one_line
 
 TEXTS = ("", "be brief", "two\nlines", "a in src", "b in src", "c in src", "d in docs; e")
 

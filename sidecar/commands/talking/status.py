@@ -7,6 +7,7 @@ from typing import Final
 
 from sidecar.commands.talking.display import SessionState
 from sidecar.commands.terminal import bar
+from sidecar.text.clip import clip
 
 _CELLS: Final = 16
 _NARROW: Final = 70
@@ -31,7 +32,7 @@ def status_line(known: SessionState, branch: str, columns: int) -> str:
         fill = f"{_short(usage['used'])} tokens"
     cost = f"${usage['cost']:.2f}" if is_wide and usage.get("cost") else ""
     line = " " + "   ".join(filter(None, (model, fill, cost, branch if is_wide else "", mode)))
-    return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
+    return clip(line, columns)
 
 
 def read_branch(folder: Path) -> str:

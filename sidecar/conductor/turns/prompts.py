@@ -35,6 +35,7 @@ from sidecar.conductor.workbench.extensions import SessionExtensions
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import UserTurn
 from sidecar.permissions.rules import parse_rule
+from sidecar.text.clip import clip
 
 _KEYS_KEPT = 256
 """The number of idempotency keys that are remembered."""
@@ -357,7 +358,7 @@ def shorten(value: Any) -> Any:
     True
     """
     if isinstance(value, str):
-        return value if len(value) <= _CHARS_SHOWN else f"{value[:_CHARS_SHOWN]}…"
+        return clip(value, _CHARS_SHOWN)
     if isinstance(value, Mapping):
         return {name: shorten(each) for name, each in value.items()}
     return tuple(map(shorten, value)) if isinstance(value, list | tuple) else value

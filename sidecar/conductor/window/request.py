@@ -19,7 +19,7 @@ from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ModelCard, TextBlock, Usage, UserTurn
-from sidecar.window_budget.text import cut_middle
+from sidecar.text.clip import cut_middle
 
 _PROMPT_CUT = "[... {} characters of the prompt left out, for the model's window does not hold them ...]"
 

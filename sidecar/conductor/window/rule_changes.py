@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from sidecar._internal.errors import InvalidInput
-from sidecar._internal.typed_text import hide_pasted_text
 from sidecar._internal.values import Value
 from sidecar.conductor.rule_shapes import RuleRevocation, RuleSource, SessionRule
+from sidecar.text.clip import one_line
+from sidecar.text.typed import hide_pasted_text
 from sidecar.window_budget.rules import Rulings, Statement, find_statements, state
-from sidecar.window_budget.text import one_line
 
 MAX_RULE_CHARS: Final = 2_000
 MAX_QUOTES: Final = 12

@@ -19,8 +19,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
-from sidecar._internal.typed_text import find_typed_sentences
 from sidecar._internal.values import Value
+from sidecar.text.typed import find_typed_sentences
 
 EntryKind: TypeAlias = Literal["user", "agent", "call", "result", "error", "shell", "digest", "other"]
 Topic: TypeAlias = Literal[

@@ -14,6 +14,7 @@ from typing import Final
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
 from sidecar.llmgateway.providers.overflow import is_overflow, window_tokens_in
+from sidecar.text.clip import clip
 
 _MESSAGE_CHARS: Final = 500
 _LEAST_KEY_CHARS: Final = 8
@@ -163,8 +164,7 @@ def mask_reason(message: str, key: str | None) -> str:
     """
     is_secret = key is not None and len(key) >= _LEAST_KEY_CHARS
     reason = message.replace(str(key), MASK) if is_secret else message
-    reason = mask_secrets(" ".join(reason.split()))
-    return reason if len(reason) <= _MESSAGE_CHARS else reason[: _MESSAGE_CHARS - 1] + "…"
+    return clip(mask_secrets(" ".join(reason.split())), _MESSAGE_CHARS)
 
 
 def error_sentence(

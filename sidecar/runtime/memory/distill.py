@@ -21,15 +21,9 @@ from sidecar.llmgateway.contract import (
     Block,
     Channel,
     Conversation,
-    DoneEmission,
-    ErrorEmission,
     ModelCard,
-    Reply,
-    StopEmission,
-    StopReason,
     StreamOptions,
     TextBlock,
-    TextEmission,
     Turn,
     UserTurn,
     emissions_of,
@@ -37,6 +31,8 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory.estimate import render_turn
 from sidecar.runtime.memory.gist import SUMMARY_HEADING, TurnKinds, local_gist
+from sidecar.text.pieces import group_pieces
+from sidecar.text.replies import ReplyReader
 
 DISTILL_INSTRUCTION: Final = f"""\
 Condense the conversation transcript you are given into notes that let the same work go on without it. \
@@ -156,17 +152,9 @@ def _split(rendered: Sequence[str], max_bytes: int | None) -> Iterator[str]:
     if max_bytes is None:
         yield "\n\n".join(rendered)
         return
-    batch: list[str] = []
-    size = 0
-    for text in (part for turn in rendered for part in split_turn(turn, max_bytes)):
-        n_bytes = len(text.encode("utf-8", "surrogatepass")) + 2
-        if batch and size + n_bytes > max_bytes:
-            yield "\n\n".join(batch)
-            batch, size = [], 0
-        batch.append(text)
-        size += n_bytes
-    if batch:
-        yield "\n\n".join(batch)
+    parts = (part for turn in rendered for part in split_turn(turn, max_bytes))
+    sized = group_pieces(parts, max_bytes, lambda text: len(text.encode("utf-8", "surrogatepass")) + 2)
+    yield from map("\n\n".join, sized)
 
 
 def split_turn(turn: str, max_bytes: int) -> Iterator[str]:
@@ -196,22 +184,10 @@ async def _request_gist(transcript: str, invoke: ModelInvoker, options: StreamOp
 
 
 async def _read_reply(channel: Channel) -> str:
-    """Return the text of the done reply, which wins even when empty, else the deltas together."""
-    deltas: list[str] = []
-    stop: StopReason = "complete"
+    """Return the text of a reply that the model ended by itself, empty for any other."""
+    reply = ReplyReader()
     async with emissions_of(channel) as emissions:
         async for emission in emissions:
-            match emission:
-                case TextEmission(delta=delta):
-                    deltas.append(delta)
-                case StopEmission(stop=reason):
-                    stop = reason
-                case ErrorEmission(error=error):
-                    raise error
-                case DoneEmission(reply=reply):
-                    stop = reply.stop if isinstance(reply, Reply) else stop
-                    deltas = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
-                    break
-                case _:
-                    continue
-    return "".join(deltas) if stop in ("complete", "tool_calls") else ""
+            if reply.add(emission):
+                break
+    return reply.text if reply.is_complete else ""

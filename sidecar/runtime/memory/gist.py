@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from sidecar._internal.typed_text import find_typed_sentences
 from sidecar.conversation import EntryKind
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -24,6 +23,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.memory.estimate import CHARS_PER_TOKEN, serialize
+from sidecar.text.typed import find_typed_sentences
 
 SUMMARY_HEADING: Final = "[condensed earlier context]"
 """The mark of this engine: the first line of a summary turn."""

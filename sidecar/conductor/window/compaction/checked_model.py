@@ -22,7 +22,6 @@ from sidecar.llmgateway.contract import (
     Conversation,
     DoneEmission,
     Emission,
-    ErrorEmission,
     Reply,
     StopEmission,
     StreamOptions,
@@ -32,12 +31,12 @@ from sidecar.llmgateway.contract import (
     ToolCallStartEmission,
     Turn,
     Usage,
-    UsageEmission,
     UserTurn,
     emissions_of,
     gateway_error,
 )
 from sidecar.runtime.contract import ModelInvoker
+from sidecar.text.replies import ReplyReader
 from sidecar.window_budget.check import drop_unfounded, find_fault
 from sidecar.window_budget.language import language_of
 
@@ -95,9 +94,10 @@ class CheckedModel(Struct):
         for _ in range(_ATTEMPTS):
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
-            if self.count is not None and (usage := usage_of(answer)) is not None:
-                self.count(usage)
-            text = answer_text(answer)
+            reply = ReplyReader.of(answer)
+            if self.count is not None and reply.usage is not None:
+                self.count(reply.usage)
+            text = reply.text if reply.is_complete else None
             self.fault = stop_fault(answer)
             if text is not None:
                 self.fault = find_fault(text, self.headings, self.language)
@@ -144,18 +144,6 @@ def stop_fault(answer: Sequence[Emission]) -> str | None:
     return None
 
 
-def usage_of(answer: Sequence[Emission]) -> Usage | None:
-    """Return the usage that an answer reported last, None for none."""
-    for emission in reversed(answer):
-        if isinstance(emission, UsageEmission):
-            return emission.usage
-        if isinstance(emission, DoneEmission):
-            reported = emission.usage or getattr(emission.reply, "usage", None)
-            if reported is not None:
-                return reported
-    return None
-
-
 def has_call(answer: Sequence[Emission]) -> bool:
     """Whether an answer calls a tool."""
     return any(
@@ -190,31 +178,8 @@ def user_language(history: History) -> str | None:
     text = ""
     for entry in reversed(history):
         if entry.kind == "user":
-            text += f"{_text(entry.turn.blocks)[:_LANGUAGE_CHARS]}\n"
+            prose = "\n".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
+            text += f"{prose[:_LANGUAGE_CHARS]}\n"
         if len(text) >= _LANGUAGE_CHARS:
             break
     return language_of(text)
-
-
-def answer_text(answer: Sequence[Emission]) -> str | None:
-    """Return the text of an answer that came to its end by itself, None for any other."""
-    deltas = ""
-    for emission in answer:
-        match emission:
-            case ErrorEmission():
-                return None
-            case StopEmission(stop=stop) if stop not in ("complete", "tool_calls"):
-                return None
-            case TextEmission(delta=delta):
-                deltas += delta
-            case DoneEmission(reply=reply):
-                if getattr(reply, "stop", "complete") not in ("complete", "tool_calls"):
-                    return None
-                return _text(reply.blocks)
-            case _:
-                continue
-    return deltas
-
-
-def _text(blocks: Sequence[object]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

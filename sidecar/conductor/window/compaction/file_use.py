@@ -27,8 +27,8 @@ from msgspec import Struct, field
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import ToolEffects, effects_of_call, touches_of_call
+from sidecar.text.clip import compact_json
 from sidecar.text.touches import Touch
-from sidecar.window_budget.text import compact_json
 
 LOOK_BACK_CALLS: Final = 250
 HALF_LIFE_CALLS: Final = 5

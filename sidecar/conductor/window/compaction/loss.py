@@ -33,6 +33,7 @@ from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, R
 from sidecar.conversation import Entry, count_shared
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import ToolEffects
+from sidecar.text.clip import clip
 from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.facts import KEY_CHARS, FactKind, fact_key, split_error
 from sidecar.window_budget.message import AssistantMessage, Message, ToolResultMessage
@@ -332,6 +333,6 @@ def count_states(facts: Iterable[tuple[HeldFact, FactState]]) -> Loss:
 
 def as_reported(fact: HeldFact, state: FactState, pinned: Collection[str]) -> ReportedFact:
     """Return *fact* as clients see it; *pinned* are the ids of the pins."""
-    text = fact.text if len(fact.text) <= MAX_TEXT_CHARS else f"{fact.text[: MAX_TEXT_CHARS - 1]}…"
+    text = clip(fact.text, MAX_TEXT_CHARS)
     fact_id = fact.fact_id
     return ReportedFact(fact_id, _NAMES[fact.kind], state, text, fact.node_id, fact_id in pinned)

@@ -34,11 +34,11 @@ from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILE
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
+from sidecar.text.clip import compact_json
 from sidecar.text.touches import Touch
 from sidecar.window_budget import FileRange
 from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
-from sidecar.window_budget.text import compact_json
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
 MOST_LOOKED_AT: Final = 40

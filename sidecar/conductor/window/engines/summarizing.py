@@ -48,7 +48,7 @@ from sidecar.rooms.memory.summaries import (
 )
 from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.window_budget.text import cut_end
+from sidecar.text.clip import cut_end
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
 _NO_MODEL: Final = NoOp("no model is at hand to condense with")

@@ -1,18 +1,15 @@
-"""Plain-text helpers of this engine: compact JSON, tidying, cutting to a length, and one key per path.
+"""Texts cut to a length in characters, on one line or over several, and values as short texts.
 
-This module knows no messages and asks no file system.
+A cut is marked: by an ellipsis within a line, by a line of its own elsewhere. Engines that count in bytes, or
+with marks that their documents fix, cut on their own.
 """
 
 from __future__ import annotations
 
 import json
-import posixpath
-import re
-from collections.abc import Iterator
 from typing import Any
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 
 def compact_json(value: Any) -> str:
@@ -42,6 +39,15 @@ def tidy(text: str) -> str:
     if " \n" in text or "\t\n" in text:
         text = "\n".join([line.rstrip(" \t") for line in text.split("\n")])
     return text.strip()
+
+
+def clip(text: str, limit: int) -> str:
+    """Return *text*, or its beginning with an ellipsis at the end, at most *limit* characters.
+
+    >>> clip("abcdef", 6), clip("abcdefg", 6)
+    ('abcdef', 'abcde…')
+    """
+    return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -87,44 +93,3 @@ def cut_end(text: str, keep: int, marker: str) -> str:
     if len(text) <= keep:
         return text
     return f"{text[:keep]}\n{marker.replace('{}', str(len(text) - keep))}"
-
-
-def byte_length(text: str) -> int:
-    """Return the length of *text* in UTF-8, with one byte for a lone surrogate.
-
-    >>> byte_length("日本"), byte_length("ab")
-    (6, 2)
-    """
-    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
-def split_bytes(text: str, max_bytes: int) -> Iterator[str]:
-    """Yield *text* in parts of at most *max_bytes* bytes in UTF-8, or one character where that is longer.
-
-    >>> list(split_bytes("aé日", 3))
-    ['aé', '日']
-    """
-    data = text.encode("utf-8", "replace")
-    start, step = 0, max(max_bytes, 4)
-    while start < len(data):
-        end = min(start + step, len(data))
-        while end < len(data) and data[end] & 0xC0 == 0x80:
-            end -= 1
-        yield data[start:end].decode()
-        start = end
-
-
-def path_key(path: str) -> str:
-    """Return one spelling for all lexical spellings of *path*.
-
-    Links and letter case are left alone: a caller that can resolve those hands in a function of its own.
-
-    >>> {path_key(p) for p in ("./src/a.py", "src//a.py", "src/x/../a.py", "file://src/a.py")}
-    {'src/a.py'}
-    >>> path_key("C:\\\\src\\\\a.py"), path_key("c:/src/./a.py")
-    ('c:/src/a.py', 'c:/src/a.py')
-    """
-    text = path.strip().removeprefix("file://").replace("\\", "/")
-    text = _DRIVE.sub(lambda found: f"{found.group(1).lower()}:", text)
-    normal = posixpath.normpath(text)
-    return "/" + normal.lstrip("/") if normal.startswith("/") else normal

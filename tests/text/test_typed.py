@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sidecar._internal.typed_text import hide_pasted_text
+from sidecar.text.typed import hide_pasted_text
 
 RULE = "never push to main"
 
