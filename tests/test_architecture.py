@@ -23,6 +23,18 @@ LAYERS = (
     ("service",),
     ("transport",),
     ("protocol",),
+    (
+        "conductor.hub",
+        "conductor.completing",
+        "conductor.subagents",
+        "conductor.takeovers",
+        "conductor.imports",
+    ),
+    ("conductor.session",),
+    ("conductor.turns",),
+    ("conductor.window",),
+    ("conductor.workbench",),
+    ("conductor.record", "conductor.deps"),
     ("conductor",),
     ("runtime.conductor",),
     (

@@ -176,6 +176,11 @@ def estimate_text_tokens(text: str) -> int:
     return round(tokens + SPREAD * (sqrt(tokens) - 1))
 
 
+def text_tokens(text: str) -> int:
+    """Return the tokens of a message of *text*, 0 for none."""
+    return estimate_text_tokens(text) + TURN_TOKENS if text else 0
+
+
 def estimate_turn_tokens(turn: Turn) -> int:
     """Return about how many tokens a request spends on *turn*.
 

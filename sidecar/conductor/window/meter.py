@@ -18,10 +18,10 @@ from sidecar.conductor.contract import ContextUsage, EngineView, UsageBy
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import (
     IMAGE_TOKENS,
-    TURN_TOKENS,
     ModelFactors,
     estimate_text_tokens,
     estimate_turn_tokens,
+    text_tokens,
 )
 from sidecar.conversation import Entry, History, Index, UsageAnchor
 from sidecar.llmgateway.contract import ImageBlock, ModelCard, ThinkingBlock, ToolDescriptor, Usage
@@ -184,8 +184,3 @@ def weigh_entry(entry: Entry) -> Weights:
     parts[_PARTS[entry.kind]] = tokens - sum(parts.values())
     quarters = turn_chars(entry.turn, IMAGE_CHARS) // CHARS_PER_TOKEN
     return Weights(replace(_NOTHING, **parts), tokens, entry.anchor, quarters)
-
-
-def text_tokens(text: str) -> int:
-    """Return the tokens of a message of *text*, 0 for none."""
-    return estimate_text_tokens(text) + TURN_TOKENS if text else 0

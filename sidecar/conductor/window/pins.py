@@ -17,9 +17,9 @@ from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.window.compaction.loss import prose_of, text_shown
 from sidecar.conductor.window.compaction.loss_reports import LossReports
-from sidecar.conductor.window.meter import text_tokens
 
 SHARE: Final = 20
 """The pins take one token in so many of the window at most."""

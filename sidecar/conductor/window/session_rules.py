@@ -31,7 +31,7 @@ from sidecar.conductor.content import prompt_text
 from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
-from sidecar.conductor.window.meter import text_tokens
+from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.window.rule_changes import (
     RuleChange,
     RuleNote,

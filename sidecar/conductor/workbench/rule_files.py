@@ -36,7 +36,7 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.session_events import OneTimeNotices
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.meter import text_tokens
+from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conversation import TABLE_KEPT_EVERY, Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
