@@ -93,15 +93,25 @@ class RequestHead:
         self._rules = workbench.rule_files
         self._tools = workbench.tools
         self._extensions = workbench.extensions
+        self._brief: tuple[tuple[object, ...], str] | None = None
         self._weighed: tuple[str, Sequence[ToolDescriptor], Overhead] | None = None
         self.user_rules = user_rules
         self.config: AgentConfig | None = None
 
     def system(self) -> str:
-        """Return the system prompt, with the rules as they were last read."""
-        rules = self._rules.text() if self._rules.above or self._rules.below else ""
-        pins = describe_pins(self._record.pins()) if self._record.info.pins else ""
-        return write_brief(self._surroundings, rules, pins, self._extensions.skills)
+        """Return the system prompt, with the rules as they were last read; written again only for others."""
+        record, files = self._record, self._rules
+        of = (
+            *(self._surroundings, self._extensions.skills, record.info.pins),
+            *(files.above, files.below, record.window if files.above or files.below else 0),
+            # Rules of folders below stand here once the results that showed them are folded away.
+            record.history.current if files.below else None,
+        )
+        if self._brief is None or self._brief[0] != of:
+            rules = files.text() if files.above or files.below else ""
+            pins = describe_pins(record.pins()) if record.info.pins else ""
+            self._brief = (of, write_brief(self._surroundings, rules, pins, self._extensions.skills))
+        return self._brief[1]
 
     def complete(self, conversation: Conversation) -> Conversation:
         """Return *conversation* with the system prompt of now, and the rules that it is to show."""

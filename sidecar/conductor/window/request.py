@@ -48,29 +48,46 @@ class NextRequest:
         self._meter = meter
         self._knowledge = knowledge
         self.entering: UserTurn | None = None
+        self._input: tuple[tuple[object, ...], EngineInput] | None = None
+        self._gate: tuple[tuple[object, ...], EngineInput, Gate] | None = None
 
     def make_input(self) -> EngineInput:
-        """Return the conversation as it is now, weighed, the entering prompt included."""
+        """Return the conversation as it is now, weighed, the entering prompt included.
+
+        It is the same value until something that it is made of changes.
+        """
         history, overhead, card = self._history.current, self._head.overhead(), self._record.card
-        entering = estimate_turn_tokens(self.entering) if self.entering is not None else 0
         window = card.context_window if card is not None else 0
         finds = self._knowledge.max_tokens(window) if self._knowledge.sources else 0
-        known = self._weigh(history).occupancy(overhead, self._meter.factors.of(card)) + entering
-        return EngineInput(
+        participants, effects = self._workbench.participants(), self._workbench.tools.effects()
+        rules, factor = self._head.user_rules.texts, self._meter.factors.of(card)
+        of = (
+            *(overhead, card, finds, participants, effects, rules, factor),
+            *(self.entering, self._history.pending_anchor),
+        )
+        if self._input is not None and self._input[1].history is history and self._input[0] == of:
+            return self._input[1]
+        entering = estimate_turn_tokens(self.entering) if self.entering is not None else 0
+        made = EngineInput(
             history=history,
             card=card,
             overhead_tokens=overhead.total + entering + finds,
-            context_tokens=known,
-            participants=self._workbench.participants(),
+            context_tokens=self._weigh(history).occupancy(overhead, factor) + entering,
+            participants=participants,
             same_file=self._workbench.files.uri_of,
-            tool_effects=self._workbench.tools.effects(),
+            tool_effects=effects,
             closing=RECALL_NOTE,
-            rules=self._head.user_rules.texts,
+            rules=rules,
         )
+        self._input = (of, made)
+        return made
 
     def gate(self, engine: str, request: CompactionRequest) -> Gate:
-        """Return whether the next request is over the limit of *engine*."""
-        return self._engines.get(engine).gate(self.make_input(), request)
+        """Return whether the next request is over the limit of *engine*; judged once for each request."""
+        given, of = self.make_input(), (engine, request)
+        if self._gate is None or self._gate[1] is not given or self._gate[0] != of:
+            self._gate = (of, given, self._engines.get(engine).gate(given, request))
+        return self._gate[2]
 
     def too_long_prompt(self, engine: str, request: CompactionRequest) -> Entry | None:
         """Return the newest prompt cut to fit the window, None where it does, or where nothing compacts."""
