@@ -18,6 +18,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from sidecar.runtime.store.postgres.connection import OPTIONS, DatabaseError, PatientConnection, describe
+from sidecar.runtime.store.postgres.records import WORDS_OF
 from sidecar.runtime.store.postgres.schema import (
     OWNER,
     RIGHTS,
@@ -27,7 +28,6 @@ from sidecar.runtime.store.postgres.schema import (
     find_left_overs,
     version_of,
 )
-from sidecar.runtime.store.postgres.writing import WORDS_OF
 
 _LOCK: Final = 0x51DECA2
 """The advisory lock of whoever makes the tables."""

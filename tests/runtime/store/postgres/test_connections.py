@@ -15,7 +15,7 @@ from postgres_proxy import PostgresProxy
 from postgres_sessions import begin, prompt, shown
 from sidecar._internal.errors import LeaseLostError
 from sidecar.runtime.store import SessionLockedError, StoreUnavailable
-from sidecar.runtime.store.postgres import connections as pool
+from sidecar.runtime.store.postgres import database as pool
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer

@@ -16,8 +16,7 @@ from sidecar.runtime.store import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.postgres import store as store_module
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 from sidecar.runtime.store.postgres.database import Database
-from sidecar.runtime.store.postgres.rows import rows_of
-from sidecar.runtime.store.postgres.writing import Batch, insert_rows
+from sidecar.runtime.store.postgres.records import Batch, insert_rows, rows_of
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer

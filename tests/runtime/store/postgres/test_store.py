@@ -127,14 +127,14 @@ async def test_rows_are_their_writers_alone(
 async def test_rows_are_found_by_the_indexes_of_their_owners(
     make_store: MakeStore, server: PostgresServer, database: str
 ) -> None:
-    from sidecar.runtime.store.postgres import lease, listing, store, writing
+    from sidecar.runtime.store.postgres import lease, records, store
 
     await make_store().exists("s")
     queries: dict[str, tuple[object, ...]] = {
-        writing.STANDS: ("s",),
-        writing._KEPT: (["s"],),
+        records.STANDS: ("s",),
+        records._KEPT: (["s"],),
         store._READ: ("s",),
-        writing._DELETE: ("s",),
+        records._DELETE: ("s",),
         lease._KEEP: (30, ["s"], [1]),
     }
     given = {"words": "a", "word0": "a", "limit": 50}
@@ -151,7 +151,7 @@ async def test_rows_are_found_by_the_indexes_of_their_owners(
             assert re.search(r"Index Cond: .*owner = ", plan), plan
         plan = plan_of(store._SEARCH, given)
         assert re.search(r"Index Cond: .*owner = .*word = ANY", plan), plan
-        plan = plan_of(listing._PAGE.format(listing._TITLE.format("word0")), given)
+        plan = plan_of(store._PAGE.format(store._TITLE.format("word0")), given)
         assert "Index Only Scan using sessions_titled" in plan, plan
 
 
