@@ -27,7 +27,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionGraph
 from sidecar.runtime.store.codec import encode_record, head_record, node_record
-from sidecar.runtime.store.names import stem_of
+from sidecar.runtime.store.session_store import stem_of
 from sidecar.workspace.files import text_hash
 from turns import assistant, calling, user
 

@@ -118,7 +118,7 @@ def all_errors(error: type[SidecarError] = SidecarError) -> set[type[SidecarErro
 
 def test_every_kind_of_error_has_its_codes() -> None:
     import sidecar.boot
-    import sidecar.runtime.store.copying
+    import sidecar.commands.copy_sessions
     import sidecar.server  # noqa: F401  # their errors are looked for
 
     kinds = {error.kind for error in all_errors() if error.__module__.startswith("sidecar.")}

@@ -7,10 +7,10 @@ from sidecar.runtime.store.codec import canonical_json, hash_node, turn_from_rec
 from sidecar.runtime.store.dag import Clock, SessionGraph, new_id, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable, UnknownNodeError
 from sidecar.runtime.store.journal import SessionBranch, SessionJournal, journal_in_memory
-from sidecar.runtime.store.lock import SessionLock
-from sidecar.runtime.store.place import Hold, SessionPlace, StoredSummary
+from sidecar.runtime.store.lines import Hold
+from sidecar.runtime.store.place import SessionPlace, StoredSummary
 from sidecar.runtime.store.reading import IntegrityReport, StoredSession, heal
-from sidecar.runtime.store.session_store import SessionStore
+from sidecar.runtime.store.session_store import SessionLock, SessionStore
 
 __all__ = [
     "Clock",

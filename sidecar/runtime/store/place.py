@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sidecar._internal.errors import LeaseLostError
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
-from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import Append, InThread, LineWriter
+from sidecar.runtime.store.lines import Hold
 from sidecar.runtime.store.reading import StoredSession
 
 T = TypeVar("T", bound=ListedSession)
@@ -34,14 +30,6 @@ class StoredSummary(Value):
     host: str | None = None
     pid: int | None = None
     leased_until_ms: int | None = None
-
-
-class Hold(Protocol):
-    """The right to write one session, until it is released; a second release does nothing."""
-
-    def release(self) -> None:
-        """Let another holder have it."""
-        ...
 
 
 Describe: TypeAlias = Callable[[StoredSummary], T | None]
@@ -138,77 +126,3 @@ class SessionPlace(Protocol):
     async def write_raw(self, session_id: str, lines: bytes) -> None:
         """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
         ...
-
-
-class SessionWriters:
-    """The writers of a place, one a session; a closed session's stays while lines of it wait.
-
-    Args:
-        append_to: returns the append of a session.
-        hold: takes the right to write a session, as :meth:`SessionPlace.hold`.
-        in_thread: runs an append.
-    """
-
-    def __init__(
-        self,
-        append_to: Callable[[str], Append],
-        hold: Callable[[str], Awaitable[Hold]],
-        in_thread: InThread = asyncio.to_thread,
-    ) -> None:
-        self._append_to = append_to
-        self._hold = hold
-        self._in_thread = in_thread
-        self._writers: dict[str, LineWriter] = {}
-        self._settling = asyncio.Lock()
-
-    def of(self, session_id: str) -> LineWriter:
-        """Return the writer of *session_id*."""
-        if session_id not in self._writers:
-            self._writers[session_id] = LineWriter(session_id, self._append_to(session_id), self._in_thread)
-        return self._writers[session_id]
-
-    def close(self, session_id: str) -> None:
-        """Forget the writer of *session_id* unless lines wait."""
-        writer = self._writers.get(session_id)
-        if writer is not None:
-            writer.whole = None
-            if not writer.waiting:
-                del self._writers[session_id]
-
-    async def write_waiting(self, session_id: str) -> None:
-        """Write the lines of *session_id* that wait. Raises StoreUnavailable."""
-        writer = self._writers.get(session_id)
-        if writer is not None and writer.waiting:
-            await writer.settle()
-
-    @property
-    def are_waiting(self) -> bool:
-        """Whether lines of any session wait for the next write."""
-        return any(writer.waiting for writer in self._writers.values())
-
-    async def write_all(self) -> None:
-        """Write the waiting lines of every session, and keep them where that fails again."""
-        for writer in tuple(self._writers.values()):
-            if writer.waiting and writer.whole is not None:
-                with suppress(LeaseLostError, StoreUnavailable):
-                    await writer.write()
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Write the waiting lines of closed sessions, and keep them where that fails again."""
-        async with self._settling:
-            for session_id, writer in tuple(self._writers.items()):
-                if writer.whole is None and writer.waiting:
-                    with suppress(SessionLockedError, LeaseLostError, StoreUnavailable):
-                        held = await self._hold(session_id)
-                        try:
-                            await writer.settle()
-                        finally:
-                            self.close(session_id)
-                            held.release()
-
-    async def abandon(self, session_id: str) -> None:
-        """Drop the lines of *session_id* that wait, and its writer."""
-        writer = self._writers.pop(session_id, None)
-        if writer is not None:
-            await writer.abandon()

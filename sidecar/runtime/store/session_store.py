@@ -1,9 +1,15 @@
-"""The store of sessions: one file of lines a session, under one folder.
+"""The store of sessions: one file of lines a session, under one folder, and a lock file beside it.
 
 Reading never changes a file and never waits for a writer. Everything that touches the disk runs in a worker
 thread, but for taking a lock, which is a few system calls. The summary of a session is the newest ``meta``
 record of its file, searched from the end in steps that grow: a session that writes its meta once a turn is
 read 64 KiB deep at most.
+
+Any id becomes a file name that is safe on every file system, and comes back. An id of letters, digits, dots,
+dashes and underscores is its own name. Any other one begins with ``%`` and has its unsafe bytes as ``%XX``.
+So no id leaves the folder or meets another one's file.
+
+The system releases a lock when its holder dies, so a stale lock file means nothing. Readers take no lock.
 """
 
 from __future__ import annotations
@@ -11,21 +17,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote_to_bytes
 
+from sidecar._internal.errors import InvalidInput
+from sidecar._internal.file_lock import FileLock
+from sidecar._internal.state_folder import make_private_folder
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
 from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
-from sidecar.runtime.store.errors import StoreUnavailable
+from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import (
     Line,
+    SessionWriters,
     append_to,
     is_sound,
     open_file,
@@ -33,10 +47,8 @@ from sidecar.runtime.store.lines import (
     read_lines,
     torn_path,
 )
-from sidecar.runtime.store.lock import SessionLock
-from sidecar.runtime.store.names import session_id_of, stem_of
 from sidecar.runtime.store.node_offsets import offsets_path, read_page
-from sidecar.runtime.store.place import Describe, ListSessions, SessionWriters, StoredSummary
+from sidecar.runtime.store.place import Describe, ListSessions, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
 from sidecar.runtime.store.session_index import SETTLED_NS, FileState, SessionIndex, state_of
 
@@ -49,6 +61,10 @@ _KEPT_S: Final = 10.0
 """How long the newest session that was read is kept."""
 
 _MAY_HOLD_META: Final = (b'{"type":"meta"', b'{"type":"batch"')
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)", re.I)
+"""Names that Windows takes for a device, with any extension."""
+_MAX_STEM_BYTES: Final = 240
 
 
 class SessionStore:
@@ -313,3 +329,89 @@ def find_newest_meta(data: bytes, *, is_whole: bool) -> Mapping[str, Any] | None
         if found:
             return {name: value for name, value in found[-1].items() if name != "sum"}
     return None
+
+
+def stem_of(session_id: str) -> str:
+    """Return the file name of *session_id*, without an extension.
+
+    Raises:
+        InvalidInput: the name would be longer than file systems allow.
+
+    >>> stem_of("s-1"), stem_of("../escape"), stem_of("con")
+    ('s-1', '%2E%2E%2Fescape', '%63on')
+    """
+    if _SAFE.match(session_id) and not _RESERVED.match(session_id) and not session_id.endswith("."):
+        return session_id
+    data = session_id.encode("utf-8", "surrogatepass")
+    stem = "".join([f"%{byte:02X}" if must_escape(byte, i) else chr(byte) for i, byte in enumerate(data)])
+    if len(stem) > _MAX_STEM_BYTES:
+        raise InvalidInput(f"a session id of {len(session_id)} characters is too long", hint="use 1 to 128")
+    return stem or "%"
+
+
+def session_id_of(stem: str) -> str | None:
+    """Return the id that has the file name *stem*, or None for a name that no id has.
+
+    >>> session_id_of("%2E%2E%2Fescape"), session_id_of("not one of ours")
+    ('../escape', None)
+    """
+    try:
+        session_id = "" if stem == "%" else unquote_to_bytes(stem).decode("utf-8", "surrogatepass")
+        return session_id if stem_of(session_id) == stem else None
+    except (UnicodeError, InvalidInput):
+        return None
+
+
+def must_escape(byte: int, index: int) -> bool:
+    """Whether *byte* must be escaped: the first one always, so that the name cannot be some id's own."""
+    char = chr(byte)
+    return index == 0 or char == "." or not (char.isascii() and (char.isalnum() or char in "-_"))
+
+
+class SessionLock:
+    """The right to write one session, until :meth:`release` or the end of this process."""
+
+    def __init__(self, path: Path, session_id: str) -> None:
+        """Take the lock.
+
+        Raises:
+            SessionLockedError: another holder has it, in this process or another one.
+            OSError: the lock file cannot be created.
+        """
+        self._path = path
+        self._lock: FileLock | None = take_lock(path, session_id)
+
+    def release(self) -> None:
+        """Release the lock and remove its file; a second call does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        if sys.platform != "win32":
+            with suppress(OSError):
+                self._path.unlink()
+        lock.release()
+
+    def __enter__(self) -> SessionLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def take_lock(path: Path, session_id: str) -> FileLock:
+    make_private_folder(path.parent)
+    while True:
+        lock = FileLock(path)
+        try:
+            if not lock.try_take():
+                raise SessionLockedError(session_id, lock.read_holder())
+            if lock.is_current():
+                lock.write_holder()
+                return lock
+        except BaseException:
+            lock.release()
+            raise
+        # The previous holder removed the file between our open and our lock, which then guards nothing.
+        lock.release()

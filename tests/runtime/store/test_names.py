@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.runtime.store.names import session_id_of, stem_of
+from sidecar.runtime.store.session_store import session_id_of, stem_of
 
 
 @pytest.mark.parametrize(

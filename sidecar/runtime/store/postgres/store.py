@@ -24,8 +24,8 @@ from sidecar.runtime.store.codec import RecogniseKind, encode_line
 from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
-from sidecar.runtime.store.lines import Append
-from sidecar.runtime.store.place import Describe, ListSessions, SessionWriters, StoredSummary
+from sidecar.runtime.store.lines import Append, SessionWriters
+from sidecar.runtime.store.place import Describe, ListSessions, StoredSummary
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, host_of

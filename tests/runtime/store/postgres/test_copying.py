@@ -11,11 +11,11 @@ import pytest
 
 from postgres_sessions import shown
 from sidecar.cli import main
+from sidecar.commands.copy_sessions import CopyDiffersError, copy_session
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.store import SessionPlace, SessionStore
 from sidecar.runtime.store.codec import encode_line
-from sidecar.runtime.store.copying import CopyDiffersError, copy_session
 from sidecar.workspace.kept_contents import KeptContents
 
 if TYPE_CHECKING:
