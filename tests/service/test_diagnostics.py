@@ -142,6 +142,25 @@ async def test_a_client_that_never_answers_is_not_waited_for_for_ever(
     assert len(bench.results()) == 4
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_clean_edit_waits_as_long_as_the_client_is_known_to_answer(
+    face: str, make_desk: Any, answers: bool
+) -> None:
+    n_edits = 10
+    writes = [[Call("write", {"path": f"f{n}.py", "content": f"{n}\n"})] for n in range(n_edits)]
+    bench = await Bench(face, make_desk([*writes, [Say("done")]])).open()
+    bench.report("f0.py")
+
+    def answer(log: Any) -> None:
+        if answers and log.newest.data.kind == "toolStarted":
+            bench.report(Path(log.newest.data.locations[0].path).name)
+
+    bench.session.record.log.follow(answer)
+    await bench.client.prompt(bench.sid, "write them")
+    assert len(bench.results()) == n_edits
+    assert bench.session.workbench._editor.wait_s <= 0.2
+
+
 async def test_a_push_of_the_language_server_protocol_counts_as_a_report(face: str, make_desk: Any) -> None:
     bench = await Bench(face, make_desk([[Say("done")]])).open()
     uri = (bench.folder / "a.py").as_uri()

@@ -8,6 +8,7 @@ files outside of the folders, are counted and not named.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,10 +22,11 @@ from sidecar.workspace.ignore import IgnoreRules
 from sidecar.workspace.paths import is_inside, uri_to_path
 
 WAIT_S: Final = 1.0
-"""How long the result of a change waits for the errors that it brings."""
+"""How long the result of a change waits at most for the errors that it brings."""
 
-_MOST_VAIN_WAITS: Final = 3
-"""After so many waits in a row for nothing, only files that the client is known to report are waited for."""
+_LEAST_S: Final = 0.05
+_PATIENCE: Final = 3
+"""A wait is so many times as long as the newest answer took; each wait for nothing halves the next one."""
 
 
 class SessionEditor:
@@ -40,7 +42,8 @@ class SessionEditor:
         self._sid = sid
         self.editors = editors
         self.roots = tuple(roots)
-        self.n_vain_waits = 0
+        self._wait_s = WAIT_S
+        self._newest: NewProblems | None = None
 
     @property
     def context(self) -> EditorContext | None:
@@ -72,8 +75,21 @@ class SessionEditor:
 
     def watch(self) -> NewProblems | None:
         """Begin to watch for new problems; None while no client provides any."""
+        if self._newest is not None:
+            self._newest.forget()
         provider = self.provider
-        return None if provider is None else NewProblems(self, provider)
+        self._newest = None if provider is None else NewProblems(self, provider)
+        return self._newest
+
+    @property
+    def wait_s(self) -> float:
+        """How long the next answer is waited for: as the client is known to answer."""
+        return min(self._wait_s, WAIT_S)
+
+    def learn(self, answered_s: float | None) -> None:
+        """Learn that an answer took *answered_s*, also too long; None for no answer in time."""
+        wait_s = self._wait_s / 2 if answered_s is None else _PATIENCE * answered_s
+        self._wait_s = max(_LEAST_S, min(WAIT_S, wait_s))
 
 
 class NewProblems:
@@ -85,28 +101,33 @@ class NewProblems:
         self._before = provider.state
         self._reported: dict[str, FileDiagnostics] = {}
         self._changed = asyncio.Event()
+        self._paths: Sequence[Path] = ()
+        self._asked_at: float | None = None
+        self._listens = True
         self._dispose = provider.on_diagnostics(self.add)
 
     def add(self, reported: Mapping[str, FileDiagnostics]) -> None:
         """Take in a report."""
         self._reported.update(reported)
         self._changed.set()
+        if self._asked_at is not None and match_uris(reported, self._paths):
+            self._editor.learn(time.monotonic() - self._asked_at)
+            self._asked_at = None
 
     async def wait_for_new(self, paths: Sequence[Path]) -> Sequence[Problem] | None:
         """Return the errors of *paths* that came since the watch began, None when nothing was reported."""
         tabs = (tab.uri for tab in self._before.tabs)
         known = match_uris((*self._before.diagnostics, *tabs), paths)
-        if self._editor.n_vain_waits >= _MOST_VAIN_WAITS and not known:
-            return None
+        self._paths, self._asked_at = paths, time.monotonic()
         with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(self._editor.wait_s):
                 await self._provider.pull_diagnostics([path.as_uri() for path in paths])
                 while len(set(match_uris(self._reported, paths).values())) < len(set(paths)):
                     self._changed.clear()
                     await self._changed.wait()
         reported = match_uris(self._reported, paths)
-        self._editor.n_vain_waits = 0 if reported else self._editor.n_vain_waits + 1
         if not reported:
+            self._editor.learn(None)
             return None
         before = {
             shape_of(each)
@@ -122,8 +143,15 @@ class NewProblems:
         ]
 
     def close(self) -> None:
-        """End the watch."""
-        self._dispose()
+        """End the watch. An answer that is still due is listened for, to learn how long it takes."""
+        if self._asked_at is None:
+            self.forget()
+
+    def forget(self) -> None:
+        """Listen no more, also for a late answer."""
+        if self._listens:
+            self._listens = False
+            self._dispose()
 
 
 def match_uris(uris: Iterable[str], paths: Sequence[Path]) -> dict[str, Path]:
