@@ -57,6 +57,14 @@ UNLISTED_TOOLS: Final[tuple[Tool, ...]] = (GLOB,)
 """Tools of earlier versions that still answer: a stored conversation may lead a model to call them."""
 
 
+_TOLD_AFTER: Final = 3
+_FAILED_ALIKE: Final = (
+    "[This very call has failed {} times in a row with the same words. Do not repeat it: look for the cause, "
+    "try another way, or tell the user what you need.]"
+)
+"""What the model is told behind the result of such a call; the turn ends a little later."""
+
+
 class SessionToolBox:
     """A ``ToolBox`` and its own ``ToolRunner``.
 
@@ -65,6 +73,10 @@ class SessionToolBox:
         make_context: makes the context of a call from its id. Progress is reported to *observe* instead of
             the context's own ``progress``, and an open question is given up when the call is cancelled.
         observe: receives the reports on every call.
+
+    Attributes:
+        n_failed_alike: how often in a row the newest call has failed with the same arguments and the same
+            words; 0 for one that has not.
     """
 
     def __init__(
@@ -73,6 +85,8 @@ class SessionToolBox:
         self._own = tuple(tools)
         self._make_context = make_context
         self._observe = observe
+        self._failed: tuple[str, Any, Any] | None = None
+        self.n_failed_alike = 0
         self._stubborn: set[asyncio.Task[ToolReply]] = set()
         self._extra: dict[str, tuple[Tool, ...]] = {}
         self.offer("", ())
@@ -192,6 +206,11 @@ class SessionToolBox:
 
             found = await new_problems(watch, reply, self._make_context(call.id).cwd, cancel)
             output = f"{output}\n\n{found}" if found else output
+        failed = (call.name, call.input, reply.output) if reply.is_error else None
+        self.n_failed_alike = 1 + self.n_failed_alike * (failed == self._failed) if failed else 0
+        self._failed = failed
+        if self.n_failed_alike >= _TOLD_AFTER:
+            output = f"{output}\n\n{_FAILED_ALIKE.format(self.n_failed_alike)}"
         background = self._make_context(call.id).background
         news = "" if background is None or not isinstance(output, str) else background.take_news()
         output = f"{output}\n\n{news}" if news else output

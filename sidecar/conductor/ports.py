@@ -222,6 +222,11 @@ class Library(Protocol):
 class SessionTools(ToolBox, Protocol):
     """The tools of one session."""
 
+    @property
+    def n_failed_alike(self) -> int:
+        """How often in a row the newest call has failed alike; 0 for one that has not."""
+        ...
+
     def offer(self, group: str, tools: Sequence[Tool]) -> None:
         """Offer *tools* beside the built-in ones; they replace the earlier tools of their *group*."""
         ...

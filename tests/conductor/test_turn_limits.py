@@ -10,6 +10,8 @@ import pytest
 from fake_tool import FakeTool
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.read import READ
+from sidecar.llmgateway.contract import ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Say
 from turns import text
 
@@ -58,3 +60,18 @@ async def test_a_wrong_limit_is_refused_and_no_turn_begins(
     with pytest.raises(InvalidInput, match=problem):
         await session.submit(text("x"), **options)
     assert not session.is_busy
+
+
+async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage: Any) -> None:
+    again = [Call("read", {"path": "none.txt"})]
+    stage = await make_stage([*[again] * 9, [Say("something else")]], tools=[READ])
+    session = await stage.session()
+    ended = await stage.ask(session, "read it")
+    assert (ended.stop_reason, ended.fault.kind) == ("max_turn_requests", "turnBudget")
+    assert ended.fault.message == "the same call of a tool has failed 5 times in a row; say how to go on"
+    blocks = (block for turn in session.record.history.turns for block in turn.blocks)
+    results = [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]
+    assert ["Do not repeat it" in result for result in results] == [False, False, True, True, True]
+    assert len(stage.model.calls) == 5
+    assert (await stage.ask(session, "go on")).fault.kind == "turnBudget", "it is told of each further one"
+    assert len(stage.model.calls) == 6

@@ -40,6 +40,9 @@ from sidecar.text.calls import NO_EFFECTS
 
 THINKING_LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
 _CALLS_PER_NOTICE: Final = 50
+_MOST_FAILED_ALIKE: Final = 5
+"""A turn in which a call has failed so often in a row, with the same words, is the user's to go on with."""
+
 _MENTIONS_S: Final = 2.0
 """How long a running turn waits for the content of the mentions in a message to it."""
 
@@ -108,6 +111,7 @@ class SessionAgent:
             # A call of a tool that is gone changes nothing: it is refused.
             may_change=lambda call: self._tools.effects().get(call.name, NO_EFFECTS).may_change,
             make_room=self._make_room_between_calls,
+            find_stop=self._find_stop,
             on_usage=self._on_usage,
             on_compaction=self._compactor.begin_backstop,
         )
@@ -213,6 +217,13 @@ class SessionAgent:
             compaction=_LAST_RESORT if engine.compacts else NO_COMPACTION,
             max_turns=max_model_calls or self._max_model_calls or NO_LIMIT,
         )
+
+    def _find_stop(self) -> str | None:
+        """Return why the turn ends without another model call: it repeats a call that fails."""
+        n_failed = self._tools.n_failed_alike
+        if self._n_calls == 0 or n_failed < _MOST_FAILED_ALIKE:
+            return None
+        return f"the same call of a tool has failed {n_failed} times in a row; say how to go on"
 
     def _make_room_between_calls(self) -> Coroutine[object, object, None] | None:
         engine, request = self._turn_engine, self._engines.automatic()

@@ -61,6 +61,7 @@ class AgentDeps(Value):
             no compaction happens.
         new_id: makes the ids of runs and sessions.
         abort_grace_s: seconds that a tool or stream gets to end by itself after an abort.
+        find_stop: returns why no further model call is to be made for a prompt, None where one is.
         on_usage: called once with the usage of each model call, when the call is over.
         may_change: whether a tool call may change something, so that the calls after it wait for its end;
             unless given, all calls of one message run at the same time.
@@ -80,6 +81,7 @@ class AgentDeps(Value):
     abort_grace_s: float = DEFAULT_GRACE_S
     may_change: CallOrder = is_independent
     make_room: RoomMaker | None = None
+    find_stop: Callable[[], str | None] = lambda: None
     get_kinds: KindLookup = lambda turns: ()
     on_usage: Callable[[Usage], None] | None = None
     on_compaction: CompactionHandler | None = None

@@ -196,6 +196,9 @@ class RunLoop:
         if self._n_calls > limit:
             self._fault("turn_budget", f"the run may make {limit} model calls and needs another")
             return
+        if (why := self._deps.find_stop()) is not None:
+            self._fault("turn_budget", why)
+            return
         await self.journal.store(self.snapshot.messages)
         call: InvokeModelEffect | None = invocation
         try:
