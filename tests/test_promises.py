@@ -240,7 +240,7 @@ SAID: dict[str, tuple[str, ...]] = {
     "Ollama is given the length with each call": (
         "llmgateway/providers/test_windows.py::test_the_window_that_a_call_asks_ollama_for",
     ),
-    "If it fails, the session's model is asked, and then local rules": (
+    "If it fails, the session's model is asked, and then there is no summary": (
         "models/test_summarizing.py::test_the_sessions_own_model_condenses_where_it_fails",
         "models/test_summarizing.py::test_local_rules_condense_where_both_fail",
     ),

@@ -201,7 +201,7 @@ class Plan(Value):
     """The plan of a compaction, made without a model call.
 
     The engine counts *pre_tokens*: the sum of *dropped*, *kept*, the system prompt and the tools.
-    *loss* is that of a summary by local rules; it is absent for engines that need a model.
+    *loss* is that of a compaction without a model.
     """
 
     plan_id: str

@@ -162,12 +162,14 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
     With *by_price* a compaction is due once it saves more than it costs, before the window needs it.
     With *branch_digests* the model is told of a branch that a rewind or a fork left.
+    *view_share* is the share of the window that the conversation takes after a compaction.
     """
 
     prepare: bool = True
     same_prefix: bool = True
     by_price: bool = True
     branch_digests: bool = True
+    view_share: Annotated[float, msgspec.Meta(ge=0.02, le=0.25)] = 0.2
 
     @property
     def names_off(self) -> tuple[str, ...]:

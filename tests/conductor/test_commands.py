@@ -236,9 +236,9 @@ async def test_a_command_waits_for_its_turn_and_never_steers(make_stage: Any) ->
 
 
 async def test_local_rules_summarise_when_the_model_fails(make_stage: Any) -> None:
-    """A model that cannot write the digest leaves it to local rules, and that is said."""
+    """A model that cannot write its note is done without, and that is said."""
     stage, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))], [Say("four")])
-    assert "summary by local rules" in await say(stage, session, "/compact")
+    assert "a chronicle without a model" in await say(stage, session, "/compact")
     assert await say(stage, session, "four") == "four"
 
 

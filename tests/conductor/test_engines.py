@@ -264,20 +264,17 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
 
 @every_summary
 async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any, engine: str) -> None:
-    """The engines that change the stored conversation have a digest of their own; the other one waits."""
+    """The chronicle needs no model, whichever engine has the cut."""
     stage, session = await a_long_talk(
         make_stage, engine, [Raise(RuntimeError("boom"))], [Say("four")], [Say(NOTES)]
     )
     done = await compact(session)
-    reason = done.error if engine == "summarizing" else done.reason
-    outcome = ("failed", None) if engine == "summarizing" else ("completed", "localFallback")
-    assert (done.status, done.summary_source) == outcome
+    reason = done.reason
+    assert (done.status, done.summary_source) == ("completed", "localFallback")
     assert reason is not None
     assert "boom" not in reason
     assert (await stage.ask(session, "four")).text == "four"
     check_sound(stage.model.calls[-1].conversation)
-    if engine == "summarizing":
-        assert (await compact(session)).status == "completed"
 
 
 @every_summary
@@ -500,7 +497,7 @@ async def test_agentcore_asks_a_model_that_fails_at_every_fifth_compaction(make_
 
 
 @pytest.mark.parametrize("reloads", [pytest.param(False, id="at work"), pytest.param(True, id="reloaded")])
-async def test_agentcore_reads_again_what_its_local_digests_left_out(make_stage: Any, reloads: bool) -> None:
+async def test_a_note_of_agentcore_stands_while_its_model_fails(make_stage: Any, reloads: bool) -> None:
     stage, session, notes = await a_broken_model(make_stage, "offo")
     n_prompts, made = 0, list[Compaction]()
     while len(made) < 4:
@@ -514,10 +511,8 @@ async def test_agentcore_reads_again_what_its_local_digests_left_out(make_stage:
     asked = texts(notes.calls[-1].conversation.turns)
     assert "What came before." in asked
     assert LOCAL_HEADING not in asked
-    shown = asked + texts(notes.calls[0].conversation.turns)
     kept = texts(session.record.history.turns)
-    missing = [f"prompt {n} and" for n in range(n_prompts) if f"prompt {n} and" not in shown + kept]
-    assert missing == []
+    assert f"prompt {n_prompts - 1} and" in kept
     assert LOCAL_HEADING not in kept
 
 

@@ -130,8 +130,8 @@ def test_what_notes_stand_for_was_shown_to_the_model_whole(talk: Talk) -> None:
     """Whatever was said is sent, or was shown to a summariser that answered, to its very end."""
 
     async def run() -> None:
-        follower = await follow(ENGINES["summarizing"](), talk)
-        for _ in range(1 + len(talk.answers)):
+        follower = await follow(ENGINES["summarizing"](), replace(talk, answers=[True]))
+        for _ in range(2):
             await follower.compact(FORCED)
         asked = "".join(str(call.conversation.turns) for call in follower.model.calls)
         sent = str(follower.sent())

@@ -18,7 +18,10 @@ from sidecar.conductor.engine import (
     CompactionRequest,
     EngineDeps,
     EngineInput,
+    PlannedCompaction,
 )
+from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
+from sidecar.conductor.window.compaction.compacting import KEEPING, fold
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -34,6 +37,7 @@ from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.memory import live_tokens
 from sidecar.runtime.store import heal
 from sidecar.runtime.wire import Outgoing
+from talks import no_files
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +89,8 @@ def check_sound(sent: Iterable[Turn]) -> None:
 @pytest.mark.parametrize("path", recordings(WITH_CALLS, each=1))
 @pytest.mark.parametrize("engine_name", [name for name in ENGINES if name != "none"])
 @pytest.mark.parametrize("window", [8_000, 16_000, 36_000])
-async def test_a_recorded_session(path: Path, engine_name: str, window: int) -> None:
+@pytest.mark.parametrize("writes", [True, False], ids=["with a model", "without a model"])
+async def test_a_recorded_session(path: Path, engine_name: str, window: int, writes: bool) -> None:
     """Each compaction makes the next request smaller, and whatever is sent is whole.
 
     Small windows neither starve nor thrash: what is sent is inside the limit again after each compaction,
@@ -95,6 +100,8 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int) -> 
     recorded = read_turns(path)
     engine = ENGINES[engine_name]()
     model = ScriptedModel([[Say("what was done so far " * 20)]], when_exhausted="repeat")
+    invoke = model if writes else None
+    keeping = Keeping(look=no_files, chronicle=SessionChronicle())
     history = History()
     n_compactions = 0
     for each in recorded:
@@ -107,9 +114,13 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int) -> 
         plan = engine.plan(given, request)
         if isinstance(plan, NoOp):
             continue
-        done = await engine.compact(given, request, plan, EngineDeps(model, CancelToken(), 10.0))
+        plan = keeping.chronicle.add_to_plan(plan, engine, given, gate.limit)
+        planned = PlannedCompaction(engine, request, given, gate, plan)
+        done = await fold(planned, plan, EngineDeps(invoke, CancelToken(), 10.0))
         if isinstance(done, NoOp):
             continue
+        for step in KEEPING:
+            done = await step(planned, plan, done, keeping)
         assert done.post_tokens < done.pre_tokens
         history = committed(history, done)
         given = as_input(history, window)

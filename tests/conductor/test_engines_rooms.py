@@ -42,7 +42,7 @@ async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -
     sent = texts(last_sent(stage))
     assert "prompt 0" not in sent
     assert "prompt 5" in sent
-    assert "prompt 0" in sent[0], "the digest names what went"
+    assert "prompt 0" in sent[1], "the chronicle has what went"
     assert len(session.record.history.current) < 12
     check_sound(last_sent(stage))
 

@@ -13,6 +13,7 @@ from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conductor.window.pins import MAX_TOKENS, SHARE
 from sidecar.llmgateway.scripted import Say
 
@@ -62,7 +63,10 @@ async def test_a_pinned_fact_comes_back_and_stays_with_every_engine(make_stage: 
     assert "The user pinned" not in stage.model.calls[-1].conversation.system
 
 
-async def test_a_fact_of_a_poor_summary_is_lost_until_it_is_pinned(make_stage: Any) -> None:
+async def test_a_fact_of_a_poor_summary_is_lost_until_it_is_pinned(
+    make_stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SessionChronicle, "room_of", lambda *_: 0)
     stage, session = await a_loss(make_stage, "agentcore")
     await stage.ask(session, "and now?")
     assert "7013" not in sent(stage)

@@ -21,11 +21,11 @@ from sidecar.conductor.engine import (
     FreshFiles,
     PlannedCompaction,
     SessionEngine,
-    SummaryFailedError,
 )
-from sidecar.conductor.window.compaction.planner import narrow_input, weigh_plan, weigh_result
+from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle, limit_of
+from sidecar.conductor.window.compaction.compacting import KEEPING, fold
+from sidecar.conductor.window.compaction.planner import narrow_input, weigh_plan
 from sidecar.conductor.window.compaction.restoring import (
-    bring_files_back,
     find_files,
     project_files,
     rank_kept,
@@ -122,6 +122,11 @@ class Follower:
     history: History = field(default_factory=History)
     done: list[CompactionResult] = field(default_factory=list)
     files: tuple[RehydrateCandidate, ...] = ()
+    chronicle: SessionChronicle = field(default_factory=SessionChronicle)
+
+    @property
+    def keeping(self) -> Keeping:
+        return Keeping(look=self.fresh, chronicle=self.chronicle)
 
     @property
     def engine_input(self) -> EngineInput:
@@ -149,7 +154,9 @@ class Follower:
         given = self.compaction_input
         gate, plan = self.engine.gate(given, ask), self.engine.plan(given, ask)
         if isinstance(plan, CompactionPlan):
-            plan = weigh_plan(plan, gate)
+            plan = weigh_plan(
+                self.keeping.chronicle.add_to_plan(plan, self.engine, given, limit_of(gate, ask)), gate
+            )
         return PlannedCompaction(self.engine, ask, given, gate, plan)
 
     async def plan(self, ask: CompactionRequest) -> CompactionPlan | NoOp:
@@ -166,20 +173,14 @@ class Follower:
     async def compact(self, ask: CompactionRequest) -> CompactionResult | NoOp | None:
         plan, planned = await self.plan(ask), await self.make(ask)
         deps = EngineDeps(self.model, CancelToken(), 10.0)
-        before = self.sent()
         outcome: CompactionResult | NoOp
         if isinstance(planned.plan, NoOp):
             outcome = planned.plan
         else:
-            try:
-                outcome = await self.engine.compact(planned.given, ask, planned.plan, deps)
-            except SummaryFailedError:
-                assert self.sent() == before
-                return None
-            if isinstance(outcome, CompactionResult):
-                outcome = await weigh_result(planned, outcome)
-            if isinstance(outcome, CompactionResult):
-                outcome = await bring_files_back(planned, planned.plan, outcome, self.fresh)
+            outcome = await fold(planned, planned.plan, deps)
+            for step in KEEPING if isinstance(outcome, CompactionResult) else ():
+                assert isinstance(outcome, CompactionResult)
+                outcome = await step(planned, planned.plan, outcome, self.keeping)
         if isinstance(outcome, NoOp):
             may_save_nothing = isinstance(plan, CompactionPlan) and plan.high_tokens >= planned.gate.tokens
             assert outcome == plan or may_save_nothing

@@ -898,7 +898,7 @@ export interface PinsChanged {
   pins: Pin[];
 }
 
-/** The plan of a compaction, made without a model call. The engine counts `preTokens`: the sum of `dropped`, `kept`, the system prompt and the tools. `loss` is that of a summary by local rules; it is absent for engines that need a model. */
+/** The plan of a compaction, made without a model call. The engine counts `preTokens`: the sum of `dropped`, `kept`, the system prompt and the tools. `loss` is that of a compaction without a model. */
 export interface Plan {
   planId: string;
   expectHead: string | null;

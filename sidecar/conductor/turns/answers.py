@@ -26,8 +26,9 @@ def describe_result(done: Compaction) -> str:
             tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
             if done.summary_source is None:
                 return f"Shortened the texts that were too large: {tokens}. /uncompact takes it back."
-            author = "a model" if done.summary_source == "model" else "local rules"
-            folded = f"Compacted {done.dropped_count} turns into a summary by {author}"
+            is_noted = done.summary_source == "model"
+            made = "a summary by a model" if is_noted else "a chronicle without a model"
+            folded = f"Compacted {done.dropped_count} turns into {made}"
             return f"{folded}: {tokens}. /uncompact takes it back."
         case "noop":
             return f"Nothing to do: {done.reason}."

@@ -10,6 +10,7 @@ import asyncio
 from sidecar._internal.allocator import bulk_work
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.expanding import Expander
 from sidecar.conductor.window.compaction.loss_reports import LossReports
@@ -54,7 +55,13 @@ class SessionWindow:
         self.pins = Pins(record, self.losses)
         summarizer = Summarizer(record, deps, self.head)
         self.planner = CompactionPlanner(
-            record, self.request, self.engines, summarizer, self.losses, workbench.files
+            record,
+            self.request,
+            self.engines,
+            summarizer,
+            self.losses,
+            Keeping(look=workbench.files.look, chronicle=SessionChronicle(deps.compaction.view_share)),
+            workbench.files,
         )
         self.preparer = SummaryPreparer(record, self.planner, prepares=deps.compaction.prepare)
         self.compactor = Compactor(record, self.planner, self.preparer, self.rules, workbench.extensions)

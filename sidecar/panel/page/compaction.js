@@ -61,7 +61,7 @@ export function compactionCard(row, actions) {
   const isDone = compaction.status === "completed";
   const titles = /** @type {Record<string, string>} */ ({ in_progress: "Compacting the conversation", completed: compaction.trigger === "expand" ? "Originals are back" : "Compacted", noop: "Nothing to compact", failed: "The compaction failed", cancelled: "The compaction was cancelled", undone: "Compacted, and taken back" });
   const head = h("div", { class: "card-head" }, compaction.status === "in_progress" ? h("span", { class: "spinner" }) : icon(compaction.status === "failed" ? "warn" : "fold"),
-    h("strong", {}, titles[compaction.status] ?? compaction.status), h("span", { class: "dim" }, [TRIGGERS[compaction.trigger] ?? compaction.trigger, compaction.engine, compaction.summarySource === "localFallback" ? "summary by local rules" : ""].filter(Boolean).join(" · ")));
+    h("strong", {}, titles[compaction.status] ?? compaction.status), h("span", { class: "dim" }, [TRIGGERS[compaction.trigger] ?? compaction.trigger, compaction.engine, compaction.summarySource === "localFallback" ? "without a model" : ""].filter(Boolean).join(" · ")));
   const why = compaction.reason ?? compaction.error;
   /** @type {(Node | false | null)[]} */
   const body = [why !== undefined && h("p", {}, visible(why))];

@@ -13,6 +13,7 @@ from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import loss_reports
+from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conductor.window.compaction.loss import LossReport
 from sidecar.llmgateway.scripted import Raise, Say
 from sidecar.protocol.messages import ReportedFact
@@ -20,6 +21,12 @@ from sidecar.protocol.messages import ReportedFact
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 POOR = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
 PLANTED = "The zebra runs on port 7013 of zebra_host_12. Never rename zebra_gate."
+
+
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chronicle has room, so a poor summary is all that is kept."""
+    monkeypatch.setattr(SessionChronicle, "room_of", lambda *_: 0)
 
 
 async def a_compaction(
@@ -52,6 +59,7 @@ async def test_the_event_has_the_counts_of_the_list(make_stage: Any, engine: str
     assert (name.kind, name.state) == ("name", "kept")
 
 
+@pytest.mark.usefixtures("no_room")
 async def test_the_list_is_the_same_after_a_restart_and_in_a_fork_it_is_not_needed(make_stage: Any) -> None:
     stage, session, done = await a_compaction(make_stage)
     facts = await facts_of(session, done)
@@ -76,6 +84,7 @@ async def test_nothing_is_lost_once_a_compaction_is_undone(make_stage: Any) -> N
     assert await facts_of(session, undone) == []
 
 
+@pytest.mark.usefixtures("no_room")
 async def test_counts_that_take_too_long_follow_the_outcome(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +127,7 @@ async def test_a_report_that_fails_fails_no_compaction(
     assert (done.status, done.loss) == ("completed", None)
 
 
+@pytest.mark.usefixtures("no_room")
 async def test_slash_compact_tells_the_loss_and_slash_loss_lists_it(make_stage: Any) -> None:
     stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(POOR)]], window=16_000)
     session = await stage.session(engine="agentcore")
@@ -140,6 +150,7 @@ async def test_slash_loss_without_a_loss_says_so(make_stage: Any) -> None:
     assert "The model sees the whole conversation" in (await stage.ask(session, "/loss")).text
 
 
+@pytest.mark.usefixtures("no_room")
 @pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "summarizing"])
 async def test_a_fork_knows_its_loss_and_can_recall_it(make_stage: Any, engine: str) -> None:
     stage, session, _ = await a_compaction(make_stage, engine, [Say("ok")], [Say("ok")])
@@ -168,7 +179,7 @@ async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_sta
     assert done.summary_source == "localFallback"
     assert done.loss == plan.loss
     for engine in ("agentcore", "runtime"):
-        assert (await session.preview(CompactionRequest(engine=engine))).loss is None
+        assert (await session.preview(CompactionRequest(engine=engine))).loss is not None
 
 
 async def test_a_compaction_that_folded_nothing_has_an_empty_report(make_stage: Any) -> None:

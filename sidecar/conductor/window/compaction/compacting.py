@@ -1,9 +1,10 @@
 """Runs the compactions of a session: compact, commit or refuse, undo.
 
 A compaction goes one way, whichever engine does it. It takes the plan of its preview, or makes one. The
-engine writes the summary of the folded entries. The host adds to it, for every engine alike
-(:data:`KEEPING`). The result is committed as a branch, in one transaction with its record: after a crash both
-are there or neither, and a failed compaction leaves everything as it was.
+engine has a model write a note on the folded entries; without a model, or where that fails, there is none.
+The host adds the chronicle and the files, for every engine alike (:data:`KEEPING`). The result is committed
+as a branch, in one transaction with its record: after a crash both are there or neither, and a failed
+compaction leaves everything as it was.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sidecar._internal.cancel import CancelledByToken, CancelToken
 from sidecar._internal.errors import log_fault
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engine import (
+    SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -40,10 +42,10 @@ from sidecar.conductor.record.compactions import (
 from sidecar.conductor.record.records import to_record
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
+from sidecar.conductor.window.compaction.chronicling import fold_without_note, keep_chronicle
 from sidecar.conductor.window.compaction.planner import (
     SUMMARY_DEADLINE_S,
     CompactionPlanner,
-    compact_without_model,
     weigh_result,
 )
 from sidecar.conductor.window.compaction.preparing import (
@@ -60,8 +62,8 @@ _OVERFLOW_SHARE = 0.5
 """How much is kept of a conversation that did not fit: a provider rarely says by how much it was over."""
 
 
-KEEPING: Final = (bring_files_back,)
-"""The additions of the host to the result of an engine, in order, such as the files that come back."""
+KEEPING: Final = (keep_chronicle, bring_files_back)
+"""The additions of the host to the result of an engine, in order."""
 
 
 class Compactor:
@@ -288,21 +290,12 @@ class Compactor:
                 ready = await asyncio.to_thread(bring_up_to_date, planned, prepared)
                 if ready is not None:
                     return await self._keep(planned, plan, ready)
-            async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
-                outcome = await planned.engine.compact(planned.given, request, plan, means)
-            if isinstance(outcome, CompactionResult):
-                outcome = await weigh_result(planned, outcome)
-            if outcome == WOULD_NOT_SHRINK and checked is not None:
-                outcome = await compact_without_model(planned, plan, means)
+            outcome = await fold(planned, plan, means)
             if isinstance(outcome, NoOp):
                 return replace(begun, status="noop", reason=outcome.reason)
             outcome = await self._keep(planned, plan, outcome)
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
-        except TimeoutError:
-            return replace(begun, status="failed", error="the summary took too long")
-        except SummaryFailedError as error:
-            return replace(begun, status="failed", error=str(error))
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
@@ -312,7 +305,7 @@ class Compactor:
         self, planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult
     ) -> CompactionResult:
         for step in KEEPING:
-            result = await step(planned, plan, result, self._planner.files.look)
+            result = await step(planned, plan, result, self._planner.keeping)
         return result
 
     async def _commit(
@@ -346,3 +339,31 @@ class Compactor:
             text = f"{FAILURES_TO_OPEN} in a row were in vain; the last: {done.error or done.reason}."
             hint = "Every fifth occasion tries again, and /compact does at once."
             self._events.emit(Notice("warning", "Automatic compaction is paused", f"{text} {hint}"))
+
+
+async def fold(
+    planned: PlannedCompaction, plan: CompactionPlan, means: EngineDeps
+) -> CompactionResult | NoOp:
+    """Return the result of an engine, and without a note where there is no model or it wrote no usable one.
+
+    Raises:
+        CancelledByToken: the token of *means* fired.
+    """
+    if means.invoke is None and plan.dropped:
+        return await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
+    why = SUMMARY_TOO_LONG
+    outcome: CompactionResult | NoOp
+    try:
+        async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
+            outcome = await planned.engine.compact(planned.given, planned.request, plan, means)
+        if isinstance(outcome, CompactionResult):
+            outcome = await weigh_result(planned, outcome)
+    except TimeoutError:
+        outcome, why = WOULD_NOT_SHRINK, "the model took too long"
+    except SummaryFailedError as error:
+        outcome, why = WOULD_NOT_SHRINK, str(error)
+    if isinstance(outcome, CompactionResult) and outcome.summary_source == "localFallback":
+        why, outcome = outcome.fallback_reason or why, WOULD_NOT_SHRINK
+    if outcome == WOULD_NOT_SHRINK and plan.dropped:
+        outcome = await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned, why))
+    return outcome

@@ -14,7 +14,6 @@ from typing import Final
 from sidecar._internal.cancel import CancelToken
 from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan, RehydrateCandidate
 from sidecar.conductor.engine import (
-    SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -30,6 +29,12 @@ from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.record.branching import without_notes
 from sidecar.conductor.record.compactions import describe_plan, with_size
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.chronicling import (
+    Keeping,
+    fold_without_note,
+    keep_chronicle,
+    limit_of,
+)
 from sidecar.conductor.window.compaction.loss_reports import LossReports
 from sidecar.conductor.window.compaction.restoring import (
     find_files,
@@ -43,7 +48,6 @@ from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conversation import Entry, History
-from sidecar.llmgateway.contract import Channel, Conversation, StreamOptions, gateway_error
 
 SUMMARY_DEADLINE_S: Final = 120.0
 """How long a model may take for a summary."""
@@ -60,6 +64,7 @@ class CompactionPlanner:
         summarizer: the model that writes summaries.
         losses: the loss reports.
         files: the files that the model has seen.
+        keeping: the chronicle, and the files as they are now.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class CompactionPlanner:
         engines: SessionEngines,
         summarizer: Summarizer,
         losses: LossReports,
+        keeping: Keeping,
         files: SessionFiles,
     ) -> None:
         self._record = record
@@ -77,6 +83,7 @@ class CompactionPlanner:
         self.summarizer = summarizer
         self.losses = losses
         self.files = files
+        self.keeping = keeping
         self._plans: dict[str, PlannedCompaction] = {}
 
     def judged_input(self) -> EngineInput:
@@ -100,7 +107,9 @@ class CompactionPlanner:
             given = narrow_input(whole, own)
             gate, found = own.gate(given, request), own.plan(given, request)
             if isinstance(found, CompactionPlan):
-                found = weigh_plan(found, gate)
+                found = weigh_plan(
+                    self.keeping.chronicle.add_to_plan(found, own, given, limit_of(gate, request)), gate
+                )
             return PlannedCompaction(engine, request, given, gate, found)
 
         own = engine.apart()
@@ -126,8 +135,15 @@ class CompactionPlanner:
         return with_size(plan, size, size, size)
 
     async def compact_locally(self, planned: PlannedCompaction) -> CompactionResult | NoOp:
-        """Return the result of a compaction without a model; a no-op for an engine that needs one."""
+        """Return the result of a compaction without a model, with its chronicle."""
         assert isinstance(planned.plan, CompactionPlan)
+        if planned.plan.dropped:
+            done = await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
+            return (
+                done
+                if isinstance(done, NoOp)
+                else await keep_chronicle(planned, planned.plan, done, self.keeping)
+            )
         deps = EngineDeps(None, CancelToken(), SUMMARY_DEADLINE_S)
         try:
             done = await planned.engine.compact(planned.given, planned.request, planned.plan, deps)
@@ -247,27 +263,6 @@ async def weigh_result(planned: PlannedCompaction, done: CompactionResult) -> Co
         return weight < done.pre_tokens and is_lighter(done.entries, given.history)
 
     return done if await asyncio.to_thread(saves) else WOULD_NOT_SHRINK
-
-
-async def compact_without_model(
-    planned: PlannedCompaction, plan: CompactionPlan, deps: EngineDeps
-) -> CompactionResult | NoOp:
-    """Return the result of an engine as after a failed call, in place of a summary that is too long.
-
-    Args:
-        planned: the compaction.
-        plan: its plan.
-        deps: the engine's dependencies; the model in it is not called.
-    """
-
-    def fail_call(conversation: Conversation, options: StreamOptions) -> Channel:
-        raise gateway_error("unsupported", SUMMARY_TOO_LONG)
-
-    without = replace(deps, invoke=fail_call)
-    done = await planned.engine.compact(planned.given, planned.request, plan, without)
-    if isinstance(done, CompactionResult):
-        done = await weigh_result(planned, replace(done, fallback_reason=SUMMARY_TOO_LONG))
-    return done
 
 
 def is_lighter(entries: Sequence[Entry], history: History) -> bool:

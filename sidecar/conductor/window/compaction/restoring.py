@@ -30,6 +30,7 @@ from sidecar.conductor.engine import (
     FreshFiles,
     PlannedCompaction,
 )
+from sidecar.conductor.window.compaction.chronicling import Keeping
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
@@ -213,7 +214,7 @@ async def find_files(
 
 
 async def bring_files_back(
-    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, look: FreshFiles
+    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, keeping: Keeping
 ) -> CompactionResult:
     """Return *result* with the most used files behind its summary, as they are now.
 
@@ -223,7 +224,7 @@ async def bring_files_back(
         planned: the compaction.
         plan: its plan.
         result: its result so far; one without a summary is returned as it is.
-        look: reads files as they are now.
+        keeping: reads files as they are now.
     """
     engine, given, gate = planned.engine, planned.given, planned.gate
     entries = result.entries
@@ -231,7 +232,7 @@ async def bring_files_back(
         return result
     turns = [entry.turn for entry in entries]
     uses = await asyncio.to_thread(rank_files, given, result.cut, turns)
-    found, fresh = await find_files(given, gate, plan, uses, look)
+    found, fresh = await find_files(given, gate, plan, uses, keeping.look)
     files = restored_behind(given.history, result.cut, found, fresh)
     weight = await asyncio.to_thread(engine.weigh, files) if files else 0
     if result.post_tokens + weight > min(gate.limit, result.pre_tokens - 1):

@@ -49,7 +49,7 @@ from sidecar.conductor.engine import (
     compacted_entries,
 )
 from sidecar.conversation import Entry, History, Index
-from sidecar.llmgateway.contract import Turn
+from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.text.calls import ANYTHING
 
 _NO_CARD: Final = NoOp("the model's context window is unknown")
@@ -71,7 +71,10 @@ class _Messages(Struct):
     def add(self, entry: Entry, in_view: bool) -> _Messages:
         """Convert and weigh one entry."""
         is_summary = entry.kind == "summary"
-        new = turns_to_messages((entry.turn,), self.names, parses_summaries=is_summary)
+        turns: Sequence[Turn] = (entry.turn,)
+        if is_summary:  # the chronicle behind the note is a message of its own
+            turns = [UserTurn((block,)) for block in entry.turn.blocks if isinstance(block, TextBlock)]
+        new = turns_to_messages(turns, self.names, parses_summaries=is_summary)
         self.starts.append(len(self.messages))
         self.messages.extend(new)
         self.tokens += sum(map(cost_in_prompt, new))

@@ -1,0 +1,248 @@
+"""The chronicle of a session, which the host puts into each summary for every engine.
+
+An engine decides the cut, and may have a model write a note. The host puts the chronicle of everything before
+the cut into the entry that stands for it, below the note: the older, the thinner (:mod:`sidecar.chronicle`).
+Each one is made from the entries as they were first stored, never from an earlier chronicle, so it is the
+same with a note and without one, and after an undo, a branch or a restart.
+
+The kept entries and the chronicle together take a share of the window, a fifth by default. Where the kept
+entries alone take that, the chronicle has a quarter of the share. It has at most a quarter of the folded
+tokens, and half of the room below the limit. For example, in a window of 200,000 tokens with 6,000 kept and
+150,000 folded the chronicle has 34,000.
+
+An entry is ranked once, when it is first part of a compaction; a path that did not grow out of the one before
+is ranked anew, in the thread of the compaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import chain
+from threading import Lock
+from typing import Final
+
+from sidecar._internal.values import Value
+from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written
+from sidecar.conductor.contract import Gate
+from sidecar.conductor.engine import (
+    SUMMARY_TOO_LONG,
+    CompactionPlan,
+    CompactionRequest,
+    CompactionResult,
+    EngineInput,
+    FreshFiles,
+    PlannedCompaction,
+    SessionEngine,
+    compacted_entries,
+)
+from sidecar.conductor.token_estimate import estimate_text_tokens
+from sidecar.conversation import Entry, History
+from sidecar.llmgateway.contract import Block, TextBlock, UserTurn
+from sidecar.window_budget import DIGEST_HEADER
+
+VIEW_SHARE: Final = 0.2
+"""The share of the window that the conversation takes after a compaction."""
+
+_FOLDED_SHARE: Final = 4
+"""The chronicle takes at most one in so many tokens of what is folded."""
+
+_ROUNDING_TOKENS: Final = 2
+"""An engine may round the tokens of the parts otherwise than those of the whole."""
+
+_LEAST_SHARE: Final = 4
+"""Beside kept entries that fill the view, the chronicle has one in so many tokens of it."""
+
+_ATTEMPTS: Final = 4
+"""How often a chronicle is written smaller where the engine counts it higher than the session's meter."""
+
+
+class Keeping(Value, kw_only=True):
+    """The means of the host to keep a part of the folded entries.
+
+    Attributes:
+        look: reads files as they are now.
+        chronicle: the chronicle of the session.
+    """
+
+    look: FreshFiles
+    chronicle: SessionChronicle
+
+
+class SessionChronicle:
+    """The chronicle of one session, which follows its conversation; *view_share* is the user's setting."""
+
+    def __init__(self, view_share: float = VIEW_SHARE) -> None:
+        self.view_share = view_share
+        self._entries: list[Entry] = []
+        self._chronicle = Chronicle()
+        self._lock = Lock()
+
+    def write(self, history: History, cut: int, room: int) -> Written:
+        """Return the chronicle of everything before the entry *cut* of *history*, in *room* tokens."""
+        with self._lock:
+            self.follow(history)
+            n_entries = self.count_before(history, cut)
+            return self._chronicle.write(room, meter=estimate_text_tokens, n_entries=n_entries)
+
+    def room_of(self, given: EngineInput, plan: CompactionPlan, limit: int) -> int:
+        """Return the tokens of the chronicle of a compaction with *plan* below *limit*, 0 for none."""
+        view = int(self.view_share * given.window) or plan.dropped_tokens
+        room = max(view - plan.kept_tokens, view // _LEAST_SHARE)
+        most = plan.dropped_tokens // _FOLDED_SHARE
+        below = limit - plan.kept_tokens - given.overhead_tokens if limit else 2 * room
+        return max(0, min(room, most, below // 2))
+
+    def add_to_plan(
+        self, plan: CompactionPlan, planned_by: SessionEngine, given: EngineInput, limit: int
+    ) -> CompactionPlan:
+        """Return *plan*, which *planned_by* made, with the tokens of the chronicle below *limit*."""
+        if not plan.dropped:
+            return plan
+        room = self.room_of(given, plan, limit)
+        head = planned_by.weigh([Entry(note_before(given.history), "summary")])
+        least = plan.kept_tokens + given.overhead_tokens
+        note = head
+        if given.summarizer_card is not None:
+            projected = min(plan.projected_tokens - least, plan.dropped_tokens // _FOLDED_SHARE)
+            note = max(head, projected)
+        high = min(plan.pre_tokens, max(plan.high_tokens, least + head) + room + _ROUNDING_TOKENS)
+        low = min(plan.low_tokens, least + head - _ROUNDING_TOKENS)
+        return replace(
+            plan,
+            low_tokens=low,
+            projected_tokens=max(low, min(high, least + room + note)),
+            high_tokens=max(low, high),
+        )
+
+    def follow(self, history: History) -> None:
+        """Take in *history*, of which the entries that are known already cost a comparison."""
+        entries = [as_chronicled(entry) for entry in history.originals() if entry.kind != "note"]
+        if len(entries) < len(self._entries) or not all(map(is_same, self._entries, entries)):
+            self._entries, self._chronicle = [], Chronicle()
+        for entry in entries[len(self._entries) :]:
+            self._chronicle.add(entry)
+            self._entries.append(entry)
+
+    def count_before(self, history: History, cut: int) -> int:
+        """Return how many entries of the chronicle stand before the entry *cut* of *history*."""
+        kept = [entry for entry in history[cut:] if entry.kind not in ("note", "summary")]
+        places = {entry.node_id: place for place, entry in enumerate(self._entries) if entry.node_id}
+        for entry in kept:
+            for node in chain(entry.origin[:1], (entry.node_id,)):
+                if node in places:
+                    return places[node]
+        return max(0, len(self._entries) - len(kept))
+
+
+def limit_of(gate: Gate, request: CompactionRequest) -> int:
+    """Return the limit that a compaction must reach; a forced one need only save something, and has 0."""
+    return 0 if request.force else gate.limit
+
+
+def as_chronicled(entry: Entry) -> Entry:
+    """Return *entry* as the chronicle takes it; a summary of entries that are not stored is a text."""
+    if entry.kind == "summary" or (entry.kind == "file" and entry.origin):
+        return replace(entry, kind="branch", origin=())
+    return entry
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    return one is other or bool(one.node_id and one.node_id == other.node_id)
+
+
+def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> CompactionResult:
+    """Return the result of a compaction without a note of a model; *reason* is why there is none."""
+    plan, given = planned.plan, planned.given
+    assert isinstance(plan, CompactionPlan)
+    turns = given.history.turns
+    kept = [turns[at] for at in plan.pinned] + [*turns[plan.cut :]] if plan.kept is None else plan.kept()
+    head = note_before(given.history)
+    entries = compacted_entries(given.history, plan.cut, head, kept, pinned=plan.pinned)
+    return CompactionResult(
+        entries=entries,
+        cut=plan.cut,
+        dropped_count=len(plan.dropped),
+        pre_tokens=plan.pre_tokens,
+        post_tokens=given.overhead_tokens + planned.engine.weigh(entries),
+        summary="",
+        summary_source="localFallback",
+        fallback_reason=reason,
+        microcompacted=plan.microcompact.blanked,
+    )
+
+
+def note_before(history: History) -> UserTurn:
+    """Return the summary of *history* without its chronicle: the note that stands; else a heading."""
+    for entry in history:
+        if entry.kind == "summary" and entry.origin:
+            blocks = [block for block in entry.turn.blocks if not is_chronicle(block)]
+            if blocks:
+                return UserTurn(tuple(block for block in blocks if isinstance(block, TextBlock)))
+    return UserTurn((TextBlock(DIGEST_HEADER),))
+
+
+def is_chronicle(block: Block) -> bool:
+    """Whether *block* is the chronicle in a summary."""
+    return isinstance(block, TextBlock) and block.text.startswith((HEADER, INDEX_HEADER))
+
+
+async def keep_chronicle(
+    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, keeping: Keeping
+) -> CompactionResult:
+    """Return *result* with the chronicle of the folded entries in its summary.
+
+    Args:
+        planned: the compaction.
+        plan: its plan.
+        result: its result so far; one without a summary is returned as it is.
+        keeping: the chronicle of the session.
+    """
+    if not result.dropped_count or result.entries[0].kind != "summary":
+        return result
+    return await asyncio.to_thread(add_chronicle, planned, plan, result, keeping.chronicle)
+
+
+def add_chronicle(
+    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, chronicle: SessionChronicle
+) -> CompactionResult:
+    """Return *result* with the chronicle in its summary; without the note where both do not fit."""
+    engine, given, limit = planned.engine, planned.given, limit_of(planned.gate, planned.request)
+    room = chronicle.room_of(given, plan, limit)
+    most = min(plan.high_tokens, limit or plan.high_tokens)
+    if result.summary_source == "model" and most - result.post_tokens < room // 2:
+        bare = without_note(planned, result)
+        if bare.post_tokens < result.post_tokens:
+            result = replace(bare, fallback_reason=SUMMARY_TOO_LONG)
+    room = min(room, most - result.post_tokens)
+    head = result.entries[0]
+    before = engine.weigh([head])
+    for _ in range(_ATTEMPTS):
+        text = chronicle.write(given.history, result.cut, room).text
+        if not text:
+            break
+        own = head.turn.blocks
+        whole = replace(head, turn=UserTurn((*own, TextBlock(text))))
+        weight = engine.weigh([whole]) - before
+        if weight <= room:
+            return replace(
+                result,
+                entries=(whole, *result.entries[1:]),
+                post_tokens=result.post_tokens + weight,
+                summary=result.summary or text,
+            )
+        room = room * room // (weight + 1)
+    return result
+
+
+def without_note(planned: PlannedCompaction, result: CompactionResult) -> CompactionResult:
+    """Return *result* with the note of the summary before in place of its own."""
+    head = replace(result.entries[0], turn=note_before(planned.given.history))
+    gained = planned.engine.weigh([result.entries[0]]) - planned.engine.weigh([head])
+    return replace(
+        result,
+        entries=(head, *result.entries[1:]),
+        post_tokens=result.post_tokens - gained,
+        summary="",
+        summary_source="localFallback",
+    )
