@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, Said
+from provider_fakes import Ended, Refused, Said
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -66,3 +66,22 @@ async def test_a_broken_conversation_is_repaired_and_reported_once(
     (notice,) = told(loaded, "notice")
     assert "conversation was repaired" in notice["data"]["title"]
     assert "put in order" in notice["data"]["description"]
+
+
+async def test_an_organization_without_summaries_of_reasoning_is_asked_for_none(on_stage: Any) -> None:
+    """A refusal is answered by the same request without them, once for all."""
+    sentence = (
+        "Your organization must be verified to generate reasoning summaries. (param: reasoning.summary)"
+    )
+    refused = Refused(400, sentence, "unsupported_value", details=({"param": "reasoning.summary"},))
+    scenes = [(refused,), (Said(("one",)), Ended()), (Said(("two",)), Ended())]
+    async with on_stage({"openai-responses": scenes}) as stage:
+        session = await stage.session()
+        await session.choose("thinking", "high")
+        assert [(await stage.ask(session, word)).text for word in ("a", "b")] == ["one", "two"]
+        sent = stage.fake.sent
+    assert [request.get("reasoning") for request in sent] == [
+        {"effort": "high", "summary": "auto"},
+        {"effort": "high"},
+        {"effort": "high"},
+    ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +32,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import post
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, post
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, effort_of
 from sidecar.llmgateway.providers.sanitize import WireRules
@@ -48,6 +48,9 @@ class OpenAIResponses(OpenAIService):
     """The adapter."""
 
     rules = WireRules(takes_signature=lambda signature: signature.startswith(RESPONSES_MARK))
+
+    def __init__(self) -> None:
+        self._has_no_summaries = False
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``responses.create``."""
@@ -85,13 +88,34 @@ class OpenAIResponses(OpenAIService):
     async def open(
         self, client: AsyncClient, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
-        """Stream one response."""
-        async with post(client, "/responses", request) as body:
+        """Stream one response.
+
+        Summaries of reasoning are for verified organizations alone; for another one they are left out.
+        """
+        if self._has_no_summaries:
+            request = without_summary(request)
+        async with AsyncExitStack() as stack:
+            try:
+                body = await stack.enter_async_context(post(client, "/responses", request))
+            except RefusedRequestError as refusal:
+                asks = "summary" in request.get("reasoning", {})
+                if not asks or "reasoning.summary" not in str(refusal.body):
+                    raise
+                self._has_no_summaries = True
+                body = await stack.enter_async_context(post(client, "/responses", without_summary(request)))
             yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
         return _Reader(assembly_of(call))
+
+
+def without_summary(request: SdkArguments) -> SdkArguments:
+    """Return *request* that asks for no summary of the reasoning."""
+    reasoning = {name: value for name, value in request.get("reasoning", {}).items() if name != "summary"}
+    return {name: value for name, value in request.items() if name != "reasoning"} | (
+        {"reasoning": reasoning} if reasoning else {}
+    )
 
 
 class _Reader:
