@@ -300,6 +300,7 @@ class ToolContext(Value, kw_only=True):
         background: the commands that run in the background, None where none can.
         run_subagent: runs a sub-agent, None where there are none.
         list_folded: returns the entries that the model does not see any more, oldest first.
+        list_by_place: returns all entries of the conversation; the first has the place #1 of its chronicle.
         checkpoints: keeps the contents of files before they are changed, None for nothing.
         guard: judges each call, None where there is nothing to judge by.
         problems: the problems that the user's editor shows, None where there is no editor.
@@ -325,6 +326,7 @@ class ToolContext(Value, kw_only=True):
     background: BackgroundCommands | None = None
     run_subagent: RunSubagent | None = None
     list_folded: Callable[[], tuple[Entry, ...]] = tuple
+    list_by_place: Callable[[], Sequence[Entry]] = tuple
     checkpoints: CheckpointPort | None = None
     guard: CallGuard | None = None
     problems: ProblemsPort | None = None

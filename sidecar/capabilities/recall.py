@@ -6,6 +6,7 @@ It is on offer once something was folded away. It touches nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,9 @@ from sidecar.text.calls import SEARCHES
 RECALL_NOTE = "What was said before can be searched, word for word, with the tool `recall`."
 """The line in a summary that tells the model of the tool."""
 
+PLACE = re.compile(r"#(\d{1,9})")
+"""The place of an entry in the chronicle."""
+
 _EXCERPT_CHARS = 1_500
 _BEFORE_CHARS = 300
 """How much of an excerpt stands before the word that was found."""
@@ -30,7 +34,9 @@ class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the recall tool."""
 
     query: str = ""
-    entry: Annotated[str, msgspec.Meta(description="The id of an entry to show, from offset on.")] = ""
+    entry: Annotated[
+        str, msgspec.Meta(description="The id of an entry, or its place such as #12, to show from offset on.")
+    ] = ""
     offset: Annotated[int, msgspec.Meta(ge=0)] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=20)] = 5
 
@@ -38,10 +44,16 @@ class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
 async def recall(arguments: RecallArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Search the folded entries, or show one of them."""
     folded = context.list_folded()
-    if arguments.entry:
+    place = PLACE.fullmatch((arguments.entry or arguments.query).strip())
+    if arguments.entry or place:
         entry = next((each for each in folded if each.node_id == arguments.entry), None)
+        if place:
+            entries = context.list_by_place()
+            entry = entries[int(place[1]) - 1] if 0 < int(place[1]) <= len(entries) else None
         if entry is None:
-            raise InvalidInput(f"there is no entry {arguments.entry!r}", hint="take an id from a search")
+            raise InvalidInput(
+                f"there is no entry {arguments.entry or arguments.query!r}", hint="take an id from a search"
+            )
         room = context.max_output_chars - 200
         return ToolReply(show_part(entry, entry_text(entry), arguments.offset, room))
     if not arguments.query.strip():

@@ -8,6 +8,16 @@ from sidecar.chronicle.chronicle import (
     Resolution,
     Written,
     chronicle_index,
+    entries_by_place,
 )
 
-__all__ = ["HEADER", "INDEX_HEADER", "Chronicle", "Meter", "Resolution", "Written", "chronicle_index"]
+__all__ = [
+    "HEADER",
+    "INDEX_HEADER",
+    "Chronicle",
+    "Meter",
+    "Resolution",
+    "Written",
+    "chronicle_index",
+    "entries_by_place",
+]

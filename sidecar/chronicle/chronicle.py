@@ -43,7 +43,7 @@ from sidecar._internal.values import Value, replace
 from sidecar.chronicle.index import Facts
 from sidecar.chronicle.masking import mask_text
 from sidecar.chronicle.ranking import LEVELS, ONE, RankedEntry, rank_entry
-from sidecar.conversation import Entry, EntryKind, Index
+from sidecar.conversation import Entry, EntryKind, History, Index
 
 Meter: TypeAlias = Callable[[str], int]
 """Returns the tokens of a text. Contract: a text with a line more has no fewer; never raises."""
@@ -363,6 +363,11 @@ class _Level:
     def places_between(self, start: int, stop: int) -> array[int]:
         """Return the entries from *start* to before *stop* with lines of this life."""
         return self.places[bisect_left(self.places, start) : bisect_left(self.places, stop)]
+
+
+def entries_by_place(history: History) -> list[Entry]:
+    """Return the entries of *history* as they were first stored; the first one has the place 1."""
+    return [entry for entry in history.originals() if entry.kind != "note"]
 
 
 def chronicle_index() -> Index[Chronicle]:

@@ -6,6 +6,10 @@
 the entry holds it. A word is found inside longer ones too ("port" in "import"), as names are made of words.
 Of scripts without blanks each pair of characters counts as a word.
 
+A part of the query that is joined of several words, such as a path or an identifier, counts once more where
+it stands whole: as much as all of its words together, in an entry of two thousand characters half of that. So
+an entry that says it comes before a listing that has it among others, and before entries with parts of it.
+
 Cost: one pass over the text of the entries, for a thread.
 """
 
@@ -21,6 +25,9 @@ from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 
 MAX_WORDS = 32
+WHOLE_CHARS = 2_000
+"""In an entry of so many characters a whole match counts half."""
+
 _WORD = re.compile(r"[^\W_]+")
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
@@ -47,6 +54,17 @@ def words_of(query: str) -> tuple[str, ...]:
         else:
             words[word] = None
     return tuple(words)[:MAX_WORDS]
+
+
+def wholes_of(query: str) -> tuple[str, ...]:
+    """Return the parts of *query* between blanks, in lower case, without quotes and marks around them.
+
+    >>> wholes_of("Where is `src/a.py`?")
+    ('where', 'is', 'src/a.py')
+    """
+    return tuple(filter(None, (part.strip("`'\"()[]{}<>,.;:!?") for part in query.lower().split())))[
+        :MAX_WORDS
+    ]
 
 
 def entry_text(entry: Entry) -> str:
@@ -76,11 +94,19 @@ def search_entries(entries: Sequence[Entry], query: str, limit: int) -> list[Mat
     counts = [[text.count(word) for word in words] for text in lowered]
     n_with = [sum(row[k] > 0 for row in counts) for k in range(len(words))]
     weights = [math.log1p(len(entries) / n) if n else 0.0 for n in n_with]
+    wholes = [whole for whole in wholes_of(query) if len(words_of(whole)) > 1]
     matches: list[Match] = []
     for index, row in enumerate(counts):
         score = sum(weight * (1 + n / (n + 2)) for weight, n in zip(weights, row, strict=True) if n)
-        if score:
-            rarest = max((k for k, n in enumerate(row) if n), key=weights.__getitem__)
-            matches.append(Match(index, score, texts[index], lowered[index].find(words[rarest])))
+        if not score:
+            continue
+        rarest = max((k for k, n in enumerate(row) if n), key=weights.__getitem__)
+        at, text = lowered[index].find(words[rarest]), lowered[index]
+        for whole in wholes:
+            if (found := text.find(whole)) >= 0:
+                at = found
+                own = (weight for word, weight in zip(words, weights, strict=True) if word in whole)
+                score += 2 * sum(own) * WHOLE_CHARS / (WHOLE_CHARS + len(text))
+        matches.append(Match(index, score, texts[index], at))
     matches.sort(key=lambda match: (-match.score, -match.index))
     return matches[:limit]

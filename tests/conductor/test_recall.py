@@ -27,3 +27,16 @@ async def test_what_a_compaction_folded_away_can_be_recalled(make_stage: Any) ->
     assert "recall" in [tool.name for tool in conversation.tools or ()]
     assert "The zebra runs on port 7013." in str(conversation.turns[-1])
     assert RECALL_NOTE in str(conversation.turns[0])
+
+
+async def test_a_place_of_the_chronicle_shows_its_entry(make_stage: Any) -> None:
+    recalls = [[Call("recall", {"entry": "#1"})], [Call("recall", {"query": "#99"})]]
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(DIGEST)], *recalls, [Say("It runs on 7013.")]])
+    session = await stage.session()
+    await stage.ask(session, f"The zebra runs on port 7013. {LONG}")
+    await stage.ask(session, "go on")
+    await session.compact(CompactionRequest()).outcome
+    await stage.ask(session, "where does it run?")
+    turns = stage.model.calls[-1].conversation.turns
+    assert "The zebra runs on port 7013." in str(turns[-3])
+    assert "there is no entry '#99'" in str(turns[-1])

@@ -26,6 +26,18 @@ def test_the_rarest_words_count_most_and_the_newest_of_equals_comes_first() -> N
     assert found("fix", 1) == [3]
 
 
+def test_a_whole_match_comes_before_its_parts_and_what_says_it_before_a_listing() -> None:
+    listing = "\n".join(f"src/part{number}/main.py" for number in range(200))
+    entries = [
+        entry_of(user("The limit in src/part7/main.py is 30.")),
+        entry_of(ToolTurn((ToolResultBlock("1", listing),))),
+        entry_of(user("main.py, src and part7 are words of it; main.py of src is not part7.")),
+    ]
+    matches = search_entries(entries, "`src/part7/main.py`?", 5)
+    assert matches[0].index == 0
+    assert matches[0].text[matches[0].at :].startswith("src/part7/main.py")
+
+
 def test_calls_results_and_scripts_without_blanks_are_found() -> None:
     assert found("make check") == [1]
     assert found("解析器") == [4]

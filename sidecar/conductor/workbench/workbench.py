@@ -23,6 +23,7 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.capabilities.recall import RECALL
 from sidecar.capabilities.subagent import TASK
+from sidecar.chronicle import entries_by_place
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import PlanChanged
@@ -145,6 +146,7 @@ class Workbench:
             sees_images=card is not None and "image" in card.modalities,
             reads_only=self.policy.mode == "plan",
             list_folded=lambda: record.history.current.list_folded(),
+            list_by_place=lambda: entries_by_place(record.history.current),
             may_fetch_private=deps.may_fetch_private,
             output_folder=self._outputs,
             background=self.background,

@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written
+from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written, entries_by_place
 from sidecar.conductor.contract import Gate
 from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
@@ -117,7 +117,7 @@ class SessionChronicle:
 
     def follow(self, history: History) -> None:
         """Take in *history*, of which the entries that are known already cost a comparison."""
-        entries = [as_chronicled(entry) for entry in history.originals() if entry.kind != "note"]
+        entries = [*map(as_chronicled, entries_by_place(history))]
         if len(entries) < len(self._entries) or not all(map(is_same, self._entries, entries)):
             self._entries, self._chronicle = [], Chronicle()
         for entry in entries[len(self._entries) :]:
