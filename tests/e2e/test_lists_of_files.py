@@ -82,6 +82,18 @@ WITH_KNOWN_TEXT = {"edited.py", "written.py", "replaced.py", "document.py"}
 """Files that were changed with a text that the model wrote."""
 
 
+HEADINGS = (
+    "Goal",
+    "Constraints & Preferences",
+    "Progress",
+    "Key Decisions",
+    "Next Steps",
+    "Critical Context",
+)
+NOTE = [{"text": "\n\n".join(f"## {heading}\nnone" for heading in HEADINGS)}]
+"""An answer to a request for a summary; the lists of files stand below those that a model has written."""
+
+
 def prepare(project: Path) -> None:
     (project / "sub").mkdir()
     for name in (*FILES, "read.py"):
@@ -140,7 +152,7 @@ async def test_all_lists_of_a_session_have_the_same_files(project: Path, open_se
         *(call("bash", command=line) for line in lines),
     ]
     filler = [{"text": "words " * 3000}]
-    session = await open_session(DONE, *steps, DONE, filler)
+    session = await open_session(DONE, *steps, DONE, filler, *[NOTE] * 8)
     before = await session.run("hello")
     await session.run("read and change them")
     after = await session.run("write words")
@@ -205,7 +217,7 @@ async def test_so_have_the_lists_of_an_imported_session(project: Path, open_sess
         {"uuid": f"u{n}", "sessionId": "s", "cwd": str(project), **each} for n, each in enumerate(records)
     )
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    first = await open_session(DONE)
+    first = await open_session(DONE, *[NOTE] * 8)
     imported = await first.client.session_import(path=str(file), cwd=str(project))
     session = await first.client.load_session(imported.sid)
     await session.client.session_set_config_option(session.sid, "model", "fake-1")
