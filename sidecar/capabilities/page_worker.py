@@ -80,12 +80,11 @@ def main() -> None:
 
 def bound_process() -> None:
     """Bound the memory and the time of this process, where the system can: its daemon may be gone."""
-    try:
+    if sys.platform != "win32":
         import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_S, _MOST_S))
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_S, _MOST_S))
 
 
 if __name__ == "__main__":
