@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from html.parser import HTMLParser
 
 _MOST_MEMORY = 2_000_000_000
@@ -83,8 +84,9 @@ def bound_process() -> None:
     if sys.platform != "win32":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         resource.setrlimit(resource.RLIMIT_CPU, (_MOST_S, _MOST_S))
+        with suppress(ValueError):  # macOS takes no limit below the address space that a process begins with
+            resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
 
 
 if __name__ == "__main__":
