@@ -1,4 +1,4 @@
-"""One conversation as the daemon sees it: sessions, their engines, and the hub that holds them all.
+"""Sessions: each is a record, a workbench on it, a window on both and turns on all three; the hub has all.
 
 The runner's names are imported on first use, so the shapes in ``contract`` and ``events`` need no engine.
 """
