@@ -201,12 +201,10 @@ async def test_a_client_with_the_capability_watches_for_us(capabilities: Any, pa
 
 
 async def until(condition: Any) -> None:
-    """Let the event loop turn until *condition* holds."""
-    for _ in range(1_000):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise TimeoutError
+    """Let the event loop turn until *condition* holds; TimeoutError when it never does."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0)
 
 
 async def test_a_client_that_refuses_leaves_the_watching_to_us() -> None:
