@@ -43,16 +43,19 @@ _LISTS: Final = frozenset(
 )
 
 
-def lines_of(players: Sequence[Player], folder: Path, *, is_whole: bool) -> list[str]:
+def lines_of(players: Sequence[Player], folder: Path, *, is_whole: bool, is_grouped: bool) -> list[str]:
     """Return the canonical lines of the messages of *players* in *folder*, one player after another.
 
     The order of messages of different connections is not kept: nobody could rely on it. Where it is not
     *is_whole*, lists that hardly differ between sessions are left out. Results of our own methods on the ACP
-    face are hashes, since the LSP face has the same ones.
+    face are hashes, since the LSP face has the same ones. Where it *is_grouped*, the requests of the daemon
+    stand behind the other messages of their step: it makes them side by side with its work.
     """
     names, seen, lines = _Names(), set[str](), list[str]()
     for number, player in enumerate(players, 1):
         joined = _join_deltas(_without_repeats(player.messages))
+        if is_grouped:
+            joined = _group(joined)
         shown = [(side, _replace(message, str(folder), is_whole=is_whole)) for side, message in joined]
         for _, message in shown:
             names.learn(json.dumps(message, ensure_ascii=False))
@@ -109,6 +112,30 @@ def _without_repeats(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[
         if not (is_list and is_known):
             yield side, message
         is_known |= is_list
+
+
+def _group(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Message]]:
+    """Yield the messages of each step; progress, by token, and requests of the daemon stand at its end."""
+    step: list[tuple[tuple[str, str], tuple[str, Message]]] = []
+    methods: dict[Any, str] = {}
+
+    def ordered() -> Iterator[tuple[str, Message]]:
+        return (message for _, message in sorted(step, key=lambda each: each[0]))
+
+    for side, message in messages:
+        method, number = message.get("method"), message.get("id")
+        group = ("", "")
+        if side == "<--" and method is not None and number is not None:
+            methods[number] = method
+        if number in methods and (side == "<--") == (method is not None):
+            group, message = ("requests", methods[number]), {**message, "id": "s"}
+        elif method == "$/progress":
+            group = ("progress", str(message["params"]["token"]))
+        elif side == "-->":
+            yield from ordered()
+            step.clear()
+        step.append((group, (side, message)))
+    yield from ordered()
 
 
 def _join_deltas(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Message]]:
@@ -194,7 +221,7 @@ def _replace(value: Any, folder: str, key: str = "", *, is_whole: bool) -> Any:
         return {name: _replace(item, folder, name, is_whole=is_whole) for name, item in value.items()}
     if isinstance(value, list):
         return [_replace(item, folder, is_whole=is_whole) for item in value]
-    if key in _FIXED and isinstance(value, str | int):
+    if key in _FIXED and type(value) is type(_FIXED[key]):
         return _FIXED[key]
     if type(value) is int and 0 <= value - FIRST_MS < _DAY_MS:
         return f"+{(value - FIRST_MS) // 1000} s"

@@ -8,12 +8,15 @@ from typing import Any, Final, TypeAlias
 
 from tests.same.player import TIMEOUT_S, Message, Player, Stage
 
-__all__ = ["DONE", "Client", "Scenery", "Script", "call", "say", "text"]
+__all__ = ["DONE", "HALF", "LINES", "PROSE", "Client", "Scenery", "Script", "call", "say", "text"]
 
 Script: TypeAlias = Sequence[Sequence[Mapping[str, Any]]]
 """The steps of each call of a scripted model."""
 
 DONE: Final = [{"text": "Done."}]
+HALF: Final = [{"text": "Half an"}, {"hang": True}]
+LINES: Final = "".join(f"line {number} of a file\n" for number in range(1, 41))
+PROSE: Final = "The parser reads a line, splits it at blanks and keeps the words in order. "
 
 
 def say(text: str, **step: Any) -> list[dict[str, Any]]:
@@ -51,9 +54,14 @@ class Client:
         player.questions["session/request_permission"] = self._meet_question
 
     async def hello(
-        self, models: Mapping[str, Script | Mapping[str, Any]], capabilities: Any = None, **declared: Any
+        self,
+        models: Mapping[str, Script | Mapping[str, Any]],
+        capabilities: Any = None,
+        *,
+        knows_us: bool = True,
+        **declared: Any,
     ) -> Message:
-        """Shake hands, with scripted *models*."""
+        """Shake hands, with scripted *models*; *knows_us* is False for a client of the plain protocol."""
         scripts = {
             name: script if isinstance(script, Mapping) else {"scripted": script, "contextWindow": 32_000}
             for name, script in models.items()
@@ -71,7 +79,10 @@ class Client:
             {
                 "processId": None,
                 "rootUri": None,
-                "capabilities": {"experimental": {"sidecar": ours}, **(capabilities or {})},
+                "capabilities": {
+                    **({"experimental": {"sidecar": ours}} if knows_us else {}),
+                    **(capabilities or {}),
+                },
                 "initializationOptions": {"sidecar": options},
             },
         )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.same.client import Client, Scenery, call, say, text
+from tests.same.client import HALF, LINES, PROSE, Client, Scenery, call, say, text
 
 __all__ = ["compact_by_each_engine", "compact_unasked", "fail_to_compact", "take_back_in_parts"]
 
 ENGINES: Final = ("windowBudget", "runtime", "agentcore", "slidingWindow", "summarizing", "none")
-_LINES: Final = "".join(f"line {number} of a file\n" for number in range(1, 41))
-_PROSE: Final = "The parser reads a line, splits it at blanks and keeps the words in order. "
 _FACTS: Final = (
     "Never touch generated.py. Use port 8431 for the tests.",
     "I went with a stack rather than recursion in src/parse.py.",
@@ -26,7 +24,7 @@ def a_talk(n_answers: int = 8) -> list[list[dict[str, Any]]]:
         [call("edit", path="a.txt", old_text="line 7 of a file", new_text="line seven of a file")],
         say("I have read a.txt and changed its line 7."),
         [call("bash", command="echo KeyError; exit 1")],
-        *(say(f"Answer {number}. {_FACTS[number % 4]} {_PROSE * 8}") for number in range(n_answers)),
+        *(say(f"Answer {number}. {_FACTS[number % 4]} {PROSE * 8}") for number in range(n_answers)),
     ]
 
 
@@ -41,12 +39,12 @@ async def hold_talk(client: Client, sid: str, n_questions: int = 8) -> None:
     """Play the prompts of a talk."""
     await client.prompt(sid, "Read a.txt and change line 7. Never touch generated.py.")
     for number in range(n_questions):
-        await client.prompt(sid, f"Question {number}: what does part {number} do? {_PROSE * 2}")
+        await client.prompt(sid, f"Question {number}: what does part {number} do? {PROSE * 2}")
 
 
 async def compact_by_each_engine(scenery: Scenery) -> None:
     """One conversation, compacted by each engine in turn and restored: plan, outcome, texts, next prompt."""
-    scenery.place.write("a.txt", _LINES)
+    scenery.place.write("a.txt", LINES)
     client = await scenery.start({"engines": [*a_talk(), *summaries(40)]})
     sid = await client.new("engines")
     await hold_talk(client, sid)
@@ -67,7 +65,7 @@ async def compact_by_each_engine(scenery: Scenery) -> None:
 
 async def take_back_in_parts(scenery: Scenery) -> None:
     """Compactions on top of each other; turns shown again, left out, taken back; facts that are pinned."""
-    scenery.place.write("a.txt", _LINES)
+    scenery.place.write("a.txt", LINES)
     client = await scenery.start({"parts": [*a_talk(), *summaries(30)]})
     sid = await client.new("parts")
     await hold_talk(client, sid, 5)
@@ -85,7 +83,7 @@ async def take_back_in_parts(scenery: Scenery) -> None:
     await client.call("context/usage", sid=sid, detail=True)
     await client.prompt(sid, "What do you see now?")
     for number in range(3):
-        await client.prompt(sid, f"And part {number}? {_PROSE * 6}")
+        await client.prompt(sid, f"And part {number}? {PROSE * 6}")
     second = (await client.compact(sid))["result"]["compactionId"]
     await client.call("compact/read", sid=sid, compactionId=second)
     await client.call("context/expand", sid=sid)
@@ -103,8 +101,8 @@ async def take_back_in_parts(scenery: Scenery) -> None:
 
 async def compact_unasked(scenery: Scenery) -> None:
     """A small window: the conversation is compacted before a prompt, within a run, and after a refusal."""
-    scenery.place.write("a.txt", _LINES * 12)
-    near = [say(f"Answer {number}. {_FACTS[number % 4]} {_PROSE * 30}") for number in range(30)]
+    scenery.place.write("a.txt", LINES * 12)
+    near = [say(f"Answer {number}. {_FACTS[number % 4]} {PROSE * 30}") for number in range(30)]
     refusal = {
         "error": {
             "kind": "http",
@@ -137,10 +135,9 @@ async def compact_unasked(scenery: Scenery) -> None:
 
 async def fail_to_compact(scenery: Scenery) -> None:
     """A model without a summary, a compaction that is stopped, queued, refused, or has nothing to do."""
-    scenery.place.write("a.txt", _LINES)
+    scenery.place.write("a.txt", LINES)
     broken = {"error": {"kind": "http", "message": "no summaries today", "status": 400}}
-    slow: list[dict[str, Any]] = [{"text": "Half an"}, {"hang": True}]
-    models = {"broken": [*a_talk(4), *[[broken]] * 9], "slow": [*a_talk(4), slow, *summaries(9)]}
+    models = {"broken": [*a_talk(4), *[[broken]] * 9], "slow": [*a_talk(4), HALF, *summaries(9)]}
     client = await scenery.start(models)
     sid = await client.new("broken")
     await client.compact(sid)

@@ -12,20 +12,18 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from traceback import print_exception
 from typing import Any, Final
 
 from tests.same.canonical import lines_of
 from tests.same.client import Scenery
 from tests.same.player import open_stage
-from tests.same.scenes import LSP_ONLY, SCENES, WHOLE
+from tests.same.scenes import GROUPED, SCENES, WHOLE, faces_of
 
 __all__ = ["NAMES", "differences", "play", "record_of"]
 
 FOLDER: Final = Path(__file__).with_name("records")
-FACES: Final = ("lsp", "acp")
-NAMES: Final = tuple(
-    f"{face}-{name}" for name in SCENES for face in FACES if face == "lsp" or name not in LSP_ONLY
-)
+NAMES: Final = tuple(f"{face}-{name}" for name in SCENES for face in faces_of(name))
 """The names of all records."""
 
 _MOST_DIFFERENCES: Final = 12
@@ -39,7 +37,7 @@ async def play(name: str) -> list[str]:
     face, _, scene = name.partition("-")
     async with open_stage(name) as stage, asyncio.timeout(_SCENE_S):
         await SCENES[scene](Scenery(stage, face))
-    return lines_of(stage.players, stage.place.folder, is_whole=scene in WHOLE)
+    return lines_of(stage.players, stage.place.folder, is_whole=scene in WHOLE, is_grouped=scene in GROUPED)
 
 
 def record_of(name: str) -> Path:
@@ -107,28 +105,31 @@ def _around(value: Any, other: Any) -> str:
 
 
 async def _compare(names: Sequence[str], *, is_recorded: bool) -> int:
-    """Compare, or store again where *is_recorded*. Returns how many records differ."""
+    """Compare, or store again where *is_recorded*. Returns how many scenes differ or fail."""
     gate = asyncio.Semaphore(_AT_ONCE)
     n_differing = 0
 
     async def one(name: str) -> None:
         nonlocal n_differing
-        async with gate:
-            try:
-                played = await play(name)
-            except Exception as error:
-                played = [f"the scene ends with {error!r}"]
         path = record_of(name)
         stored = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        try:
+            async with gate:
+                played = await play(name)
+        except Exception as error:
+            n_differing += 1
+            print(f"{name}: the scene cannot be played to its end")
+            print_exception(error)
+            return
         if stored == played:
             return
-        n_differing += 1
         found = list(differences(stored, played))
         print(f"{name}: {len(found)} differences{', stored' if is_recorded else ''}")
         if is_recorded:
             FOLDER.mkdir(exist_ok=True)
             path.write_text("\n".join(played) + "\n", encoding="utf-8")
             return
+        n_differing += 1
         for line in found[:_MOST_DIFFERENCES]:
             print(f"  {line}")
         if len(found) > _MOST_DIFFERENCES:
@@ -145,7 +146,7 @@ def main() -> int:
     arguments = [each for each in sys.argv[1:] if each != "--record"]
     is_recorded = "--record" in sys.argv
     n_differing = asyncio.run(_compare(arguments or NAMES, is_recorded=is_recorded))
-    if n_differing and not is_recorded:
+    if n_differing:
         print(f"{n_differing} records differ. If that is meant, run make same-record and name the change.")
         return 1
     print("stored" if is_recorded else "the same")

@@ -5,7 +5,7 @@ digits of milliseconds; whoever plays the client moves it. Ids follow from their
 ones, since commands name nodes by the beginning of their id. Only clocks that the daemon reports are fixed:
 waiting and time limits go by the monotonic clock, which is left alone.
 
-Changes on disk are not watched, since nobody knows when a watcher sees them, unless ``SAME_WATCHES`` is set.
+Changes on disk are not watched, since nobody knows when a watcher sees them; editors report them.
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def fix(clock_path: str) -> None:
         return uuid.UUID(bytes=digest[:16], version=4)
 
     random.seed(0)
-    if "SAME_WATCHES" not in os.environ:
-        sys.modules["watchfiles"] = None  # type: ignore[assignment]  # cannot be imported: nothing is watched
+    sys.modules["watchfiles"] = None  # type: ignore[assignment]  # cannot be imported: nothing is watched
     for module, name, fixed in (
         (time, "time", lambda: now_ms() / 1000),
         (time, "time_ns", lambda: now_ms() * 1_000_000),

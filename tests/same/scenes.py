@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from tests.same import compaction_scenes, session_scenes
-from tests.same.client import DONE, Scenery, call, say, text
+from tests.same import compaction_scenes, editor_scenes, session_scenes
+from tests.same.client import DONE, HALF, LINES, Scenery, call, say, text
 
-__all__ = ["LSP_ONLY", "SCENES", "WHOLE", "Scene"]
+__all__ = ["GROUPED", "SCENES", "WHOLE", "Scene", "faces_of"]
 
 Scene: TypeAlias = Callable[[Scenery], Awaitable[None]]
 
-LINES: Final = "".join(f"line {number} of a file\n" for number in range(1, 41))
-PROSE: Final = "The parser reads a line, splits it at blanks and keeps the words in order. "
-HALF: Final = [{"text": "Half an"}, {"hang": True}]
 PNG: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -208,11 +205,30 @@ SCENES: Final[dict[str, Scene]] = {
     "knowledge": session_scenes.know,
     "shared": session_scenes.share,
     "restart": session_scenes.restart,
+    "editor": editor_scenes.report_editor,
+    "buffers": editor_scenes.type_in_buffers,
+    "plain": editor_scenes.be_a_plain_editor,
+    "panel": editor_scenes.be_a_panel,
 }
 """The scenes, by the name of their record."""
 
-LSP_ONLY: Final = frozenset(("parts", "unasked"))
-"""Scenes that the ACP face would show in words that other scenes have."""
+_OF_ONE_FACE: Final = {
+    "parts": ("lsp",),
+    "unasked": ("lsp",),
+    "buffers": ("lsp",),
+    "plain": ("lsp",),
+    "panel": ("acp",),
+}
+"""Scenes that only one face has, or that the other one would tell in words that other scenes have."""
+
+
+def faces_of(scene: str) -> tuple[str, ...]:
+    """Return the faces on which a scene is played."""
+    return _OF_ONE_FACE.get(scene, ("lsp", "acp"))
+
 
 WHOLE: Final = frozenset(("tools", "options", "extensions"))
 """Scenes whose records have the lists of options, commands and methods as well."""
+
+GROUPED: Final = frozenset(("plain", "panel"))
+"""Scenes in which the daemon asks its client for files and progress side by side with its other work."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from tests.same.client import DONE, Scenery, call, say, text
+from tests.same.client import DONE, HALF, Scenery, call, say, text
 
 __all__ = [
     "choose",
@@ -19,7 +19,6 @@ __all__ = [
     "share",
 ]
 
-_HALF: Final = [{"text": "Half an"}, {"hang": True}]
 _SKILL: Final = "---\nname: pdf\ndescription: Fill in forms.\n---\nUse scripts/fill.py.\n"
 _COMMAND: Final = "---\ndescription: Fix it\nargument-hint: FILE\n---\nAlways fix $1, and $ARGUMENTS.\n"
 _HOOKS: Final = """
@@ -313,7 +312,7 @@ async def restart(scenery: Scenery) -> None:
         [call("read", path="a.txt")],
         *[say(f"{number}: {prose}") for number in range(4)],
         say("sum"),
-        _HALF,
+        HALF,
     ]
     first = await scenery.start({"restart": script})
     sid = await first.new("restart")
