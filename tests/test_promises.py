@@ -333,6 +333,9 @@ SAID: dict[str, tuple[str, ...]] = {
     "Commands that only read inside the session's folders run at once": (
         f"{POLICY}::test_reading_inside_is_free",
     ),
+    "`ls` of a `.venv/bin` on the `PATH` is not the known one": (
+        "permissions/test_programs.py::test_a_program_inside_asks",
+    ),
     "and start-up files of shells ask for every change, also after *always*": (
         f"{POLICY}::test_protected_files_ask_also_after_always",
     ),

@@ -31,6 +31,7 @@ from sidecar._internal.values import Value
 from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.checks import CHECKS
 from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
+from sidecar.permissions.programs import find_program_inside, lies_inside
 from sidecar.permissions.protected import SessionFolders, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
 from sidecar.permissions.table import (
@@ -73,6 +74,9 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
     except ShellSyntaxError as error:
         return (Need(text=clip(line, _SHOWN_CHARS), why=f"the line is not understood: {error}"),)
     folders: tuple[Path, ...] = (cwd,)
+    if find_program_inside("bash", folders, place.roots) is not None:
+        why = "the shell itself lies in the session's folders"
+        return (Need(text=clip(line, _SHOWN_CHARS), why=why),)
     needs: list[Need] = []
     is_moved = False
     for command in commands:
@@ -188,11 +192,31 @@ class _Judge(Value):
         scope = given.find_scope(entry, arguments, name)
         if given.outside and (entry.kind == "ask" or entry.words[0] in ("git", "cd")):
             return None
-        return (
-            None
-            if scope is None
-            else given.need_of(find_entry(scope) or entry, scope, "" if folder in PROGRAM_FOLDERS else folder)
-        )
+        if scope is None:
+            return None
+        reader = arguments.texts.index("-exec") + 1 if "-exec" in arguments.texts else len(arguments.texts)
+        programs = (program, *arguments.texts[reader : reader + 1])
+        return given.need_of(find_entry(scope) or entry, scope, given.find_folder(entry, folder, programs))
+
+    def find_folder(self, entry: KnownCommand, folder: str, programs: Iterable[str]) -> str:
+        """Return the folder of a program that is not the known one, nothing for the known one.
+
+        A program of the project that tests, checks or builds it counts as known: which code runs then is the
+        project's choice in any case.
+
+        Args:
+            entry: the entry for the command.
+            folder: the folder that the command names, or nothing.
+            programs: the names of the programs that it runs.
+        """
+        if folder in PROGRAM_FOLDERS[1:]:
+            return (
+                folder if any(lies_inside(Path(folder, each), self.place.roots) for each in programs) else ""
+            )
+        if folder or entry.group == "builds":
+            return folder
+        found = (find_program_inside(each, self.folders, self.place.roots) for each in programs)
+        return next((str(each.parent) for each in found if each is not None), "")
 
     def word_for_word(self) -> Need:
         """Return the need of a command that is covered word for word, in these folders alone."""
@@ -248,7 +272,8 @@ class _Judge(Value):
         elif folder:
             need = replace(need, label=f"`{os.path.join(folder, name)}`")
         if folder:
-            name += f" by {sorted({str(real_path(each / words[0])) for each in self.folders})}"
+            program = os.path.join(folder, os.path.basename(words[0]))
+            name += f" by {sorted({str(real_path(each / program)) for each in self.folders})}"
         if is_elsewhere:
             where = f" in {_name_folders(self.folders)}"
             need, name = replace(need, label=need.label + where), name + where
@@ -258,8 +283,12 @@ class _Judge(Value):
         """Return the command that a transparent program such as ``timeout`` runs, else this one."""
         words = self.command.words
         if len(words) > 1 and words[1].text in PROXIES.get(str(words[0].text), ()):
+            if self.is_inside(words[0]):
+                return self
             words = words[1:]
         while (flags := TRANSPARENT.get(str(words[0].text))) is not None:
+            if self.is_inside(words[0]):
+                return self
             at, n_operands = 1, 1 if words[0].text == "timeout" else 0
             while at < len(words) and str(words[at].text).startswith("-"):
                 if words[at].text not in flags:
@@ -269,6 +298,10 @@ class _Judge(Value):
                 return self
             words = words[at + n_operands :]
         return replace(self, command=replace(self.command, words=words))
+
+    def is_inside(self, program: Word) -> bool:
+        """Whether the shell finds *program*, a plain name, inside the roots."""
+        return find_program_inside(str(program.text), self.folders, self.place.roots) is not None
 
     def strip_git_flags(self) -> _Judge | None:
         """Return the command without git's global flags, in the folder of ``-C``; None for any other flag."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar._internal.values import Value
+from sidecar.permissions.programs import is_on_path, is_part_of_system
 
 KEYS_OF_USER: Final = "keys of the user"
 
@@ -59,6 +60,10 @@ def why_protected(path: Path, place: SessionFolders) -> str | None:
     inside = next((path.relative_to(root) for root in place.roots if path.is_relative_to(root)), path)
     names = map(_fold_name, inside.parts)
     found = next((_REASONS[name] for name in names if name in _REASONS), None)
+    if found is None and is_part_of_system(path, place.roots):
+        return "a part of the system"
+    if found is None and place.roots and is_on_path(path, place.roots):
+        return "a part of a folder of programs"
     return found or ("settings of an editor" if _fold_name(path.name).endswith(".code-workspace") else None)
 
 
