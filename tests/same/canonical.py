@@ -115,7 +115,10 @@ def _without_repeats(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[
 
 
 def _group(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Message]]:
-    """Yield the messages of each step; progress, by token, and requests of the daemon stand at its end."""
+    """Yield the messages of each step; progress, by token, and requests of the daemon stand at its end.
+
+    Reports of progress are left out: those that come before the client knows the token are dropped or merged.
+    """
     step: list[tuple[tuple[str, str], tuple[str, Message]]] = []
     methods: dict[Any, str] = {}
 
@@ -130,6 +133,8 @@ def _group(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Messa
         if number in methods and (side == "<--") == (method is not None):
             group, message = ("requests", methods[number]), {**message, "id": "s"}
         elif method == "$/progress":
+            if message["params"]["value"]["kind"] == "report":
+                continue
             group = ("progress", str(message["params"]["token"]))
         elif side == "-->":
             yield from ordered()
