@@ -17,11 +17,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from tests.same.player import FIRST_MS, Message, Player
+from sidecar.runtime.store.lines import is_sound
+from tests.same.player import FIRST_MS, Message, Stage
 
 __all__ = ["lines_of"]
 
@@ -43,23 +43,25 @@ _LISTS: Final = frozenset(
 )
 
 
-def lines_of(players: Sequence[Player], folder: Path, *, is_whole: bool, is_grouped: bool) -> list[str]:
-    """Return the canonical lines of the messages of *players* in *folder*, one player after another.
+def lines_of(stage: Stage, *, is_whole: bool, is_grouped: bool) -> list[str]:
+    """Return the canonical lines of a played scene.
 
-    The order of messages of different connections is not kept: nobody could rely on it. Where it is not
-    *is_whole*, lists that hardly differ between sessions are left out. Results of our own methods on the ACP
-    face are hashes, since the LSP face has the same ones. Where it *is_grouped*, the requests of the daemon
-    stand behind the other messages of their step: it makes them side by side with its work.
+    First come the messages, one client after another, then on the LSP face the session files. The order of
+    messages of different connections is not kept: nobody could rely on it. Where it is not *is_whole*, lists
+    that hardly differ between sessions are left out. Results of our own methods on the ACP face are hashes,
+    since the LSP face has the same ones. Where it *is_grouped*, the requests of the daemon stand behind the
+    other messages of their step: it makes them side by side with its work.
     """
     names, seen, lines = _Names(), set[str](), list[str]()
-    for number, player in enumerate(players, 1):
+    folder = str(stage.place.folder)
+    for number, player in enumerate(stage.players, 1):
         joined = _join_deltas(_without_repeats(player.messages))
         if is_grouped:
             joined = _group(joined)
-        shown = [(side, _replace(message, str(folder), is_whole=is_whole)) for side, message in joined]
+        shown = [(side, _replace(message, folder, is_whole=is_whole)) for side, message in joined]
         for _, message in shown:
             names.learn(json.dumps(message, ensure_ascii=False))
-        if len(players) > 1:
+        if len(stage.players) > 1:
             lines.append(f"# client {number}, {player.face}")
         own: set[Any] = set()
         for side, message in shown:
@@ -75,7 +77,32 @@ def lines_of(players: Sequence[Player], folder: Path, *, is_whole: bool, is_grou
             if short.get("method") in _FREQUENT:
                 side, short = f"{side} {_FREQUENT[short['method']]}", short["params"]
             lines.append(f"{side} {json.dumps(short, ensure_ascii=False)}")
+    for content in stage.stored if stage.players[0].face == "lsp" else ():
+        lines.append("# session file")
+        for stored in _records(content):
+            record = _replace(stored, folder, is_whole=True)
+            names.learn(json.dumps(record, ensure_ascii=False))
+            parts = {name: _shorten(value, seen) for name, value in names.apply(record).items()}
+            lines.append(f"=== {json.dumps(parts, ensure_ascii=False)}")
     return lines
+
+
+def _records(content: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a session file, of each ``meta`` record only the members that are new.
+
+    Checksums are checked and left out: they change with every id.
+    """
+    known: dict[str, Any] = {}
+    for raw in content.splitlines():
+        line = json.loads(raw)
+        if line.pop("sum", None) is not None and not is_sound(raw):
+            line["sum"] = "does not match"
+        records = line["records"] if line["type"] == "batch" else [line]
+        for at, record in enumerate(records):
+            if record["type"] == "meta":
+                news = {name: each for name, each in record.items() if known.get(name, ...) != each}
+                records[at], known = {"type": "meta", **news}, record
+        yield line if line["type"] == "batch" else records[0]
 
 
 class _Names:

@@ -37,7 +37,7 @@ async def play(name: str) -> list[str]:
     face, _, scene = name.partition("-")
     async with open_stage(name) as stage, asyncio.timeout(_SCENE_S):
         await SCENES[scene](Scenery(stage, face))
-    return lines_of(stage.players, stage.place.folder, is_whole=scene in WHOLE, is_grouped=scene in GROUPED)
+    return lines_of(stage, is_whole=scene in WHOLE, is_grouped=scene in GROUPED)
 
 
 def record_of(name: str) -> Path:

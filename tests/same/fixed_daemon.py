@@ -1,9 +1,9 @@
 """The real daemon with a clock, ids, randomness and a machine that are the same in every run.
 
 ``python fixed_daemon.py CLOCK ARGUMENT...`` is ``sidecar ARGUMENT...``. The file *CLOCK* has the time, as 13
-digits of milliseconds; whoever plays the client moves it. Ids follow from their number, and look like random
-ones, since commands name nodes by the beginning of their id. Only clocks that the daemon reports are fixed:
-waiting and time limits go by the monotonic clock, which is left alone.
+digits of milliseconds; whoever plays the client moves it. Ids follow from the time of the start and their
+number, and look like random ones, since commands name nodes by the beginning of their id. Only clocks that
+the daemon reports are fixed: waiting and time limits go by the monotonic clock, which is left alone.
 
 Changes on disk are not watched, since nobody knows when a watcher sees them; editors report them.
 """
@@ -52,7 +52,7 @@ def fix(clock_path: str) -> None:
         def today(cls) -> Any:
             return _DATETIME.fromtimestamp(now_ms() / 1000, datetime.UTC).date()
 
-    numbers = itertools.count(1)
+    numbers = itertools.count(now_ms())
 
     def next_uuid() -> uuid.UUID:
         digest = hashlib.sha256(b"%d" % next(numbers)).digest()

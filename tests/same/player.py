@@ -57,6 +57,11 @@ class Place:
         return path
 
     @property
+    def sessions(self) -> Path:
+        """The folder of the session files."""
+        return self.folder / "state" / "sessions"
+
+    @property
     def environment(self) -> dict[str, str]:
         """The environment of the daemon."""
         return {
@@ -218,11 +223,17 @@ class Player:
 
 
 class Stage:
-    """A place with daemons and their clients; all of them end with it."""
+    """A place with daemons and their clients; all of them end with it.
+
+    Attributes:
+        players: the clients, in the order in which they came.
+        stored: the session files that are left at the end, sorted by their content.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.players: list[Player] = []
+        self.stored: list[bytes] = []
         self._daemons: dict[Player, Process] = {}
 
     async def start(self, face: str, *arguments: str, **variables: str) -> Player:
@@ -282,6 +293,7 @@ class Stage:
             if daemon.returncode is None:
                 daemon.kill()
                 await daemon.wait()
+        self.stored = sorted(path.read_bytes() for path in self.place.sessions.glob("*.jsonl"))
 
 
 @asynccontextmanager

@@ -205,6 +205,7 @@ SCENES: Final[dict[str, Scene]] = {
     "knowledge": session_scenes.know,
     "shared": session_scenes.share,
     "restart": session_scenes.restart,
+    "earlier": session_scenes.open_earlier_files,
     "editor": editor_scenes.report_editor,
     "buffers": editor_scenes.type_in_buffers,
     "plain": editor_scenes.be_a_plain_editor,
@@ -215,6 +216,7 @@ SCENES: Final[dict[str, Scene]] = {
 _OF_ONE_FACE: Final = {
     "parts": ("lsp",),
     "unasked": ("lsp",),
+    "earlier": ("lsp",),
     "buffers": ("lsp",),
     "plain": ("lsp",),
     "panel": ("acp",),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Final
 
-from tests.same.client import DONE, HALF, Scenery, call, say, text
+from tests.same.client import DONE, HALF, LINES, PROSE, Scenery, call, say, text
 
 __all__ = [
     "choose",
@@ -15,9 +16,13 @@ __all__ = [
     "keep_rules",
     "keep_sessions",
     "know",
+    "open_earlier_files",
     "restart",
     "share",
 ]
+
+EARLIER: Final = Path(__file__).with_name("sessions")
+"""Session files that earlier versions wrote, one of each form, oldest first."""
 
 _SKILL: Final = "---\nname: pdf\ndescription: Fill in forms.\n---\nUse scripts/fill.py.\n"
 _COMMAND: Final = "---\ndescription: Fix it\nargument-hint: FILE\n---\nAlways fix $1, and $ARGUMENTS.\n"
@@ -341,3 +346,43 @@ async def restart(scenery: Scenery) -> None:
     await second.call("compact/undo", sid=sid, force=True)
     await second.call("session/tree", sid=sid)
     await second.call("session/read", sid=sid)
+
+
+async def open_earlier_files(scenery: Scenery) -> None:
+    """Session files of all versions: listed, loaded, continued, and written again where they were removed.
+
+    Each was written by the code of its time: a talk with compactions, an undo and a rewind.
+    """
+    place = scenery.place
+    place.write("a.txt", LINES)
+    place.write("b.txt", "two\n")
+    place.sessions.mkdir(parents=True)
+    sids = {}
+    for source in sorted(EARLIER.glob("*.jsonl")):
+        content = source.read_bytes()
+        metas = [line for line in content.splitlines() if line.startswith(b'{"type":"meta"')]
+        sids[json.loads(metas[0])["sid"]] = content
+    for sid, content in sids.items():
+        (place.sessions / f"{sid}.jsonl").write_bytes(content)
+    client = await scenery.start({"talk": [say(f"Reply {number}. {PROSE}") for number in range(40)]})
+    await client.call("session/list")
+    for sid, content in sids.items():
+        file = place.sessions / f"{sid}.jsonl"
+        await client.call("session/read", sid=sid)
+        await client.call("session/load", sid=sid, replay="full")
+        client.sids.append(sid)
+        for method in ("compact/list", "context/files", "rule/list", "checkpoint/list", "session/tree"):
+            await client.call(method, sid=sid)
+        await client.prompt(sid, "Where were we?")
+        await client.compact(sid)
+        await client.call("compact/undo", sid=sid, force=True)
+        await client.call("session/read", sid=sid, view="full")
+        assert file.read_bytes().startswith(content), "the lines of an earlier version were changed"
+        file.unlink()
+        await client.prompt(sid, "Write the file again.")
+        await client.call("session/close", sid=sid)
+        client.sids.remove(sid)
+        await client.call("session/load", sid=sid)
+        await client.call("compact/list", sid=sid)
+        await client.call("session/close", sid=sid)
+    await client.call("session/list")
