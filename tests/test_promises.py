@@ -336,8 +336,13 @@ SAID: dict[str, tuple[str, ...]] = {
     "`ls` of a `.venv/bin` on the `PATH` is not the known one": (
         "permissions/test_programs.py::test_a_program_inside_asks",
     ),
-    "and start-up files of shells ask for every change, also after *always*": (
+    "shells ask for every change, also after *always*": (
         f"{POLICY}::test_protected_files_ask_also_after_always",
+        "permissions/test_protected.py::test_a_file_that_other_programs_obey_asks_each_time",
+    ),
+    "Every other hidden file asks for": (
+        "permissions/test_protected.py::test_always_about_a_hidden_file_reaches_that_file_only",
+        "permissions/test_protected.py::test_a_rule_reaches_a_hidden_file_only_when_it_names_a_hidden_one",
     ),
     "a project cannot bring any, and a denial counts in every mode": (
         f"{POLICY}::test_rules_decide_before_modes_and_answers",

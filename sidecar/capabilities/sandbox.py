@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
-from sidecar.permissions.protected import SessionFolders, why_protected
+from sidecar.permissions.protected import why_named
 from sidecar.workspace.handles import require_resolved
 
 _BWRAP: Final = (
@@ -52,7 +52,6 @@ _PROFILE: Final = """(version 1)
 _CHECK_S: Final = 10.0
 _MAX_FOLDERS: Final = 20_000
 _MAX_PROTECTED: Final = 2_000
-_ANYWHERE: Final = SessionFolders(())
 
 
 class SandboxUnavailable(SidecarError):
@@ -139,7 +138,7 @@ def list_protected(roots: Iterable[Path]) -> list[Path]:
         with suppress(OSError), os.scandir(open_folders.popleft()) as entries:
             for entry in entries:
                 # The name alone decides: the folders above it are not protected.
-                if why_protected(Path(entry.name), _ANYWHERE):
+                if why_named(entry.name):
                     found.append(Path(os.path.realpath(entry.path)))
                 elif entry.is_dir(follow_symlinks=False):
                     open_folders.append(Path(entry.path))

@@ -31,8 +31,8 @@ from sidecar._internal.values import Value
 from sidecar.permissions.arguments import Arguments, read_arguments
 from sidecar.permissions.checks import CHECKS
 from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
-from sidecar.permissions.programs import find_program_inside, lies_inside
-from sidecar.permissions.protected import SessionFolders, why_protected
+from sidecar.permissions.programs import find_program_inside, is_shell_inside, lies_inside
+from sidecar.permissions.protected import SessionFolders, is_hidden, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
 from sidecar.permissions.table import (
     GROUP_LABELS,
@@ -74,8 +74,8 @@ def needs_of_command(line: str, cwd: Path, place: SessionFolders) -> tuple[Need,
     except ShellSyntaxError as error:
         return (Need(text=clip(line, _SHOWN_CHARS), why=f"the line is not understood: {error}"),)
     folders: tuple[Path, ...] = (cwd,)
-    if find_program_inside("bash", folders, place.roots) is not None:
-        why = "the shell itself lies in the session's folders"
+    if is_shell_inside(cwd, place.roots):
+        why = "the shell, or the file that it reads first, lies in the session's folders"
         return (Need(text=clip(line, _SHOWN_CHARS), why=why),)
     needs: list[Need] = []
     is_moved = False
@@ -385,7 +385,7 @@ class _Judge(Value):
 
     def are_protected(self, operands: Iterable[Word]) -> bool:
         paths = (_find_path(folder, word) for word in operands for folder in self.folders)
-        return any(why_protected(path, self.place) for path in paths)
+        return any(why_protected(path, self.place) or is_hidden(path, self.place) for path in paths)
 
 
 def _find_path(folder: Path, word: Word) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, why_protected
+from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, is_hidden, why_protected
 
 EDITS: Final = "edit"
 EDITS_LABEL: Final = "changes to files in the session's folders"
@@ -30,6 +30,7 @@ class Need(Value, kw_only=True):
         words: the words of a command, for the user's rules; None for other things and for computed words.
         scope: the words of the known command that *key* stands for; None when it is none.
         path: the file to change, for the user's rules.
+        is_hidden: whether only a rule that names something hidden reaches it.
         tool: the server and the tool to call, for the user's rules.
         host: the host to fetch from, for the user's rules.
     """
@@ -42,6 +43,7 @@ class Need(Value, kw_only=True):
     words: tuple[str, ...] | None = None
     scope: tuple[str, ...] | None = None
     path: Path | None = None
+    is_hidden: bool = False
     tool: tuple[str, str] | None = None
     host: str | None = None
 
@@ -67,6 +69,9 @@ def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
     reason = why_protected(path, place)
     if reason is not None:
         return replace(need, why=f"{path.name} is protected as {reason}")
+    if is_inside and is_hidden(path, place):
+        why = f"{path.name} is hidden, and programs obey such files"
+        return replace(need, why=why, key=f"edit:{path}", label=f"changes to `{path}`", is_hidden=True)
     if is_inside:
         return replace(need, key=EDITS, label=EDITS_LABEL)
     folder = path.parent

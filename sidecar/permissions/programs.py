@@ -60,6 +60,13 @@ def find_program_inside(name: str, folders: Iterable[Path], roots: tuple[Path, .
     return inside if inside is not None or runs is None else find_program_inside(runs, places, roots)
 
 
+def is_shell_inside(cwd: Path, roots: tuple[Path, ...]) -> bool:
+    """Whether the shell of a line in *cwd*, or the file that it reads first, lies in *roots*."""
+    first = read_raw("BASH_ENV")
+    reads_inside = first is not None and is_inside(real_path(cwd / os.path.expandvars(first)), roots)
+    return reads_inside or find_program_inside("bash", (cwd,), roots) is not None
+
+
 def find_in_place(place: Path, name: str, roots: tuple[Path, ...]) -> Path | None:
     """Return the program inside *roots* that a shell in the folder *place* runs for *name*, None for none."""
     for entry in _search_path():
@@ -89,7 +96,7 @@ def is_part_of_system(path: Path, roots: tuple[Path, ...]) -> bool:
 
 
 def is_on_path(path: Path, roots: tuple[Path, ...]) -> bool:
-    """Whether the resolved *path* is a folder of the search path, lies in one, or holds one of *roots*."""
+    """Whether the resolved *path* is a folder of the search path, lies in one, or holds one inside."""
     for entry in _search_path():
         if entry.is_absolute():
             folder = real_path(entry)

@@ -49,7 +49,9 @@ class Rule(Value):
             return need.tool is not None and self.matches_tool(need.tool)
         if self.kind == "fetch":
             return need.host is not None and fnmatchcase(need.host, self.words[0].lower())
-        return need.path is not None and need.key is not None and self.matches_path(need.path, root)
+        if need.path is None or need.key is None or not self.matches_path(need.path, root):
+            return False
+        return not need.is_hidden or any(part.startswith(".") for part in Path(self.words[0]).parts)
 
     def denies(self, need: Need, line: str, root: Path) -> bool:
         """Whether the rule denies *need*, a part of the command *line*."""

@@ -219,7 +219,9 @@ def test_protected_files_ask_also_after_always(root: Path, name: str) -> None:
     assert "protected" in verdict.why
 
 
-@pytest.mark.parametrize("name", ["src/git.py", "agents.py", "docs/vscode.md", "git/hooks.py", ".gitignore"])
+@pytest.mark.parametrize(
+    "name", ["src/git.py", "agents.py", "docs/vscode.md", "git/hooks.py", "src/head.py", "useHooks/a"]
+)
 def test_other_files_do_not(root: Path, name: str) -> None:
     policy = Policy(SessionFolders((root,)), mode="allowEdits")
     assert policy.judge(edit(name, root)).outcome == "allow"

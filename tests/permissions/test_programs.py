@@ -108,6 +108,14 @@ def test_a_function_of_the_environment_is_not_the_known_program(
     assert (outcome("ls", root), outcome("cat a", root)) == ("ask", "allow")
 
 
+@pytest.mark.parametrize(("name", "expected"), [("tools/env.sh", "ask"), ("../env.sh", "allow")])
+def test_a_file_inside_that_the_shell_reads_first_makes_every_line_ask(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, expected: str
+) -> None:
+    monkeypatch.setenv("BASH_ENV", str(root / name))
+    assert outcome("ls", root) == expected
+
+
 def test_an_always_about_a_program_outside_does_not_reach_one_inside(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
