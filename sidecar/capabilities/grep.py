@@ -129,7 +129,7 @@ class _Search(Struct):
 
     def _files(self) -> Iterator[str]:
         """Yield the files to search, and after them the buffers below *start* that are no files yet."""
-        if self.start.is_file() or str(self.start) in self.texts:
+        if os.path.isfile(self.start) or str(self.start) in self.texts:
             yield str(self.start)
             return
         root = outermost_root(self.start, self.context)

@@ -70,14 +70,12 @@ class GlobArguments(msgspec.Struct, frozen=True, kw_only=True):
 class TreeWalk:
     """The entries below a folder, each with its path relative to it, in forward slashes.
 
-    *is_capped* is True after the walk when there were more entries than one search looks at. Raises
-    FileAccessError ``notFound`` when there is no such folder.
+    *is_capped* is True after the walk when there were more entries than one search looks at. Raises as
+    :func:`require_folder`.
     """
 
     def __init__(self, start: Path, root: Path, is_cancelled: Callable[[], bool]) -> None:
-        if not start.is_dir():
-            hint = "check the spelling, or list its parent"
-            raise FileAccessError("notFound", f"there is no folder {start}", hint=hint)
+        require_folder(start, str(start))
         self.is_capped = False
         self._start = start
         self._entries = walk(start, root, cap=WALK_CAP, is_cancelled=is_cancelled)
@@ -96,14 +94,28 @@ class TreeWalk:
         return f"[cut: only the first {WALK_CAP} files and folders were looked at; narrow the path]"
 
 
+def require_folder(folder: Path, name: str) -> None:
+    """Raise FileAccessError ``notFound`` or ``unreadable`` unless the folder *name* can be listed."""
+    try:
+        os.scandir(folder).close()
+    except NotADirectoryError:
+        message = f"there is no folder {name}"
+        raise FileAccessError("notFound", message, hint="read it if it is a file") from None
+    except FileNotFoundError:
+        message = f"there is no folder {name}"
+        raise FileAccessError("notFound", message, hint="check the spelling, or list its parent") from None
+    except OSError as error:
+        message = f"cannot list {name}: {error.strerror}"
+        raise FileAccessError("unreadable", message, hint="ask for access to it") from None
+
+
 async def list_tree(arguments: LsArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Answer with a folder as a tree."""
     start = await resolve_readable(context, arguments.path, "ls")
     name = display_path(start, context.cwd)
 
     def run() -> ToolReply:
-        if not start.is_dir():
-            raise FileAccessError("notFound", f"there is no folder {name}", hint="read it if it is a file")
+        require_folder(start, name)
         rules = rules_for(start, outermost_root(start, context))
         tree = _Tree(rules, context.max_output_chars - _NOTES_CHARS, cancel)
         tree.add_folder(str(start), 0, arguments.depth)

@@ -156,7 +156,7 @@ def with_bwrap(
     """Return the command of Linux. A later mount covers earlier ones, so that outer folders come first."""
     sockets = [folder for name in _SOCKETS if is_folder(folder := name.expanduser())]
     mounts = [("--tmpfs", folder) for folder in (Path("/tmp"), *sockets, *filter(is_folder, hidden))]
-    mounts += [("--ro-bind", _PROGRAMS_IN_RUN)] if _PROGRAMS_IN_RUN.exists() else []
+    mounts += [("--ro-bind", _PROGRAMS_IN_RUN)] if os.path.exists(_PROGRAMS_IN_RUN) else []
     mounts += [*(("--bind", root) for root in roots), *(("--ro-bind", path) for path in protected)]
     options: list[str] = []
     for option, path in sorted(mounts, key=lambda mount: len(mount[1].parts)):
@@ -166,7 +166,7 @@ def with_bwrap(
 
 def is_folder(path: Path) -> bool:
     """Whether *path* is a folder that something can be mounted on: a link is not."""
-    return path.is_dir() and not path.is_symlink()
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def with_sandbox_exec(

@@ -8,6 +8,7 @@ versions outside of the folder.
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import shutil
 import subprocess
@@ -70,7 +71,7 @@ def look_at_git(cwd: Path) -> Iterator[str]:
 
 def look_at_tools(cwd: Path) -> Iterator[str]:
     """Yield the versions of the tools that build the project in *cwd*."""
-    commands = [command for names, command in _TOOLS if any((cwd / name).is_file() for name in names)]
+    commands = [command for names, command in _TOOLS if any(os.path.isfile(cwd / name) for name in names)]
     for program, option in commands[:_MOST_TOOLS]:
         if version := _run([program, option], Path(tempfile.gettempdir())):
             line = version.splitlines()[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
         "work_done_token": _PROGRESS,
     }
     path = Path(options.source).expanduser()
-    if path.exists() or len(path.parts) > 1:
+    if os.path.exists(path) or len(path.parts) > 1:
         wanted |= {"path": str(path.resolve()), "id": options.id}
     else:
         wanted["id"] = options.source

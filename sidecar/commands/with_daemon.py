@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -70,8 +71,8 @@ def run_with_daemon(
 def check_folder(cwd: str | Path) -> bool:
     """Whether *cwd* is a folder; else the user is told."""
     folder = Path(cwd).expanduser()
-    if not folder.is_dir():
-        found = "this is not a folder" if folder.exists() else "this folder does not exist"
+    if not os.path.isdir(folder):
+        found = "this is not a folder" if os.path.exists(folder) else "this folder does not exist"
         Screen(sys.stderr).problem(
             f"sidecar: {cwd}: {found}; name another folder, or leave it out to work here"
         )

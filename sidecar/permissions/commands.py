@@ -142,7 +142,7 @@ class _Judge(Value):
         if need.key == EDITS:
             others = [need_of_edit(path, self.place, is_inside=False) for path in inner.outside]
         else:
-            others = [need_of_reading(path, path.is_dir()) for path in inner.outside]
+            others = [need_of_reading(path, os.path.isdir(path)) for path in inner.outside]
         return (replace(need, text=shown), *others)
 
     def moves_links(self, scope: tuple[str, ...]) -> bool:
@@ -150,7 +150,7 @@ class _Judge(Value):
         if scope[:1] != ("mv",):
             return scope[:1] == ("git",) and not _STEPS_OF_FILES.isdisjoint(scope[1:2])
         paths = [folder / str(word.text) for word in self.command.words[1:-1] for folder in self.folders]
-        return any(path.is_symlink() or path.is_dir() for path in paths)
+        return any(os.path.islink(path) or os.path.isdir(path) for path in paths)
 
     def needs_of_redirections(self) -> Iterator[Need]:
         """Yield the needs of the files that the command is redirected to or from."""
@@ -330,7 +330,7 @@ class _Judge(Value):
             *sources, target = given.operands or (Word(""),)
             if not self.are_inside(sources) or self.outside:
                 return None
-            if any(_find_path(folder, target).is_dir() for folder in self.folders):
+            if any(os.path.isdir(_find_path(folder, target)) for folder in self.folders):
                 names = (os.path.basename(str(word.text).rstrip("/")) for word in sources)
                 into = (replace(target, text=f"{target.text}/{name}") for name in names)
                 given = replace(given, operands=(*given.operands, *into))

@@ -8,6 +8,7 @@ mode ``allowEdits``. The action runs when all its needs are met, and else asks o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
@@ -148,7 +149,7 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
                 return (Need(text=line, why="it is not a line of a POSIX shell"),)
             return needs_of_command(line, cwd, place)
         case ReadAccess(path):
-            return (need_of_reading(path, path.is_dir()),)
+            return (need_of_reading(path, os.path.isdir(path)),)
         case EditAccess(path, is_inside):
             return (need_of_edit(path, place, is_inside=is_inside),)
         case PatchAccess(edits):

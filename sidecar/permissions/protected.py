@@ -16,7 +16,6 @@ invisible characters do not count. Looks at the disk for repositories and folder
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from fnmatch import translate
@@ -26,6 +25,7 @@ from typing import Final
 from sidecar._internal.env import user_home_folder
 from sidecar._internal.values import Value
 from sidecar.permissions.programs import is_on_path, is_part_of_system
+from sidecar.permissions.repository import is_bare_repository
 
 KEYS_OF_USER: Final = "keys of the user"
 
@@ -158,11 +158,6 @@ def is_hidden(path: Path, place: SessionFolders) -> bool:
     parts = path.relative_to(max(above, key=lambda root: len(root.parts))).parts if above else ()
     names = map(_fold_name, parts)
     return any(name.startswith(".") or _SHORT_NAME.fullmatch(name) for name in names)
-
-
-def is_bare_repository(folder: Path) -> bool:
-    """Whether git would take *folder* for a repository without a work tree, and run its hooks."""
-    return os.path.isfile(folder / "HEAD") and os.path.isdir(folder / "objects")
 
 
 def _fold_name(name: str) -> str:

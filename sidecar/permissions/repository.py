@@ -57,12 +57,17 @@ _SECTION: Final = re.compile(r'\[([A-Za-z0-9-]+)(?:\.[\w.-]+|[ \t]+"(?:[^"\\]|\\
 _SETTING: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(?:=[ \t]*(.*))?")
 
 
+def is_bare_repository(folder: Path) -> bool:
+    """Whether git would take *folder* for a repository without a work tree, and run its hooks."""
+    return os.path.isfile(folder / "HEAD") and os.path.isdir(folder / "objects")
+
+
 def find_repository(folder: Path) -> Path | None:
     """Return the folder of git's files for *folder*, as git finds it; None outside of a repository."""
     for each in (real_path(folder), *real_path(folder).parents):
         if os.path.lexists(each / ".git"):
             return each / ".git"
-        if (each / "HEAD").is_file() and (each / "objects").is_dir():
+        if is_bare_repository(each):
             return each
     return None
 
@@ -77,7 +82,9 @@ def names_programs(repository: Path | None) -> bool:
         if "post-index-change" in list_hooks(shared):
             return True
         paths = {folder / name for folder in (own, shared) for name in ("config", "config.worktree")}
-        configs = [read_bytes(path, _CONFIG_BYTES).decode("latin-1") for path in paths if path.exists()]
+        configs = [
+            read_bytes(path, _CONFIG_BYTES).decode("latin-1") for path in paths if os.path.lexists(path)
+        ]
     except (OSError, FileAccessError):
         return True
     return not all(is_plain_config(config, own, repository.parent) for config in configs)
@@ -120,7 +127,7 @@ def has_submodules(repository: Path | None) -> bool:
 
 def _follow_pointer(repository: Path) -> Path:
     """Return the folder to which *repository* leads where it is the file of a work tree or a submodule."""
-    if not repository.is_file():
+    if not os.path.isfile(repository):
         return repository
     pointer = read_text(repository, _CONFIG_BYTES).text.removeprefix("gitdir:").strip()
     return real_path(repository.parent / pointer)
@@ -128,7 +135,7 @@ def _follow_pointer(repository: Path) -> Path:
 
 def _find_shared(folder: Path) -> Path:
     """Return the folder of the repository to which *folder*, that of a work tree, belongs."""
-    if not (folder / "commondir").exists():
+    if not os.path.lexists(folder / "commondir"):
         return folder
     return real_path(folder / read_text(folder / "commondir", _CONFIG_BYTES).text.strip())
 

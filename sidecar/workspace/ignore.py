@@ -89,7 +89,7 @@ class IgnoreRules:
 
     def is_ignored(self, path: Path) -> bool:
         """Whether the rules leave *path* out, itself or with a folder above it. It need not exist."""
-        return self._leaves_out(path, path.is_dir())
+        return self._leaves_out(path, os.path.isdir(path))
 
     def _leaves_out(self, path: Path, is_folder: bool) -> bool:
         if len(str(path)) <= len(self._root):

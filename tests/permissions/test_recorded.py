@@ -82,7 +82,7 @@ def test_recorded_sessions_ask_for_less_than_one_in_ten(monkeypatch: pytest.Monk
     found = [Path(str(each.values[0])) for each in recordings()]
     if not found[0].is_file():
         pytest.skip("the recorded sessions are not beside this checkout")
-    monkeypatch.setattr(Path, "is_dir", lambda path: not path.suffix)
+    monkeypatch.setattr(os.path, "isdir", lambda path: not Path(path).suffix)
     total: Counter[str] = Counter()
     by_file: dict[str, Counter[str]] = defaultdict(Counter)
     for path in found:

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from file_powers import ordinary_user
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.encodings import encode_text
 from sidecar.workspace.files import READ_LIMIT_BYTES, DiskText, read_text, text_hash
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="POSIX file kinds")
-unprivileged_only = pytest.mark.skipif(
-    hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything"
-)
 
 
 def check_refused(path: Path, problem: str, *, limit_bytes: int = READ_LIMIT_BYTES) -> FileAccessError:
@@ -123,7 +121,7 @@ def test_links_in_a_circle(tmp_path: Path) -> None:
 
 
 @posix_only
-@unprivileged_only
+@ordinary_user
 def test_no_permission(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("x")

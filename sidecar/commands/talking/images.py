@@ -48,7 +48,7 @@ def find_image(pasted: str, folder: Path) -> Path | None:
         text = re.sub(r"\\(.)", r"\1", text)
     path = uri_to_path(text) if text.startswith("file:") else folder / os.path.expanduser(text)
     try:
-        is_image = path is not None and path.suffix.lower() in SUFFIXES and path.is_file()
+        is_image = path is not None and path.suffix.lower() in SUFFIXES and os.path.isfile(path)
     except (OSError, ValueError):  # a text that no path can be
         return None
     return path if is_image else None

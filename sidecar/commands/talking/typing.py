@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -73,7 +74,7 @@ def open_history(home: Path, folder: Path) -> FileHistory:
     histories = home / "history"
     make_private_folder(histories)
     path = histories / sha256(str(folder).encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    if path.is_file() and path.stat().st_size > _HISTORY_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > _HISTORY_BYTES:
         kept = path.read_bytes()[-_HISTORY_BYTES // 2 :]
         path.write_bytes(kept[kept.find(b"\n# ") + 1 :])
     return _MaskedHistory(str(path))
@@ -87,7 +88,7 @@ def read_prompt(text: str, folder: Path) -> Sequence[Mapping[str, Any]]:
     blocks: list[Mapping[str, Any]] = [{"type": "text", "text": text}]
     for quoted, name in dict.fromkeys(_MENTIONS.findall(text)):
         path = folder / Path(quoted or name).expanduser()
-        if path.suffix.lower() in _IMAGES and path.is_file() and path.stat().st_size <= _IMAGE_BYTES:
+        if path.suffix.lower() in _IMAGES and os.path.isfile(path) and path.stat().st_size <= _IMAGE_BYTES:
             data = base64.b64encode(path.read_bytes()).decode()
             image = {"mimeType": _IMAGES[path.suffix.lower()], "data": data, "uri": path.resolve().as_uri()}
             blocks.append({"type": "image", **image})

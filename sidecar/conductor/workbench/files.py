@@ -207,7 +207,7 @@ class SessionFiles:
         def on_change(path: Path) -> None:
             names = [path.relative_to(root).as_posix() for root in self._roots if path.is_relative_to(root)]
             is_wanted = any(matches(name) for name in names for matches in matchers)
-            if is_wanted or (names and path.is_dir()):
+            if is_wanted or (names and os.path.isdir(path)):
                 if not seen:
                     asyncio.get_running_loop().call_soon(flush)
                 seen[path] = None
@@ -311,6 +311,6 @@ def existing_folder(path: str) -> str:
         raise FolderNotFound(path, "it is not absolute")
     if not os.path.exists(given):  # not Path.exists, which raises inside a folder that cannot be entered
         raise FolderNotFound(path, "there is no such folder, or it cannot be entered")
-    if not given.is_dir():
+    if not os.path.isdir(given):
         raise FolderNotFound(path, "it is not a folder")
     return str(given.resolve())

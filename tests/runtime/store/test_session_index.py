@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from file_powers import ordinary_user
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery, key_of
 from sidecar.runtime.store.session_index import SessionIndex
 
@@ -161,10 +162,8 @@ def test_a_line_that_json_cannot_hold_and_a_file_without_a_line_are_right_all_th
     assert again.reads == ["half.jsonl"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="a folder has no modes there")
+@ordinary_user
 def test_a_folder_that_cannot_be_written_is_listed(root: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("the superuser may write everywhere")
     root.chmod(0o500)
     try:
         assert Daemon(root).list() == truth(root)
