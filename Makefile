@@ -32,13 +32,14 @@ quick: $(READY)
 	$(BIN)/python -m pytest -q -n auto --dist worksteal --hypothesis-profile=quick \
 		-m "not e2e and not processes and not slow and not postgres"
 
-# What the daemon does, against the record of it: every message of a day on both faces. Prints what differs.
+# What the daemon does, against the record of it: every message of a day on both faces, the files that it stores,
+# sessions of earlier versions, and what each engine writes. Prints what differs.
 same: $(READY)
-	$(BIN)/python -m tests.same.compare
+	PYTHONPATH=tests/support $(BIN)/python -m tests.same.compare
 
 # Stores the record again; right only in a commit whose message names the change that a user or a client notices.
 same-record: $(READY)
-	$(BIN)/python -m tests.same.compare --record
+	PYTHONPATH=tests/support $(BIN)/python -m tests.same.compare --record
 
 # Real editors, installed into .editors where they are missing and that can be; see tests/editors. What was seen
 # on their screens is left in .editors/screens. Four minutes; the first time four more.

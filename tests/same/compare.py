@@ -1,7 +1,8 @@
 """Compare what the daemon does with the record of it: ``make same``; ``make same-record`` stores it again.
 
-The records stand beside this module. Store them again only in a commit whose message names the change of
-behaviour that a user or a client would notice.
+There is a record for each scene of the day on each face, and one for each engine in each planted
+conversation. Names of records as arguments are played alone. The records stand beside this module. Store them
+again only in a commit whose message names the change of behaviour that a user or a client would notice.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any, Final
 
 from tests.same.canonical import lines_of
 from tests.same.client import Scenery
+from tests.same.engine_texts import TEXTS, write_texts
 from tests.same.player import open_stage
 from tests.same.scenes import GROUPED, SCENES, WHOLE, faces_of
 
 __all__ = ["NAMES", "differences", "play", "record_of"]
 
 FOLDER: Final = Path(__file__).with_name("records")
-NAMES: Final = tuple(f"{face}-{name}" for name in SCENES for face in faces_of(name))
+NAMES: Final = (*(f"{face}-{name}" for name in SCENES for face in faces_of(name)), *TEXTS)
 """The names of all records."""
 
 _MOST_DIFFERENCES: Final = 12
@@ -34,6 +36,8 @@ _SHOWN_CHARS: Final = 300
 
 async def play(name: str) -> list[str]:
     """Return the lines of the record *name* as the daemon of today makes them."""
+    if name in TEXTS:
+        return await write_texts(name)
     face, _, scene = name.partition("-")
     async with open_stage(name) as stage, asyncio.timeout(_SCENE_S):
         await SCENES[scene](Scenery(stage, face))
