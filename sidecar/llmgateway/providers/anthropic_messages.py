@@ -31,7 +31,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
-from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
+from sidecar.llmgateway.providers.body import END_MARK, EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
@@ -208,51 +208,79 @@ class _Reader:
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
         self.is_complete = False
-        self._whole_inputs: dict[int, object] = {}
-        """By its index, the input of a call that came whole with its start, as proxies send it."""
+        self._open: dict[int, dict[str, Any]] = {}
+        """The blocks that came with parts in their start, as proxies send them, by their index."""
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
-        assembly, index = self.assembly, chunk.get("index", 0)
-        match chunk["type"]:
+        # Any member may be missing. Events of kinds that come later are not needed.
+        index, kind = chunk.get("index", 0), chunk.get("type")
+        match kind:
             case "content_block_start":
-                block = chunk["content_block"]
-                match block["type"]:
-                    case "text":
-                        return assembly.add_text(block["text"])
-                    case "thinking":
-                        assembly.open_thinking()
-                        return assembly.add_thinking(block["thinking"])
-                    case "redacted_thinking":
-                        assembly.open_thinking()
-                        assembly.sign(f"{REDACTED_MARK}{block['data']}")
-                    case "tool_use":
-                        self._whole_inputs[index] = block.get("input")
-                        return assembly.open_call(index, block.get("id"), block.get("name"))
+                return self._start(index, chunk.get("content_block") or {})
             case "content_block_delta":
-                delta = chunk["delta"]
-                match delta["type"]:
-                    case "text_delta":
-                        return assembly.add_text(delta["text"])
-                    case "input_json_delta":
-                        return assembly.add_arguments(index, delta["partial_json"])
-                    case "thinking_delta":
-                        return assembly.add_thinking(delta["thinking"])
-                    case "signature_delta":
-                        assembly.sign(delta["signature"])
+                return self.add_delta(index, chunk.get("delta") or {})
             case "content_block_stop":
-                whole = self._whole_inputs.pop(index, None)
-                if whole and not assembly.has_arguments(index):
-                    return assembly.add_arguments(index, json_text(whole))
+                return self._stop(index)
             case "message_start":
-                self._update_usage(chunk["message"].get("usage") or {})
+                self._update_usage((chunk.get("message") or {}).get("usage") or {})
             case "message_delta":
                 self._update_usage(chunk.get("usage") or {})
-                if reason := chunk["delta"].get("stop_reason"):
-                    assembly.stop = _STOPS.get(reason, "complete")
-            case "message_stop":
+                if reason := (chunk.get("delta") or {}).get("stop_reason"):
+                    return self._end(reason)
+            case _ if kind in ("message_stop", END_MARK):
                 self.is_complete = True
-        # Events of kinds that come later are not needed.
+            case "message":
+                # A whole answer instead of a stream.
+                blocks = enumerate(chunk.get("content") or ())
+                emissions = [
+                    each for at, block in blocks for each in (*self._start(at, block), *self._stop(at))
+                ]
+                self._update_usage(chunk.get("usage") or {})
+                return [*emissions, *self._end(chunk.get("stop_reason") or "end_turn")]
         return ()
+
+    def _start(self, index: int, block: dict[str, Any]) -> Emissions:
+        assembly = self.assembly
+        self._open[index] = block
+        match block.get("type"):
+            case "text":
+                return assembly.add_text(block.get("text"))
+            case "thinking":
+                assembly.open_thinking()
+                return assembly.add_thinking(block.get("thinking"))
+            case "redacted_thinking":
+                assembly.open_thinking()
+                assembly.sign(f"{REDACTED_MARK}{block.get('data', '')}")
+            case "tool_use":
+                return assembly.open_call(index, block.get("id"), block.get("name"))
+        return ()
+
+    def add_delta(self, index: int, delta: dict[str, Any]) -> Emissions:
+        """Add a piece of a block; its members say its kind, since some servers leave out its type."""
+        if signature := delta.get("signature"):
+            self._open.get(index, {}).pop("signature", None)
+            self.assembly.sign(signature)
+        return (
+            *self.assembly.add_text(delta.get("text")),
+            *self.assembly.add_thinking(delta.get("thinking")),
+            *self.assembly.add_arguments(index, delta.get("partial_json")),
+        )
+
+    def _stop(self, index: int) -> Emissions:
+        """Add the parts that came with the start of a block and with none of its deltas."""
+        block = self._open.pop(index, {})
+        if block.get("type") == "thinking" and (signature := block.get("signature")):
+            self.assembly.sign(signature)
+        if block.get("type") != "tool_use" or not block.get("input") or self.assembly.has_arguments(index):
+            return ()
+        return self.assembly.add_arguments(index, json_text(block["input"]))
+
+    def _end(self, reason: str) -> Emissions:
+        """Take the reason for the end; the answer is whole with it, whether or not its last event comes."""
+        emissions = [emission for index in tuple(self._open) for emission in self._stop(index)]
+        self.is_complete = True
+        self.assembly.stop = _STOPS.get(reason, "complete")
+        return emissions
 
     def _update_usage(self, usage: Mapping[str, Any]) -> None:
         """Replace the figures that *usage* has; they are totals, not additions."""

@@ -93,6 +93,7 @@ class Assembly:
         self.usage: Usage | None = None
         self.stop: StopReason | None = None
         self._parts: list[_OpenText | _OpenThinking | _OpenCall] = []
+        self._thoughts: dict[Hashable, _OpenThinking] = {}
         self._calls: dict[Hashable, _OpenCall] = {}
         self._n_chars = 0
 
@@ -108,9 +109,12 @@ class Assembly:
             self._parts.append(_OpenText([text]))
         return (TextEmission(text),)
 
-    def open_thinking(self) -> None:
-        """Begin a new block of reasoning."""
-        self._parts.append(_OpenThinking([]))
+    def open_thinking(self, key: Hashable = None) -> None:
+        """Begin a new block of reasoning, under *key* where its signature may come behind other blocks."""
+        thought = _OpenThinking([])
+        self._parts.append(thought)
+        if key is not None:
+            self._thoughts[key] = thought
 
     def add_thinking(self, delta: object, signature: str | None = None) -> Emissions:
         """Add reasoning to the open block if that is one of reasoning with the same *signature*."""
@@ -137,10 +141,10 @@ class Assembly:
             if not isinstance(part, _OpenText) or "".join(part.deltas).strip()
         ]
 
-    def sign(self, signature: object) -> None:
-        """Put *signature* on the open block of reasoning, else on an empty one of its own."""
+    def sign(self, signature: object, key: Hashable = None) -> None:
+        """Put *signature* on the reasoning *key* or the open one, else on an empty block of its own."""
         text = require_text(signature, "a signature")
-        last = self._parts[-1] if self._parts else None
+        last = self._thoughts.get(key) or (self._parts[-1] if self._parts else None)
         if isinstance(last, _OpenThinking) and last.signature is None:
             last.signature = text
         else:

@@ -3,6 +3,9 @@
 The parsers of SDKs cost three quarters of a delta, as they build typed models of which little is read, and
 skip everything that is not an event. A login page, or an error that comes with status 200, then looks like an
 answer that was cut off. So events are parsed here, into plain JSON values.
+
+Servers depart from the formats. An event without a type has the one that its field ``event`` names; the mark
+at the end of a stream is an event like others; a body that is JSON and no stream is one event, or a list.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ T = TypeVar("T")
 
 _HEAD_BYTES: Final = 65_536
 _DONE: Final = b"[DONE]"
+END_MARK: Final = "[DONE]"
+"""The type of the event for the mark at the end of a stream; some servers send no other sign of it."""
+
 EVENTS_A_TURN: Final = 16
 """The most events that are passed on together. After so many the other tasks of the loop have their turn."""
 
@@ -36,16 +42,13 @@ class ReportedFailureError(Exception):
 
 
 class EventBody:
-    """The events in the body of *response*, a streamed response of ``httpx``.
-
-    Attributes:
-        has_end_mark: whether the mark at the end of a stream has come; some servers send no other sign.
-    """
+    """The events in the body of *response*, a streamed response of ``httpx``."""
 
     def __init__(self, response: Any) -> None:
-        self.has_end_mark = False
         self._response = response
-        self._head = b""
+        self._head: list[bytes] = []
+        self._n_head_bytes = 0
+        self._kind = b""
         self._data: list[bytes] = []
         self._n_data_bytes = 0
 
@@ -57,8 +60,8 @@ class EventBody:
         n_events, has_events = 0, False
         try:
             async for lines, is_last in read_lines(self._response):
-                if not has_events and len(self._head) < _HEAD_BYTES:
-                    self._head += b"\n".join(lines)[:_HEAD_BYTES] + b"\n"
+                if not has_events:
+                    self._keep_head(lines)
                 # A server may end its last event with the stream; one that was cut off is no JSON.
                 for together in batches(self._read([*lines, b""] if is_last else lines, is_last=is_last)):
                     has_events = True
@@ -69,17 +72,30 @@ class EventBody:
                         await asyncio.sleep(0)  # a server faster than this process must not hold its loop
         finally:
             await self._response.aclose()
-        self.raise_page()
+        if not has_events and (answers := read_whole(b"".join(self._head))):
+            yield answers
+
+    def _keep_head(self, lines: list[bytes]) -> None:
+        """Keep the beginning of a body without events so far, and all of a body that may be JSON."""
+        for line in lines:
+            if not self._head and not line.strip():
+                continue
+            if self._n_head_bytes < _HEAD_BYTES or self._head[0].lstrip()[:1] in (b"{", b"["):
+                self._head.append(line + b"\n")
+                self._n_head_bytes = check_event_size(self._n_head_bytes + len(line))
 
     def _read(self, lines: list[bytes], *, is_last: bool = False) -> Iterator[dict[str, Any]]:
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
                 self._n_data_bytes = check_event_size(self._n_data_bytes + len(line))
+            elif line.startswith(b"event:"):
+                self._kind = line[6:].strip()
             elif not line and self._data:
                 data, self._data, self._n_data_bytes = b"\n".join(self._data), [], 0
+                kind, self._kind = self._kind, b""
                 if data.startswith(_DONE):
-                    self.has_end_mark = True
+                    yield {"type": END_MARK}
                     continue
                 try:
                     event = decode(data)
@@ -87,15 +103,15 @@ class EventBody:
                     if is_last:
                         return
                     raise
+                if event is None:
+                    continue
                 if isinstance(event, dict) and event.get("error"):
                     raise ReportedFailureError(
                         failure_in(event) or ProviderFailure("an error without a reason")
                     )
+                if kind and isinstance(event, dict) and not event.get("type"):
+                    event["type"] = kind.decode("utf-8", "replace")
                 yield event
-
-    def raise_page(self) -> None:
-        """Raise ReportedFailureError when the body is no stream but an error or a page."""
-        raise_page(self._head)
 
 
 def batches(events: Iterable[T]) -> Iterator[list[T]]:
@@ -144,6 +160,23 @@ def check_event_size(n_bytes: int) -> int:
         sentence = f"it sent more than {MAX_EVENT_BYTES >> 20} MiB without the end of an event"
         raise ReportedFailureError(ProviderFailure(sentence, code="endless_event"))
     return n_bytes
+
+
+def read_whole(body: bytes) -> list[dict[str, Any]]:
+    """Return the answers in *body*, which is no stream: a JSON object or a list of them, else none.
+
+    Raises ReportedFailureError when it is an error or a page.
+
+    >>> read_whole(b'{"choices": []}'), read_whole(b": ping")
+    ([{'choices': []}], [])
+    """
+    raise_page(body)
+    try:
+        answer = decode(body)
+    except (ValueError, RecursionError):
+        return []
+    answers = answer if isinstance(answer, list) else [answer]
+    return [each for each in answers if isinstance(each, dict)]
 
 
 def raise_page(head: bytes) -> None:

@@ -44,7 +44,7 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
-from sidecar.llmgateway.providers.adapter import Adapter, ModelCall
+from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
 from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
 from sidecar.llmgateway.providers.clients import ClientPool
 from sidecar.llmgateway.providers.failures import (
@@ -63,6 +63,9 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 _REMEMBERED: Final = 2
 """The conversations of one caller that a model remembers: the whole one, and a view of it."""
+
+_END_S: Final = 5.0
+"""How long a whole answer waits for what may follow it, such as its usage, on a line that stays open."""
 
 _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", "requests"})
 """Packages below the SDKs, without the digits at the end of their names."""
@@ -244,6 +247,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
     ) -> AsyncGenerator[Emission, None]:
         """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
         key, failed, sent = None, None, conversation
+        reader: ChunkReader[ChunkT] | None = None
         try:
             sanitizer = self.find_sanitizer(conversation, options.memory)
             sane = sanitizer.sanitize(conversation, self._refused_signatures)
@@ -258,8 +262,9 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                 opening = self._adapter.open(connected.client, request)
                 chunks = aiter(await scope.run(stack.enter_async_context(opening)))
                 while True:
+                    upcoming = anext(chunks)
                     try:
-                        together = await scope.run(anext(chunks))
+                        together = await scope.run(soon(upcoming) if reader.is_complete else upcoming)
                     except StopAsyncIteration:
                         break
                     if len(together) == 1:
@@ -272,11 +277,13 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             raise
         except Exception as error:
             failed = self._gateway_error(error, key)
-        if failed is not None:
+        # A whole answer is kept, however its connection ended: the same one would be paid for twice.
+        is_whole = reader is not None and reader.is_complete
+        if failed is not None and not (is_whole and failed.kind == "transport"):
             # Raised out here: an error of the SDK holds the request, and with it the key and the prompt.
             self._adapt_to_refusal(failed, sent, options)
             raise failed
-        if not reader.is_complete:
+        if reader is None or not is_whole:
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
         *last, done = reader.assembly.finish(self._card.id)
@@ -368,6 +375,12 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         if options.on_retry is not None:
             _call_listener(options.on_retry, attempt, policy.max_attempts, pause_ms, failed)
         return pause_ms
+
+
+async def soon(upcoming: Awaitable[T]) -> T:
+    """Return the result of *upcoming*. Raises TimeoutError when there is none within seconds."""
+    async with asyncio.timeout(_END_S):
+        return await upcoming
 
 
 def _call_listener(listener: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -107,13 +107,16 @@ def to_gateway_error(
     else:
         message = error_sentence(kind, place, status, reason, hint)
     is_lasting = failure.code in _QUOTA or _CERTIFICATE in failure.message
+    retryable = False if is_lasting else failure.code in _CHANCE or None
+    advice = next((each for name, each in failure.headers.items() if name.lower() == "x-should-retry"), "")
     pause = failure.retry_after_ms
     return GatewayError(
         kind,
         message,
         status=status,
         provider=provider,
-        retryable=False if is_lasting else failure.code in _CHANCE or None,
+        # The SDKs obey this header, for and against their own rules.
+        retryable={"true": True, "false": False}.get(advice, retryable),
         retry_after_ms=pause if pause is not None else retry_after_ms(failure.headers, now_s),
         is_overflow=does_not_fit,
         window_tokens=window_tokens_in(failure.message) if does_not_fit else None,

@@ -245,11 +245,10 @@ class _Reader:
         if (chunk.get("promptFeedback") or {}).get("blockReason"):
             self.is_complete, self.assembly.stop = True, "refusal"
         candidates = chunk.get("candidates")
-        if not candidates:
-            return ()
-        parts = (candidates[0].get("content") or {}).get("parts")
-        emissions = [emission for part in parts or () for emission in self._part(part)]
-        if reason := candidates[0].get("finishReason"):
+        candidate = (candidates[0] if candidates else None) or {}
+        parts = (candidate.get("content") or {}).get("parts")
+        emissions = [emission for part in parts or () if part is not None for emission in self._part(part)]
+        if reason := candidate.get("finishReason"):
             if reason in _BROKEN:
                 message = f"google's model made a call that cannot be read ({reason})"
                 raise GatewayError("parse", message, provider="google", retryable=True)

@@ -143,14 +143,15 @@ class _Reader:
             *assembly.add_text(content),
         ]
         for call in message.get("tool_calls") or ():
+            if not (function := call.get("function")):
+                continue
             self._n_calls += 1
-            function = call["function"]
             arguments = function.get("arguments")
             if not isinstance(arguments, dict | str | None):
                 raise MalformedAnswerError("the arguments of a tool call are not an object")
             emissions += assembly.open_call(self._n_calls, call.get("id"), function.get("name"))
             emissions += assembly.add_arguments(self._n_calls, json_text(arguments) if arguments else None)
-        if chunk.get("done"):
+        if chunk.get("done") or chunk.get("done_reason"):
             self.is_complete = True
             assembly.stop = _STOPS.get(str(chunk.get("done_reason")), "complete")
             assembly.usage = usage_of(chunk.get("prompt_eval_count"), chunk.get("eval_count"))

@@ -6,21 +6,20 @@ Where a service departs from it is a row of ``quirks``.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Emission,
     StopReason,
 )
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import ReportedFailureError
+from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
 from sidecar.llmgateway.providers.chat_messages import (
     DETAILS,
     IN_CONTENT,
@@ -62,10 +61,6 @@ _STOPS: Final[dict[str, StopReason]] = {
 }
 
 
-class EndMark(Value):
-    """The mark at the end of a stream."""
-
-
 class OpenAIChat(OpenAIService):
     """The adapter."""
 
@@ -103,17 +98,10 @@ class OpenAIChat(OpenAIService):
     @asynccontextmanager
     async def open(
         self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[Sequence[dict[str, Any] | EndMark]]]:
-        """Stream one completion; the mark at its end is the last chunk."""
+    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+        """Stream one completion."""
         async with post(client, "/chat/completions", request) as body:
-
-            async def chunks() -> AsyncIterator[Sequence[dict[str, Any] | EndMark]]:
-                async for together in body.events():
-                    yield together
-                if body.has_end_mark:
-                    yield (EndMark(),)
-
-            yield chunks()
+            yield body.events()
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -142,11 +130,12 @@ class _Reader:
         self.is_complete = False
         self._dialect = dialect
         self._model = model
+        self._has_deltas = False
         self._open: dict[int, tuple[int, str]] = {}
         self._details: list[dict[str, Any]] = []
 
-    def read(self, chunk: dict[str, Any] | EndMark) -> Emissions:
-        if isinstance(chunk, EndMark):
+    def read(self, chunk: dict[str, Any]) -> Emissions:
+        if chunk.get("type") == END_MARK:
             # Some servers give no reason for the end.
             self.is_complete = True
             return ()
@@ -154,9 +143,12 @@ class _Reader:
         choices = chunk.get("choices")
         if not choices:
             return ()
-        choice = choices[0]
         # A field that the format calls required may be missing.
+        choice = choices[0] or {}
         delta = choice.get("delta")
+        if delta is None and not self._has_deltas:
+            delta = choice.get("message")  # a whole answer instead of a stream
+        self._has_deltas = self._has_deltas or delta is not None
         emissions = list(self._delta(delta)) if delta is not None else []
         reason = choice.get("finish_reason")
         if reason == _OVERFLOW:
@@ -216,6 +208,8 @@ class _Reader:
             name = function.get("name")
             index, call_id = call.get("index") or 0, call.get("id") or ""
             key = self._open.get(index)
+            if key is None and not function:
+                continue
             if key is None or (name and call_id not in ("", key[1])):
                 # Some servers number all parallel calls 0: another id with a name is another call.
                 key = self._open[index] = (index, call_id)

@@ -6,7 +6,7 @@ A reasoning item goes back whole, encrypted as it came, and directly before the 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
+    Emission,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -22,8 +23,8 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
-from sidecar.llmgateway.providers.assembly import Assembly, Emissions
-from sidecar.llmgateway.providers.body import ReportedFailureError
+from sidecar.llmgateway.providers.assembly import Assembly, Emissions, require_text
+from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
@@ -119,52 +120,136 @@ def without_summary(request: SdkArguments) -> SdkArguments:
 
 
 class _Reader:
+    """Reads the events of a response.
+
+    The format says everything several times: in deltas, when a part is done, when its item is done, and when
+    the response is. Servers leave out some of these, and any member. So later events complete each item: a
+    text by the end that its deltas lack, a call by its arguments, reasoning by its proof.
+    """
+
     def __init__(self, assembly: Assembly) -> None:
         self.assembly = assembly
         self.is_complete = False
+        self._keys: dict[Hashable, Hashable] = {}
+        """The keys of the items so far by their ids: their indexes, which servers may leave out."""
+        self._begun: set[Hashable] = set()
+        self._signed: set[Hashable] = set()
+        self._texts: dict[tuple[Hashable, Hashable], list[str]] = {}
+        """The deltas so far of each item's parts, by the key of the item and the index of the part."""
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
-        assembly, item = self.assembly, chunk.get("item") or {}
-        match chunk["type"], item.get("type"):
-            case "response.output_text.delta", _:
-                return assembly.add_text(chunk["delta"])
-            case "response.function_call_arguments.delta", _:
-                return assembly.add_arguments(chunk["output_index"], chunk["delta"])
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta", _:
-                return assembly.add_thinking(chunk["delta"])
-            case "response.reasoning_summary_part.added", _ if chunk.get("summary_index"):
-                return assembly.add_thinking("\n\n")
-            case "response.refusal.delta", _:
+        assembly, item, kind = self.assembly, chunk.get("item") or {}, chunk.get("type")
+        key = self.find_key(
+            chunk.get("output_index"), chunk.get("item_id"), item.get("id"), item.get("call_id")
+        )
+        part, delta = chunk.get("content_index") or 0, chunk.get("delta")
+        match kind:
+            case "response.output_text.delta":
+                return self._add(key, part, delta)
+            case "response.refusal.delta":
                 assembly.stop = "refusal"
-                return assembly.add_text(chunk["delta"])
-            case "response.output_item.added", "function_call":
-                return assembly.open_call(chunk["output_index"], item.get("call_id"), item.get("name"))
-            case "response.output_item.added", "reasoning":
-                assembly.open_thinking()
-            case "response.output_item.added", "message":
-                # Whether a message is a comment on the work or the answer; it goes back with the message.
-                if phase := item.get("phase"):
-                    assembly.open_thinking()
-                    assembly.sign(f"{RESPONSES_MARK}{json.dumps({'phase': phase})}")
-            case "response.output_item.done", "function_call":
-                if not assembly.has_arguments(chunk["output_index"]):
-                    return assembly.add_arguments(chunk["output_index"], item.get("arguments"))
-            case "response.output_item.done", "reasoning":
-                if encrypted := item.get("encrypted_content"):
-                    summary = [part["text"] for part in item.get("summary") or ()]
-                    proof = {"id": item.get("id"), "summary": summary, "encrypted_content": encrypted}
-                    assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}")
-            case "response.completed" | "response.incomplete" | "response.failed", _:
-                self._finish(chunk["response"])
-            case "error", _:
-                raise reported_failure(chunk.get("code"), chunk.get("message"))
-        # Events of other kinds repeat these.
+                return self._add(key, part, delta)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return self._add(key, _REASONING, delta)
+            case "response.reasoning_summary_part.added" if chunk.get("summary_index"):
+                return self._add(key, _REASONING, "\n\n")
+            case "response.function_call_arguments.delta":
+                return assembly.add_arguments(key, delta)
+            case "response.output_item.added":
+                # Some servers number all items 0: what came before belongs to another item.
+                self._begun.discard(key)
+                self._texts = {place: text for place, text in self._texts.items() if place[0] != key}
+                return self._begin(key, item)
+            case "response.output_text.done":
+                return self._complete(key, part, chunk.get("text"))
+            case "response.content_part.done":
+                return self._complete_part(key, part, chunk.get("part") or {})
+            case "response.function_call_arguments.done" if not assembly.has_arguments(key):
+                return assembly.add_arguments(key, chunk.get("arguments"))
+            case "response.output_item.done":
+                return self._complete_item(key, item)
+            case "response.failed":
+                raise reported_failure((chunk.get("response") or {}).get("error") or {})
+            case "response.completed" | "response.incomplete":
+                return self._finish(chunk.get("response") or {})
+            case "error":
+                raise reported_failure(chunk)
+            case _ if kind == END_MARK:
+                self.is_complete = True
+            case _ if chunk.get("object") == "response":
+                # A whole answer instead of a stream.
+                return self._finish(chunk)
         return ()
 
-    def _finish(self, response: dict[str, Any]) -> None:
+    def find_key(self, index: Hashable, *ids: object) -> Hashable:
+        """Return the key of the item at *index*, or of the one that had one of *ids* before."""
+        given = [each for each in ids if isinstance(each, str)]
+        key = index
+        if key is None:
+            key = next((self._keys[each] for each in given if each in self._keys), given[0] if given else 0)
+        self._keys |= dict.fromkeys(given, key)
+        return key
+
+    def _begin(self, key: Hashable, item: dict[str, Any]) -> Emissions:
+        """Open the block of *item*, unless it is open."""
+        if key in self._begun:
+            return ()
+        match item.get("type"):
+            case "function_call":
+                return self.assembly.open_call(key, item.get("call_id"), item.get("name"))
+            case "reasoning":
+                self._begun.add(key)
+                self.assembly.open_thinking(key)
+            case "message":
+                self._begun.add(key)
+                # Whether a message is a comment on the work or the answer; it goes back with the message.
+                if phase := item.get("phase"):
+                    self.assembly.open_thinking()
+                    self.assembly.sign(f"{RESPONSES_MARK}{json.dumps({'phase': phase})}")
+        return ()
+
+    def _add(self, key: Hashable, part: Hashable, delta: object) -> Emissions:
+        """Add *delta* to a text of the item *key*: its reasoning, or the part with that index."""
+        self._begun.add(key)
+        if isinstance(delta, str):
+            self._texts.setdefault((key, part), []).append(delta)
+        return self.assembly.add_thinking(delta) if part == _REASONING else self.assembly.add_text(delta)
+
+    def _complete(self, key: Hashable, part: Hashable, whole: object) -> Emissions:
+        """Add the end of the text *whole* that did not come in deltas."""
+        text, known = require_text(whole, "a text"), "".join(self._texts.get((key, part), ()))
+        return self._add(key, part, text[len(known) :]) if text.startswith(known) and text != known else ()
+
+    def _complete_part(self, key: Hashable, index: int, part: dict[str, Any]) -> Emissions:
+        if part.get("type") == "refusal":
+            self.assembly.stop = "refusal"
+        return self._complete(key, index, part.get("refusal" if part.get("type") == "refusal" else "text"))
+
+    def _complete_item(self, key: Hashable, item: dict[str, Any]) -> Emissions:
+        emissions = list(self._begin(key, item))
+        match item.get("type"):
+            case "function_call" if not self.assembly.has_arguments(key):
+                emissions += self.assembly.add_arguments(key, item.get("arguments"))
+            case "message":
+                for index, part in enumerate(item.get("content") or ()):
+                    emissions += self._complete_part(key, index, part)
+            case "reasoning":
+                summary = [str(part.get("text") or "") for part in item.get("summary") or ()]
+                emissions += self._complete(key, _REASONING, "\n\n".join(summary))
+                if (encrypted := item.get("encrypted_content")) and key not in self._signed:
+                    self._signed.add(key)
+                    proof = {"id": item.get("id"), "summary": summary, "encrypted_content": encrypted}
+                    self.assembly.sign(f"{RESPONSES_MARK}{json.dumps(proof)}", key)
+        return emissions
+
+    def _finish(self, response: dict[str, Any]) -> Emissions:
         if response.get("status") == "failed":
-            error = response.get("error") or {}
-            raise reported_failure(error.get("code"), error.get("message"))
+            raise reported_failure(response.get("error") or {})
+        emissions: list[Emission] = []
+        for index, item in enumerate(response.get("output") or ()):
+            known = (self._keys.get(each) for each in (item.get("id"), item.get("call_id")))
+            key = next((each for each in known if each is not None), index)
+            emissions += self._complete_item(key, item)
         self.is_complete = True
         reason = (response.get("incomplete_details") or {}).get("reason")
         if reason == "max_output_tokens":
@@ -179,12 +264,13 @@ class _Reader:
                 cache_read=details.get("cached_tokens"),
                 cache_write=details.get("cache_write_tokens"),
             )
+        return emissions
 
 
-def reported_failure(code: object, message: object) -> ReportedFailureError:
-    """Return the error for an event which reports that there will be no answer."""
-    sentence = str(message or "no reason was given")
-    return ReportedFailureError(ProviderFailure(sentence, code=str(code or "server_error")))
+def reported_failure(error: Mapping[str, Any]) -> ReportedFailureError:
+    """Return the failure in *error*, which reports that there will be no answer."""
+    sentence = str(error.get("message") or "no reason was given")
+    return ReportedFailureError(ProviderFailure(sentence, code=str(error.get("code") or "server_error")))
 
 
 def response_items(turns: Sequence[Turn], memo: TurnMemo[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.llmgateway.providers import body
-from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError
+from sidecar.llmgateway.providers.body import END_MARK, EventBody, ReportedFailureError
 
 
 class Response:
@@ -61,7 +61,7 @@ async def test_an_event_without_an_end_is_a_failure(
         _ = [event async for event in EventBody(Response(*pieces)).events()]
 
 
-EVENTS = [{"text": "a"}, {"text": "\u65e5\u672c \U0001f642"}, {"text": "\u2028"}, {"n": 1}]
+EVENTS = [{"text": "a", "type": "delta"}, {"text": "\u65e5\u672c \U0001f642"}, {"text": "\u2028"}, {"n": 1}]
 LINES = [
     b": a comment",
     b"",
@@ -84,8 +84,8 @@ NEWLINES = st.sampled_from([b"\n", b"\r\n", b"\r"])
 CUTS = st.lists(st.integers(0, 400), max_size=12)
 
 
-def read(lines: Sequence[bytes], newline: bytes, cuts: Sequence[int]) -> tuple[list[Any], str | None, bool]:
-    """Return the events of *lines*, the failure behind them, and whether the mark of the end came."""
+def read(lines: Sequence[bytes], newline: bytes, cuts: Sequence[int]) -> tuple[list[Any], str | None]:
+    """Return the events of *lines*, and the failure behind them."""
     sent = newline.join(lines)
     places = [0, *sorted(place % (len(sent) + 1) for place in cuts), len(sent)]
     response = Response(*(sent[start:end] for start, end in pairwise(places)))
@@ -103,7 +103,7 @@ def read(lines: Sequence[bytes], newline: bytes, cuts: Sequence[int]) -> tuple[l
 
     failure = asyncio.run(read_all())
     assert response.is_closed
-    return events, failure, stream.has_end_mark
+    return events, failure
 
 
 @given(NEWLINES, CUTS, st.booleans())
@@ -112,9 +112,9 @@ def test_events_are_the_same_wherever_their_bytes_are_cut(
 ) -> None:
     """The last event may end with the stream in place of an empty line."""
     lines = [*LINES, *MARK] if has_mark else LINES[:-1]
-    assert read(lines, newline, cuts) == (EVENTS, None, has_mark)
+    assert read(lines, newline, cuts) == ([*EVENTS, *[{"type": END_MARK}] * has_mark], None)
 
 
 @given(NEWLINES, CUTS)
 def test_a_failure_comes_behind_the_events_before_it(newline: bytes, cuts: list[int]) -> None:
-    assert read([*LINES, *FAILURE], newline, cuts) == (EVENTS, "too busy", False)
+    assert read([*LINES, *FAILURE], newline, cuts) == (EVENTS, "too busy")

@@ -54,6 +54,23 @@ def test_which_refusals_are_about_reasoning(status: int, message: str, *, stale:
     assert is_stale_thinking(gateway_error("http", message, status=status)) is stale
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "advice", "retryable"),
+    [
+        (400, "", "true", True),
+        (503, "", "false", False),
+        (429, "insufficient_quota", "false", False),
+        (503, "", "perhaps", True),
+        (400, "context_length_exceeded", "true", False),
+    ],
+)
+def test_a_server_says_in_a_header_whether_to_try_again(
+    status: int, code: str, advice: str, *, retryable: bool
+) -> None:
+    failure = ProviderFailure("no", status, code=code, headers={"X-Should-Retry": advice})
+    assert to_gateway_error(failure, "p").retryable is retryable
+
+
 def test_a_word_in_the_place_of_a_key_is_not_taken_out_of_messages() -> None:
     error = to_gateway_error(ProviderFailure("ollama has no such model", 404), "ollama", key="ollama")
     assert "ollama has no such model" in error.message

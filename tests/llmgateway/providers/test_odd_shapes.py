@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from provider_fakes import Ended, Said, frame
+from provider_fakes import ODDITIES, Ended, Oddity, Said, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
@@ -44,6 +44,28 @@ def message(kind: str, **fields: Any) -> bytes:
 def call(**fields: Any) -> bytes:
     whole = {"index": 0, "id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     return chat({"tool_calls": [whole | fields]})
+
+
+@pytest.mark.parametrize("odd", ODDITIES, ids=lambda odd: f"{odd.api}: {odd.name}")
+async def test_an_odd_answer_that_is_whole_is_taken_at_its_first_call(on_stage: Any, odd: Oddity) -> None:
+    async with on_stage(odd.api, [odd.answer], idle_timeout_s=0.3) as stage:
+        played = await stage.play()
+    assert stage.failures == []
+    done = played[-1]
+    assert isinstance(done, DoneEmission), played
+    assert done.reply.blocks == odd.blocks
+
+
+@pytest.mark.parametrize(
+    "odd", [odd for odd in ODDITIES if "stays open" in odd.name], ids=lambda odd: odd.api
+)
+async def test_a_whole_answer_does_not_wait_for_the_end_of_its_line(
+    on_stage: Any, odd: Oddity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.llmgateway.providers.calling._END_S", 0.05)
+    async with on_stage(odd.api, [odd.answer]) as stage:
+        *_, done = await stage.play()
+    assert isinstance(done, DoneEmission)
 
 
 MISTRAL = (

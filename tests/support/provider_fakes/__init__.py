@@ -5,12 +5,14 @@ on the loopback, with whatever the wire can do wrong: refusals, cuts, silence, d
 """
 
 from provider_fakes.http import Asked, Cut, Drip, FakeHttp, Hang, Until, serve_http
+from provider_fakes.oddities import ODDITIES, Oddity
 from provider_fakes.provider import STRICT, WIRES, FakeProvider, fake_provider
 from provider_fakes.scenes import (
     Broken,
     Called,
     Ended,
     Page,
+    Raw,
     Refused,
     Said,
     Scene,
@@ -21,6 +23,7 @@ from provider_fakes.scenes import (
 from provider_fakes.strictness import objection
 
 __all__ = [
+    "ODDITIES",
     "STRICT",
     "WIRES",
     "Asked",
@@ -32,7 +35,9 @@ __all__ = [
     "FakeHttp",
     "FakeProvider",
     "Hang",
+    "Oddity",
     "Page",
+    "Raw",
     "Refused",
     "Said",
     "Scene",

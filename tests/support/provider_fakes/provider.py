@@ -14,7 +14,7 @@ from provider_fakes.http import Answer, Asked, FakeHttp, serve_http
 from provider_fakes.ollama_chat import OllamaWire
 from provider_fakes.openai_chat import ChatWire
 from provider_fakes.openai_responses import ResponsesWire
-from provider_fakes.scenes import Page, Refused, Scene, Wire
+from provider_fakes.scenes import Page, Raw, Refused, Scene, Wire
 from provider_fakes.strictness import objection
 from sidecar.llmgateway.contract import ApiKind
 from sidecar.llmgateway.names import ANTHROPIC, GOOGLE, OLLAMA, OPENAI_CHAT, OPENAI_RESPONSES
@@ -69,6 +69,8 @@ class FakeProvider:
         if isinstance(scene[0], Page):
             pieces = [scene[0].body.encode()] if scene[0].body else []
             return Answer(pieces, scene[0].status, headers={"content-type": "text/html"})
+        if isinstance(scene[0], Raw):
+            return Answer(scene[0].pieces, headers={"content-type": scene[0].content_type})
         reason = objection(self.api, asked.json)
         refused = Refused(400, f"{STRICT}: {reason}") if reason is not None else scene[0]
         if isinstance(refused, Refused):

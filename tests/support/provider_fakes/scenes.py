@@ -79,7 +79,15 @@ class Page:
     status: int = 200
 
 
-SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Page | Piece
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The server answers with *pieces* and nothing else; must be the only step."""
+
+    pieces: Sequence[Piece]
+    content_type: str = "text/event-stream"
+
+
+SceneStep: TypeAlias = Said | Thought | Called | Spent | Ended | Broken | Refused | Page | Raw | Piece
 Scene: TypeAlias = Sequence[SceneStep]
 """One call. A piece of the wire among the steps is sent as it is: junk, silence, a cut."""
 
