@@ -224,10 +224,16 @@ SAID: dict[str, tuple[str, ...]] = {
         "llmgateway/test_config.py::test_a_file_with_a_mistake_is_left_out_and_reported",
         "e2e/test_daemon.py::test_the_first_answer_says_why_a_settings_file_is_ignored",
     ),
-    "Such a command has a `/tmp` of its own, can only read repositories (`.git`), settings, rules and "
-    "start-up files, and its permission question says that it is in the sandbox": (
+    "Such a command has a `/tmp` of its own, reaches no socket of a service, and can only read repositories "
+    "(`.git`), settings, rules and start-up files": (
+        "capabilities/test_sandbox.py::test_a_command_in_the_sandbox_reaches_no_socket_of_a_service",
         "capabilities/test_sandbox.py::test_a_command_in_the_sandbox",
         "capabilities/test_sandbox.py::test_a_command_in_the_sandbox_has_no_network",
+    ),
+    "one that it makes is moved aside at its end, as `.git.from-sandbox`": (
+        "capabilities/test_sandbox.py::test_a_protected_file_that_a_command_makes_is_moved_aside",
+    ),
+    "Its permission question says that it is in the sandbox": (
         "capabilities/test_sandbox.py::test_the_question_says_so_and_a_terminal_of_the_client_runs_the_same",
     ),
     "no command runs, and `doctor` says why": (

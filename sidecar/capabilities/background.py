@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
@@ -17,8 +17,9 @@ from msgspec import Struct, field
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.command_output import CommandOutput
-from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.contract import TakeBack, ToolContext, ToolReply
 from sidecar.capabilities.output import HeadTail
+from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.text.calls import NO_EFFECTS
@@ -70,8 +71,22 @@ class BackgroundCommands:
         self._n_started = 0
         self.news: dict[str, str] = {}
 
-    def start(self, spec: ChildSpec, line: str, context: ToolContext) -> BackgroundCommand:
-        """Start the command *line*. Raises InvalidInput when too many are running."""
+    def start(
+        self,
+        spec: ChildSpec,
+        line: str,
+        context: ToolContext,
+        *,
+        take_back: TakeBack,
+    ) -> BackgroundCommand:
+        """Start the command *line*. Raises InvalidInput when too many are running.
+
+        Args:
+            spec: the process.
+            line: the command line, for people.
+            context: the surroundings of the call.
+            take_back: is called at its end.
+        """
         running = [each.id for each in self._commands.values() if each.end is None and each.problem is None]
         if len(running) >= MOST_RUNNING:
             hint = f"end one with bash_kill: {', '.join(running)}"
@@ -88,25 +103,29 @@ class BackgroundCommands:
             time.monotonic(),
         )
         self._commands[command.id] = command
-        command.task = asyncio.ensure_future(self.run_to_end(command, spec, context.child_started))
+        command.task = asyncio.ensure_future(self.run_to_end(command, spec, context, take_back))
         return command
 
     async def run_to_end(
         self,
         command: BackgroundCommand,
         spec: ChildSpec,
-        child_started: Callable[[int, str], Callable[[], None]],
+        context: ToolContext,
+        take_back: TakeBack,
     ) -> None:
         """Run *command*, and note its end for the model."""
         try:
             command.end = await run_child(
                 spec,
                 on_output=command.add,
-                on_start=lambda pid: child_started(pid, f"bash: {command.line[:60]}"),
+                on_start=lambda pid: context.child_started(pid, f"bash: {command.line[:60]}"),
                 cancel=command.stop,
             )
         except (OSError, ValueError) as error:
             command.problem = str(error.strerror if isinstance(error, OSError) else error)
+        finally:
+            for path in await take_back():
+                command.add(f"{note_of_move(path, context.cwd)}\n".encode())
         await asyncio.to_thread(command.output.close)
         self.news[command.id] = (
             f"[the background command {command.id} ({command.line[:80]}) has ended: {command.state}; "
@@ -151,6 +170,11 @@ class KillArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the bash_kill tool."""
 
     id: Annotated[str, msgspec.Meta(description="The id of the background command, such as bg1.")]
+
+
+def note_of_move(path: Path, cwd: Path) -> str:
+    """Return the note about a file that the sandbox has moved to *path*."""
+    return f"[made in the sandbox, where programs would obey it, and moved to {display_path(path, cwd)}]"
 
 
 def commands_of(context: ToolContext) -> BackgroundCommands:

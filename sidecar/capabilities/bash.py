@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,11 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import mask_secrets
-from sidecar.capabilities.background import DAY_S, commands_of
+from sidecar.capabilities.background import DAY_S, commands_of, note_of_move
 from sidecar.capabilities.command_files import find_changed_paths, note_files_shown
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import (
+    ConfinedCommand,
     PermissionQuestion,
     RunInTerminal,
     TerminalCommand,
@@ -64,9 +66,9 @@ class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
 async def run_command(arguments: BashArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Run the command with permission, and answer with its output and exit code."""
     cwd = await resolve_readable(context, arguments.cwd, "bash")
-    argv = shell_argv(arguments.command)
+    confined = ConfinedCommand(shell_argv(arguments.command), allow_all_files)
     if context.confine is not None:
-        argv = await context.confine(argv, cwd, context.roots)
+        confined = await context.confine(confined.argv, cwd, context.roots)
     question = PermissionQuestion(
         call_id=context.call_id,
         tool="bash",
@@ -79,22 +81,32 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
     await asyncio.to_thread(require_resolved, cwd)
     environment = child_environment(copy_environment())
     if arguments.background:
-        spec = ChildSpec(argv, cwd, environment, DAY_S)
-        command = commands_of(context).start(spec, arguments.command, context)
+        spec = ChildSpec(confined.argv, cwd, environment, DAY_S)
+        command = commands_of(context).start(spec, arguments.command, context, take_back=confined.take_back)
         if context.checkpoints is not None:
             context.checkpoints.leave_uncovered(f"the background command {command.id}")
         return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
-    keep_changed = None
+    keep_changed, moved = None, tuple[Path, ...]()
     if context.checkpoints is not None:
         named = await find_changed_paths(arguments.command, cwd, context)
         keep_changed = await context.checkpoints.watch_command(named)
     try:
-        reply = await run_in_foreground(argv, arguments, cwd, environment, context, cancel)
+        try:
+            reply = await run_in_foreground(confined.argv, arguments, cwd, environment, context, cancel)
+        finally:
+            moved = await confined.take_back()
         await note_files_shown(arguments.command, cwd, reply, context)
-        return reply
+        before, newline, last = str(reply.output).rpartition("\n")
+        notes = "".join(f"{note_of_move(path, context.cwd)}\n" for path in moved)
+        return replace(reply, output=f"{before}{newline}{notes}{last}")
     finally:
         if keep_changed is not None:
             await keep_changed()
+
+
+async def allow_all_files() -> tuple[Path, ...]:
+    """Move nothing away: outside of the sandbox the permission of a command covers all its files."""
+    return ()
 
 
 async def run_in_foreground(

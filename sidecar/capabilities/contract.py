@@ -128,8 +128,19 @@ class SubagentEnd(Value, kw_only=True):
     cost: float | None
 
 
-Confine: TypeAlias = Callable[[Sequence[str], Path, Sequence[Path]], Awaitable[list[str]]]
-"""``async (argv, cwd, roots) -> argv``: returns the command that runs another one in the sandbox.
+TakeBack: TypeAlias = Callable[[], Awaitable[tuple[Path, ...]]]
+"""Moves the files away that a command has made and must not make, and returns their new paths."""
+
+
+class ConfinedCommand(Value):
+    """A command that runs another one in the sandbox."""
+
+    argv: list[str]
+    take_back: TakeBack
+
+
+Confine: TypeAlias = Callable[[Sequence[str], Path, Sequence[Path]], Awaitable[ConfinedCommand]]
+"""``async (argv, cwd, roots)``: returns the command that runs another one in the sandbox.
 
 Contract: raises SidecarError when it cannot be confined; then it must not run at all.
 """

@@ -4,10 +4,11 @@
 namespaces, macOS where ``sandbox-exec`` is. Where it is asked for and cannot be had, no command runs: none is
 ever run without it instead.
 
-The whole file system is there to be read, but for the folders with the sockets of services, since a service
-would act outside for a command. Of the session's folders the parts that something obeys without
-asking (repositories, settings, rules, start-up files) can be read only, wherever below they lie, as far as
-they exist. A folder is named by its resolved path, and one that has become a link since is refused.
+The whole file system is there to be read, but for the sockets of services, since a service would act outside
+for a command: the folders that hold them, and each other socket on which a program listens. Of the session's
+folders the parts that something obeys without asking (repositories, settings, rules, start-up files) can be
+read only, wherever below they lie. Names cannot be reserved: one that a command makes is moved aside when the
+command has ended. A folder is named by its resolved path, and one that has become a link since is refused.
 
 Building the argument lists is pure. The one for macOS has never run there; its tests compare the list.
 """
@@ -17,17 +18,22 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
-from sidecar.permissions.protected import why_named
+from sidecar.capabilities.contract import ConfinedCommand
+from sidecar.permissions.protected import SessionFolders, is_hidden, why_named
+from sidecar.workspace.files import real_path
 from sidecar.workspace.handles import require_resolved
+from sidecar.workspace.paths import is_inside
 
 _BWRAP: Final = (
     *("--unshare-all", "--die-with-parent", "--cap-drop", "ALL"),
@@ -50,6 +56,12 @@ _PROFILE: Final = """(version 1)
 (allow file-write* (literal "/dev/null") (literal "/dev/zero") (regex #"^/dev/(tty|fd/|stdout|stderr)"))
 """
 _CHECK_S: Final = 10.0
+_LISTENING: Final = Path("/proc/net/unix")
+"""The table of Linux with a line for each socket in the file system."""
+
+_ASIDE: Final = ".from-sandbox"
+"""The end of the name of a file that a command must not make."""
+
 _MAX_FOLDERS: Final = 20_000
 _MAX_PROTECTED: Final = 2_000
 
@@ -74,7 +86,7 @@ class Sandbox:
         self._problem: str | None = None
         self._is_checked = False
 
-    async def confine(self, argv: Sequence[str], cwd: Path, roots: Sequence[Path]) -> list[str]:
+    async def confine(self, argv: Sequence[str], cwd: Path, roots: Sequence[Path]) -> ConfinedCommand:
         """Return the command that runs *argv* in the sandbox.
 
         Args:
@@ -87,15 +99,26 @@ class Sandbox:
             FileAccessError: one of *roots* has become a link.
         """
 
-        def confine() -> list[str]:
+        def confine() -> ConfinedCommand:
             if not self._is_checked:
                 self._problem, self._is_checked = find_problem(), True
             if self._problem is not None:
                 raise SandboxUnavailable(self._problem)
             for root in roots:
                 require_resolved(root)
-            build = with_sandbox_exec if sys.platform == "darwin" else with_bwrap
-            return build(argv, cwd, roots, protected=list_protected(roots), hidden=self._hidden)
+            found = list_protected(roots)
+            known = {identify(path) for path in found}
+            real = [real_path(path) for path in found]
+            if sys.platform == "darwin":
+                command = with_sandbox_exec(argv, cwd, roots, protected=real, hidden=self._hidden)
+            else:
+                hidden = (*self._hidden, *list_sockets(roots))
+                command = with_bwrap(argv, cwd, roots, protected=real, hidden=hidden)
+
+            async def take_back() -> tuple[Path, ...]:
+                return await asyncio.to_thread(move_new_aside, roots, known)
+
+            return ConfinedCommand(command, take_back)
 
         return await asyncio.to_thread(confine)
 
@@ -126,7 +149,7 @@ def find_problem() -> str | None:
 
 
 def list_protected(roots: Iterable[Path]) -> list[Path]:
-    """Return the parts of *roots* that a command can only read; one that is a link is followed.
+    """Return the parts of *roots* that a command can only read, links among them.
 
     The search goes from the roots down and stops after many folders, so that nearer repositories come first.
     """
@@ -139,10 +162,65 @@ def list_protected(roots: Iterable[Path]) -> list[Path]:
             for entry in entries:
                 # The name alone decides: the folders above it are not protected.
                 if why_named(entry.name):
-                    found.append(Path(os.path.realpath(entry.path)))
+                    found.append(Path(entry.path))
                 elif entry.is_dir(follow_symlinks=False):
                     open_folders.append(Path(entry.path))
     return found
+
+
+def identify(path: Path) -> tuple[int, int] | None:
+    """Return the numbers by which the system knows the file or link *path* wherever it is moved to."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def move_new_aside(roots: Sequence[Path], known: Container[tuple[int, int] | None]) -> tuple[Path, ...]:
+    """Rename the protected parts of *roots* that are not *known*, and return their new paths.
+
+    They stay beside their place, under a name that no program obeys, for the user to look at.
+    """
+    moved: list[Path] = []
+    for path in list_protected(roots):
+        if identify(path) in known:
+            continue
+        names = (f"{path.name}{_ASIDE}{number or ''}" for number in count())
+        aside = next(path.with_name(name) for name in names if not os.path.lexists(path.with_name(name)))
+        with suppress(OSError):
+            os.rename(path, aside)
+            moved.append(aside)
+    return tuple(moved)
+
+
+def list_sockets(roots: Sequence[Path]) -> list[Path]:
+    """Return the sockets in the file system on which programs of this machine listen.
+
+    Those in *roots* are left out, unless they lie in a hidden folder: they belong to the work at hand.
+    """
+    try:
+        lines = _LISTENING.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    place = SessionFolders(tuple(roots))
+    found: dict[Path, None] = {}
+    for line in lines:
+        fields = line.split(maxsplit=7)
+        path = Path(fields[-1]) if len(fields) == 8 and fields[-1].startswith("/") else None
+        if path is None or (is_inside(path, roots) and not is_hidden(path, place)):
+            continue
+        if stat_mode(path) == stat.S_IFSOCK:
+            found[path] = None
+    return [*found]
+
+
+def stat_mode(path: Path) -> int:
+    """Return the kind of the file or link *path*, such as ``stat.S_IFSOCK``; 0 where there is none."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return 0
 
 
 def with_bwrap(
@@ -155,12 +233,17 @@ def with_bwrap(
 ) -> list[str]:
     """Return the command of Linux. A later mount covers earlier ones, so that outer folders come first."""
     sockets = [folder for name in _SOCKETS if is_folder(folder := name.expanduser())]
-    mounts = [("--tmpfs", folder) for folder in (Path("/tmp"), *sockets, *filter(is_folder, hidden))]
+    empty = [Path("/tmp"), *sockets, *filter(is_folder, hidden)]
+    mounts = [("--tmpfs", folder) for folder in empty]
     mounts += [("--ro-bind", _PROGRAMS_IN_RUN)] if os.path.exists(_PROGRAMS_IN_RUN) else []
     mounts += [*(("--bind", root) for root in roots), *(("--ro-bind", path) for path in protected)]
     options: list[str] = []
     for option, path in sorted(mounts, key=lambda mount: len(mount[1].parts)):
         options += [option, str(path)] if option == "--tmpfs" else [option, str(path), str(path)]
+    for path in hidden:
+        is_gone = is_inside(path, empty) and not is_inside(path, roots)
+        if stat_mode(path) == stat.S_IFSOCK and not is_gone:
+            options += ["--ro-bind", "/dev/null", str(path)]
     return ["bwrap", *_BWRAP, *options, "--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd), "--", *argv]
 
 

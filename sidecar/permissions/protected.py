@@ -71,7 +71,7 @@ PROTECTED: Final = {
     ),
     "settings of a package manager": (
         ".bundle bunfig.toml .cargo .condarc .gemrc .mvn .npmrc nuget.config pip.conf pip.ini .pnpmfile.* "
-        "*.pth sitecustomize.py usercustomize.py uv.toml .yarn .yarnrc .yarnrc.yml"
+        "sitecustomize.py usercustomize.py uv.toml .yarn .yarnrc .yarnrc.yml"
     ),
     "settings of a debugger": (
         ".byebugrc .gdbearlyinit .gdbinit .ghci .guile .iex.exs .irbrc .lldbinit .lldbinit-* .ocamlinit "

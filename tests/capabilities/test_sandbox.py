@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shlex
 import socket
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities import sandbox
+from sidecar.capabilities.background import BASH_OUTPUT
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import TerminalCommand, TerminalEnd
 from sidecar.capabilities.sandbox import Sandbox, find_problem, list_protected, with_bwrap, with_sandbox_exec
@@ -64,7 +68,7 @@ def test_the_command_of_macos() -> None:
     assert command[-9:] == ["-D", f"P1={root}", "-D", f"P2={root}/.git", "-D", f"P3={state}", "sh", "-c", "x"]
 
 
-def test_protected_parts_are_found_in_any_case_and_links_followed(tmp_path: Path) -> None:
+def test_protected_parts_are_found_in_any_case_and_links_among_them(tmp_path: Path) -> None:
     for name in (".git", ".VSCode", "src"):
         (tmp_path / name).mkdir()
     (tmp_path / "Agents.md").write_text("rules")
@@ -74,7 +78,7 @@ def test_protected_parts_are_found_in_any_case_and_links_followed(tmp_path: Path
         (tmp_path / name).mkdir(parents=True)
     found = list_protected([tmp_path, tmp_path / "gone"])
     real = Path(os.path.realpath(tmp_path))
-    expected = (".git", ".VSCode", "Agents.md", "src", *nested[:2])
+    expected = (".git", ".VSCode", "Agents.md", "CLAUDE.md", *nested[:2])
     assert sorted(found) == sorted(real / name for name in expected)
 
 
@@ -197,3 +201,55 @@ async def test_what_a_command_in_the_sandbox_leaves_behind_ends_with_it(confined
     os.link(life.path, confined.root / "life")
     await confined.output(BASH, command="exec 9>life; (setsid sleep 1000 &); (sleep 1000 &)")
     await life.ends()
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("command", "moved"),
+    [
+        pytest.param("mkdir -p .git/hooks && echo x > .git/hooks/pre-commit", [".git"], id="a repository"),
+        pytest.param(
+            "mkdir .vscode .vscode.from-sandbox", [".vscode"], id="settings, whose new name is taken"
+        ),
+        pytest.param("mv sub sub2; mkdir -p sub/.git/hooks", ["sub/.git"], id="in the place of a moved one"),
+        pytest.param(
+            "mkdir a; echo x > a/AGENTS.md; mv a b; ln -s x lefthook.yml",
+            ["b/AGENTS.md", "lefthook.yml"],
+            id="two",
+        ),
+        pytest.param("mkdir -p build/x; echo x > build/x/y", [], id="nothing"),
+        pytest.param("mv sub sub2", [], id="a repository that only moved"),
+    ],
+)
+@pytest.mark.parametrize("in_background", [False, True])
+async def test_a_protected_file_that_a_command_makes_is_moved_aside(
+    confined: Desk, command: str, moved: list[str], in_background: bool
+) -> None:
+    confined.put("sub/.git/config", "c\n")
+    output = await confined.output(BASH, command=command, background=in_background)
+    if in_background:
+        output = await confined.output(BASH_OUTPUT, id="bg1", wait_s=10)
+    found = [each.relative_to(confined.root).as_posix() for each in list_protected([confined.root])]
+    assert [name for name in found if "from-sandbox" not in name] in (["sub/.git"], ["sub2/.git"])
+    for name in moved:
+        assert (
+            f"[made in the sandbox, where programs would obey it, and moved to {name}.from-sandbox" in output
+        )
+    assert ("from-sandbox" in output) == bool(moved)
+
+
+@needs_bwrap
+async def test_a_command_in_the_sandbox_reaches_no_socket_of_a_service(confined: Desk) -> None:
+    """Such as that of an agent for keys in the home folder, or of a virtual machine."""
+    program = "import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as elsewhere, contextlib.ExitStack() as sockets:
+        confined.put(".colima/x")
+        places = {f"{elsewhere}/s": False, "own.sock": True, ".colima/docker.sock": False}
+        for place in places:
+            listener = sockets.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(confined.root / place))
+            listener.listen()
+        for place, is_reached in places.items():
+            line = shlex.join([sys.executable, "-c", program, str(confined.root / place)])
+            reply = await confined.run(BASH, command=line)
+            assert reply.is_error != is_reached, (place, reply.output)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.contract import ConfinedCommand
 from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.events import Settled, ToolFinished, ToolStarted, UserMessage
@@ -27,9 +28,13 @@ pytestmark = [
 ]
 
 
-async def in_sandbox(argv: Sequence[str], cwd: Path, roots: Sequence[Path]) -> list[str]:
+async def in_sandbox(argv: Sequence[str], cwd: Path, roots: Sequence[Path]) -> ConfinedCommand:
     """Stand in for the sandbox, which not every system has."""
-    return [*argv]
+
+    async def take_back() -> tuple[Path, ...]:
+        return ()
+
+    return ConfinedCommand([*argv], take_back)
 
 
 async def a_session(make_stage: Any, *, sandboxed: bool = False, **options: Any) -> tuple[Any, Session]:
