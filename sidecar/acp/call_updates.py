@@ -206,7 +206,9 @@ def outcome_texts(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the summary of a compaction and the line about its facts, as far as they are there."""
     line = ""
     if (loss := data.get("loss")) is not None:
-        line = report_loss(loss["kept"], loss["shortened"], loss["gone"], loss.get("mended", 0))
+        line = report_loss(
+            loss["kept"], loss["shortened"], loss["gone"], loss.get("mended", 0), loss.get("line") or 0
+        )
     return tuple(filter(None, (data.get("summary"), line)))
 
 

@@ -7,7 +7,6 @@ from sidecar.chronicle.chronicle import (
     Meter,
     Resolution,
     Written,
-    chronicle_index,
     entries_by_place,
 )
 
@@ -18,6 +17,5 @@ __all__ = [
     "Meter",
     "Resolution",
     "Written",
-    "chronicle_index",
     "entries_by_place",
 ]

@@ -32,6 +32,7 @@ lives about 25; with 20,000 about twenty lines of the output; with 100,000 all o
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ from sidecar._internal.values import Value, replace
 from sidecar.chronicle.index import Facts
 from sidecar.chronicle.masking import mask_text
 from sidecar.chronicle.ranking import LEVELS, ONE, RankedEntry, rank_entry
-from sidecar.conversation import Entry, EntryKind, History, Index
+from sidecar.conversation import Entry, EntryKind, History
 
 Meter: TypeAlias = Callable[[str], int]
 """Returns the tokens of a text. Contract: a text with a line more has no fewer; never raises."""
@@ -77,6 +78,9 @@ PLACE_CHARS: Final = 8
 
 STEPS: Final = 16
 """The factors tried in an octave: each is 4 % larger than the one before."""
+
+_PLACE: Final = re.compile(r"^#(\d{1,9})(?:-(\d{1,9}))?(~?)(?= |$)", re.MULTILINE)
+"""The place of an entry in a chronicle, or that of several of which the last is shown."""
 
 SMALLEST, LARGEST = -24 * STEPS, 72 * STEPS
 _AGAIN: Final = bytes(round(2 * log2(1 + log2(times or 1))) for times in range(64))
@@ -297,6 +301,34 @@ class Chronicle:
             lines.append(f"#{silent + 1}-{n_entries}\n" if silent + 1 < n_entries else f"#{n_entries}\n")
         return "".join(lines), shares
 
+    def chars_before(self, n_entries: int) -> int:
+        """Return the characters of the first *n_entries* entries."""
+        return self._starts[n_entries] if n_entries < len(self._starts) else self._total
+
+    def read_shares(self, text: str) -> tuple[int, dict[int, float]]:
+        """Return the shares of the entries that *text*, a chronicle of this conversation, shows.
+
+        Returns:
+            The number of entries that it covers, from the first on; and, by its place, the share of each
+            that is shown. A line of an entry that looks like the next place is taken for that.
+        """
+        found: list[tuple[int, bool, int, int]] = []
+        n_entries = 0
+        for mark in _PLACE.finditer(text):
+            first, last = int(mark[1]), int(mark[2] or mark[1])
+            if first == n_entries + 1 <= last <= len(self.ranked):
+                found.append((last, not mark[3], mark.start(), mark.end()))
+                n_entries = last
+        shares: dict[int, float] = {}
+        ends = [*(start for _, _, start, _ in found[1:]), len(text)]
+        for (place, is_whole, _, start), end in zip(found, ends, strict=False):
+            shown = len(text[start:end].strip()) - len(MARKS.get(self.kinds[place - 1], ""))
+            if shown > 0:
+                whole = len(self.ranked[place - 1].text)
+                share = (shown + self._superseded[place - 1]) / max(1, whole)
+                shares[place] = 1.0 if is_whole else min(0.99, share)
+        return n_entries, shares
+
     def _render_entry(self, place: int, lowest: int) -> tuple[str, float]:
         """Return the lines of an entry from the level *lowest* on, and their share of it."""
         ranked = self.ranked[place]
@@ -368,13 +400,3 @@ class _Level:
 def entries_by_place(history: History) -> list[Entry]:
     """Return the entries of *history* as they were first stored; the first one has the place 1."""
     return [entry for entry in history.originals() if entry.kind != "note"]
-
-
-def chronicle_index() -> Index[Chronicle]:
-    """Return a new index that keeps the chronicle of a history; it reaches through summaries."""
-
-    def add(chronicle: Chronicle, entry: Entry, in_view: bool) -> Chronicle:
-        chronicle.add(entry)
-        return chronicle
-
-    return Index(Chronicle, add, reaches_folded=True)

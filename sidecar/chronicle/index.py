@@ -21,17 +21,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import chain, repeat
 from operator import itemgetter
-from typing import Final
+from typing import Final, Literal, TypeAlias, get_args
 
 from sidecar._internal.values import Value
 from sidecar.chronicle.ranking import RankedEntry
-from sidecar.conversation import Entry, LineRange, merge_ranges
+from sidecar.conversation import Entry, EntryKind, LineRange, merge_ranges
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import command_lines_in, effects_of_call, has_failed, touches_named
 
 COMMAND_CHARS: Final = 160
 OUTCOME_CHARS: Final = 100
 MAX_RANGES: Final = 3
+Said: TypeAlias = Literal["", "request", "outcome", "error", "search", "command", "read"]
+SAID: Final[tuple[Said, ...]] = get_args(Said)
+"""The kinds of entries: words of the user, of the agent, a failure, something that was looked up, a command
+or a file of the user; and a call with its result that are facts of the index themselves."""
+
+_BY_ENTRY: Final[Mapping[EntryKind, Said]] = {
+    "user": "request",
+    "assistant": "",
+    "tool": "",
+    "shell": "command",
+    "file": "read",
+    "note": "",
+    "summary": "outcome",
+    "branch": "outcome",
+}
+_LOOKS_UP: Final = ("none", "searches", "anything")
 MAX_GIVEN_CHARS: Final = 20_000
 """A longer prompt gives no values: it is a text that was pasted."""
 
@@ -40,11 +56,12 @@ _DONE: Final = ("complete", "done", "cancel", "delete")
 
 
 class IndexedFile(Value, kw_only=True):
-    """The use of one file: whether it was edited, the lines that were read, and its newest place."""
+    """The use of one file: whether it was read and edited, the lines that were read, and its newest place."""
 
+    is_read: bool
     is_edited: bool
-    ranges: tuple[LineRange, ...]
     place: int
+    ranges: tuple[LineRange, ...] = ()
 
 
 class IndexedCommand(Value, kw_only=True):
@@ -56,9 +73,14 @@ class IndexedCommand(Value, kw_only=True):
 
 
 class Facts:
-    """The facts of a conversation for the index, each by its name, the least recently touched first."""
+    """The facts of a conversation for the index, each by its name, the least recently touched first.
+
+    Attributes:
+        kinds: the kind of each entry, a place in :data:`SAID`.
+    """
 
     def __init__(self) -> None:
+        self.kinds = bytearray()
         self.files: dict[str, IndexedFile] = {}
         self.commands: dict[str, IndexedCommand] = {}
         self.tasks: tuple[str, ...] = ()
@@ -70,34 +92,43 @@ class Facts:
 
     def add(self, entry: Entry, ranked: RankedEntry, place: int) -> None:
         """Add the facts of the entry at *place*; a call has some once its result is known."""
+        said = _BY_ENTRY[entry.kind]
+        if entry.kind == "assistant" and any(isinstance(block, TextBlock) for block in entry.turn.blocks):
+            said = "outcome"
         for block in entry.turn.blocks:
             if isinstance(block, ToolCallBlock):
                 self._open_calls[block.id] = block, place
             elif isinstance(block, ToolResultBlock):
                 call, called_at = self._open_calls.pop(block.call_id, (None, 0))
                 if call is not None:
-                    self._add_call(call, called_at, block, ranked, place)
+                    found = self._add_call(call, called_at, block, ranked, place)
+                    said = said if said == "error" else found or said
             elif isinstance(block, TextBlock) and entry.kind == "user" and len(block.text) < MAX_GIVEN_CHARS:
                 for name, value in _GIVEN.findall(block.text):
                     before = self.values.pop(name, None)
                     is_anew = before is not None and (before[2] or before[0] != value)
                     self.values[name] = value, place, is_anew
                     self._name(place, f"{name}: {value}")
+        self.kinds.append(SAID.index(said))
 
     def _add_call(
         self, call: ToolCallBlock, called_at: int, result: ToolResultBlock, ranked: RankedEntry, place: int
-    ) -> None:
+    ) -> Said:
+        """Add the facts of *call*, and return the kind of its result."""
         effects = effects_of_call(call.name, call.input)
         output = result.output if isinstance(result.output, str) else ""
         failed = has_failed(effects, output, is_error=bool(result.is_error))
         for touch in touches_named(effects, call.input, failed=failed):
-            if touch.kind in ("read", "edit", "write"):
-                is_edited, ranges = touch.kind != "read", touch.ranges
-                before = self.files.pop(touch.path, None)
-                if before is not None:
-                    is_edited, ranges = is_edited or before.is_edited, merge_ranges((*before.ranges, *ranges))
-                self.files[touch.path] = IndexedFile(is_edited=is_edited, ranges=ranges, place=called_at)
-                self._name(called_at, touch.path)
+            for path in [touch.path] if touch.kind == "read" else touch.changed_paths:
+                is_read, unknown = touch.kind == "read", IndexedFile(is_read=False, is_edited=False, place=0)
+                before = self.files.pop(path, unknown)
+                self.files[path] = IndexedFile(
+                    is_read=is_read or before.is_read,
+                    is_edited=not is_read or before.is_edited,
+                    ranges=merge_ranges((*before.ranges, *touch.ranges)) if before.ranges else touch.ranges,
+                    place=called_at,
+                )
+                self._name(called_at, path)
         if effects.kind == "runs":
             for line, _ in command_lines_in(effects, call.input):
                 command = " ".join(line.split())[:COMMAND_CHARS]
@@ -113,6 +144,7 @@ class Facts:
             self.tasks, self.tasks_place = tasks, called_at
             for task in tasks:
                 self._name(called_at, task)
+        return "error" if failed else "search" if effects.kind in _LOOKS_UP and tasks is None else ""
 
     def _name(self, place: int, name: str) -> None:
         self._names[place] = (*self._names.get(place, ()), name)

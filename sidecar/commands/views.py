@@ -9,7 +9,7 @@ from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.conductor.events import describe_retry
-from sidecar.conductor.loss_values import report_loss
+from sidecar.conductor.loss_values import draw_loss, report_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path
@@ -114,7 +114,13 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 how = "automatically, " if data["trigger"] != "manual" else ""
                 screen.note(f"· compacted {how}{sizes}; /undo restores it")
             if (loss := data.get("loss")) and data["trigger"] != "manual":
-                counts = (loss["kept"], loss["shortened"], loss["gone"], loss["mended"])
+                counts = (
+                    loss["kept"],
+                    loss["shortened"],
+                    loss["gone"],
+                    loss["mended"],
+                    loss.get("line") or 0,
+                )
                 screen.note(f"· {report_loss(*counts)}")
         case "compactionNear":
             screen.note(f"· a compaction is near: {data['used']:,} of {data['limit']:,} tokens")
@@ -213,7 +219,9 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
         screen.note(f"· the older part is now a digest, made {by}")
     if done.loss is not None:
         loss = done.loss
-        screen.note(f"· {report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)}")
+        screen.note(f"· {report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)}")
+        if strip := draw_loss(loss.kept, loss.shortened, loss.line or 0, loss.let_go):
+            screen.note(f"  whole {strip} one line")
     if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
         screen.note(f"· read again, with the current content: {files}")
 

@@ -164,6 +164,12 @@ def prompt_text(blocks: Sequence[Block]) -> str:
     return "\n\n".join([block.text for block in blocks if isinstance(block, TextBlock)])
 
 
+def text_of_turn(turn: Turn) -> str:
+    """Return everything in *turn* that a model reads, the input and the output of tools included."""
+    values = (getattr(block, name, "") for block in turn.blocks for name in ("text", "input", "output"))
+    return "\n".join(each if isinstance(each, str) else str(each) for each in values if each)
+
+
 def prompt_title(blocks: Sequence[Block]) -> str:
     """Return a title for a conversation that begins with *blocks*: its first line, shortened.
 

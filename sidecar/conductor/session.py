@@ -101,7 +101,6 @@ class Session:
             self._settle_unrun(job)
         if self._jobs.current is not None:
             self.turns.runner.stop()
-        self.window.losses.close()
         try:
             await self._jobs.wait_idle()
             await record.store_queue()

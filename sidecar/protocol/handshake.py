@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:1f4b285dad30d42f7148e6777f2044553c392525aa34f2d4de18d5b1d72e9b64"
+SCHEMA_HASH: Final = "sha256:3f7c43fd7c3295c05b3915f2be766a6416379353723229b72e4f8459cad36e3e"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

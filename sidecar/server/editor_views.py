@@ -25,7 +25,12 @@ Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Calls a method of the service and returns its result. Raises SidecarError."""
 
 _MAX_FACTS: Final = 500
-_STATES: Final = {"gone": "## Let go", "shortened": "## Shortened", "kept": "## Kept word for word"}
+_STATES: Final = {
+    "gone": "## Let go",
+    "line": "## In one line of several",
+    "shortened": "## Shortened",
+    "kept": "## Kept word for word",
+}
 _FIRST_LINE: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 _TOP: Final = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
 _HINT: Final = 4
@@ -185,7 +190,7 @@ class SessionDocuments:
     async def facts_text(self, sid: str, compaction_id: str) -> str:
         """Return the facts that a compaction folded away, as Markdown, those it let go first."""
         parts = ["# The facts behind a compaction"]
-        for state in ("gone", "shortened", "kept"):
+        for state in ("gone", "line", "shortened", "kept"):
             params = {"sid": sid, "compactionId": compaction_id, "part": "loss", "states": [state]}
             found = await self._request("sidecar/compact/read", {**params, "limit": _MAX_FACTS})
             counts, *lines = found["content"].splitlines()

@@ -223,7 +223,7 @@ class _ProgressReport:
             case Compaction(status=status, reason=reason, loss=loss) if status != "in_progress":
                 line = ""
                 if loss is not None:
-                    line = report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
+                    line = report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
                 outcome = ": ".join(filter(None, (status, reason, line)))
         if outcome is not None and isinstance(event.data, self._ends):
             self._sink.end(outcome)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from properties import cases
-from sidecar.chronicle import HEADER, Chronicle, Written, chronicle_index
-from sidecar.conversation import Entry, EntryKind, History
+from sidecar.chronicle import HEADER, Chronicle, Written
+from sidecar.conversation import Entry, EntryKind
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -142,15 +142,6 @@ def test_an_empty_conversation_has_no_chronicle() -> None:
 def test_what_a_compaction_wrote_is_no_part_of_the_conversation(kind: EntryKind) -> None:
     compacted = Entry(UserTurn((TextBlock("as it was"),)), kind, origin=("node",))
     assert body(write([typed("one"), compacted, typed("two")], 10_000)) == "#1 > one\n#2 > two\n"
-
-
-def test_the_index_follows_a_history_through_its_summaries() -> None:
-    index = chronicle_index()
-    old = [Entry(typed(text).turn, "user", node_id=text) for text in ("one", "two")]
-    summary = Entry(UserTurn((TextBlock("digest"),)), "summary", origin=("one", "two"), node_id="s")
-    new = Entry(typed("three").turn, "user", node_id="three")
-    history = History([summary, new], {entry.node_id: entry for entry in [*old, summary, new]})
-    assert body(index.of(history).write(10_000, meter=len)) == "#1 > one\n#2 > two\n#3 > three\n"
 
 
 WORDS = st.text(alphabet=st.sampled_from("ab Z9_/.:?\n\t,`é界"), max_size=400)

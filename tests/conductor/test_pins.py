@@ -43,21 +43,21 @@ async def a_loss(make_stage: Any, engine: str) -> tuple[Any, Session]:
 async def test_a_pinned_fact_comes_back_and_stays_with_every_engine(make_stage: Any, engine: str) -> None:
     stage, session = await a_loss(make_stage, engine)
     done = next((each for each in session.record.compactions.all if each.status == "completed"), None)
-    pin = session.window.pins.of_text("port 7013")
+    pin = session.window.pins.of_text(PLANTED)
     if done is not None:
-        facts = session.window.losses.show((await session.window.losses.read(done)).facts)
-        found = await session.window.pins.find_fact(next(f.fact_id for f in facts if f.text == "port 7013"))
+        facts = (await session.window.losses.read(done)).facts
+        found = await session.window.pins.find_fact(next(f.fact_id for f in facts if PLANTED in f.text))
         assert found is not None
         assert found.node_id in session.record.history.graph.entries
         pin = found
     await session.window.pins.add(pin)
     for _ in range(2):
         await stage.ask(session, "and now?")
-        assert "\n- port 7013" in stage.model.calls[-1].conversation.system
+        assert f"\n- {PLANTED}" in stage.model.calls[-1].conversation.system
         await session.compact(CompactionRequest()).outcome
     if done is not None:
-        again = session.window.losses.show((await session.window.losses.read(done)).facts)
-        assert [(f.state, f.pinned) for f in again if f.fact_id == pin.pin_id] == [("kept", True)]
+        again = (await session.window.losses.read(done)).facts
+        assert [fact.pinned for fact in again if fact.fact_id == pin.pin_id] == [True]
     await session.window.pins.remove(pin.pin_id)
     await stage.ask(session, "and now?")
     assert "The user pinned" not in stage.model.calls[-1].conversation.system
@@ -71,12 +71,12 @@ async def test_a_fact_of_a_poor_summary_is_lost_until_it_is_pinned(
     await stage.ask(session, "and now?")
     assert "7013" not in sent(stage)
     listed = (await stage.ask(session, "/loss")).text
-    line = next(line for line in listed.splitlines() if line.endswith("name: port 7013"))
+    line = next(line for line in listed.splitlines() if "7013" in line)
     fact_id = line.split()[1]
     assert "Pinned, from the next request on" in (await stage.ask(session, f"/pin {fact_id}")).text
     await stage.ask(session, "and now?")
     assert "7013" in sent(stage)
-    assert f"- {fact_id}: port 7013" in (await stage.ask(session, "/pins")).text
+    assert f"- {fact_id}: {PLANTED}" in (await stage.ask(session, "/pins")).text
     assert "Unpinned" in (await stage.ask(session, f"/unpin {fact_id}")).text
     assert "no pins" in (await stage.ask(session, "/pins")).text
 

@@ -229,12 +229,13 @@ async def test_the_facts_of_a_compaction_are_a_document() -> None:
     assert text.startswith("# The facts behind a compaction\n\nFacts of the folded part: 1 kept")
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Let go",
+        "## In one line of several",
         "## Shortened",
         "## Kept word for word",
     ]
     assert "\n- 0a let go, name: x\n\nThere are more than these 500." in text
     states = [params["states"] for _, params in editor.service.calls]
-    assert states == [["gone"], ["shortened"], ["kept"]]
+    assert states == [["gone"], ["line"], ["shortened"], ["kept"]]
 
 
 @pytest.mark.parametrize(

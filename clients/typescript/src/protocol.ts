@@ -137,8 +137,8 @@ export interface CompactReadParams {
   sid: string;
   compactionId: string;
   part?: "summary" | "dropped" | "prompt" | "loss";
-  kinds?: ("request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name")[];
-  states?: ("kept" | "shortened" | "gone")[];
+  kinds?: ("request" | "outcome" | "modified" | "read" | "command" | "search" | "error")[];
+  states?: ("kept" | "shortened" | "line" | "gone")[];
   cursor?: string;
   limit?: number;
 }
@@ -644,10 +644,11 @@ export interface Kept {
 
 /** The facts of one kind that a compaction folded away, by their state. */
 export interface KindLoss {
-  kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
+  kind: "request" | "outcome" | "modified" | "read" | "command" | "search" | "error";
   kept: number;
   shortened: number;
   gone: number;
+  line?: number;
 }
 
 /** A command from a Markdown file; one that is not `trusted` asks before its first use. */
@@ -722,13 +723,15 @@ export interface LogTailResult {
   next: number;
 }
 
-/** The facts that stood in the folded part of a conversation, each counted once. The model still sees the `kept` ones word for word and the `shortened` ones in part. `mended` is the number of lines that were dropped from a model's summary because they could not be true. */
+/** The facts that stood in the folded part of a conversation, each counted once. The model still sees the `kept` ones whole, the `shortened` ones in part, and of each in `line` that it was there. `share` is the part of the folded text that it sees, from 0 to 1. `mended` is the number of lines that were dropped from a model's summary because they could not be true. */
 export interface Loss {
   kept: number;
   shortened: number;
   gone: number;
   mended: number;
   kinds: KindLoss[];
+  line?: number;
+  share?: number;
 }
 
 /** A server of the Model Context Protocol; its tools stand beside the daemon's own. A server of type `stdio` is started as a process and needs `command`: an absolute path, or a program in the daemon's path. The other types need `url`; `sse` is the older transport over HTTP. */
@@ -1010,14 +1013,15 @@ export interface Rehydrated {
   missing: string[];
 }
 
-/** One fact of a loss report; `nodeId` is the node that holds it, on the branch before the compaction. `factId` is the same in every report of a session. A text is cut to 2,000 characters. */
+/** One fact of a loss report; `nodeId` is the node that holds it, on the branch before the compaction. `factId` is the same in every report of a session. `place` is the place of the node in the chronicle. A text is cut to 2,000 characters. */
 export interface ReportedFact {
   factId: string;
-  kind: "request" | "rule" | "todo" | "question" | "decision" | "outcome" | "modified" | "read" | "command" | "search" | "error" | "environment" | "name";
-  state: "kept" | "shortened" | "gone";
+  kind: "request" | "outcome" | "modified" | "read" | "command" | "search" | "error";
+  state: "kept" | "shortened" | "line" | "gone";
   text: string;
   nodeId: string;
   pinned: boolean;
+  place?: number;
 }
 
 /** A file that was restored into the conversation, as it was at that moment. */

@@ -41,12 +41,12 @@ def describe_let_go(loss: Loss) -> str:
     """Return the counts of *loss*, and the kinds of the facts let go.
 
     >>> from sidecar.conductor.loss_values import KindLoss
-    >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("name", 9, 0, 2),))))
+    >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("command", 9, 0, 2),))))
     Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
-    Let go: 2 names.
+    Let go: 2 commands.
     """
     kinds = ", ".join(count_kind(each.kind, each.let_go) for each in loss.kinds if each.let_go)
-    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended)
+    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
     return f"{counts}\nLet go: {kinds}." if kinds else counts
 
 
@@ -102,7 +102,9 @@ def describe_plan(plan: Plan, folder: Path) -> str:
     if after.high >= plan.gate.tokens:
         lines.append("With a long summary nothing would be saved, and then nothing changes.")
     if (loss := plan.loss) is not None:
-        lines.append(f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go)}")
+        lines.append(
+            f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go, line=loss.line or 0)}"
+        )
     lines += [
         f"- {shown_uri(file.uri, folder)} would be restored{', as it is now' if file.stale else ''}: "
         f"{file.tokens:,} tokens"

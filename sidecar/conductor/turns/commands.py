@@ -181,8 +181,8 @@ class Commands:
         kinds = [each.kind for each in report.loss.kinds]
         if rest and rest not in kinds:
             return f"There are no facts of the kind {rest!r} in it. There are: {', '.join(kinds) or 'none'}."
-        lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "gone"))
-        lines = [describe_let_go(report.loss), *map(fact_line, self._losses.show(lost[:_MAX_LINES]))]
+        lost = report.select([kind for kind in kinds if rest in ("", kind)], ("shortened", "line", "gone"))
+        lines = [describe_let_go(report.loss), *map(fact_line, lost[:_MAX_LINES])]
         if len(lost) > _MAX_LINES:
             lines.append(f"\n{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
         return "\n".join((*lines, "\n/pin ID brings one back, /expand the turns themselves."))

@@ -13,13 +13,13 @@ from hashlib import blake2b
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.conductor.content import prompt_text, text_of_turn
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
 from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import text_tokens
-from sidecar.conductor.window.compaction.loss import prose_of, text_shown
-from sidecar.conductor.window.compaction.loss_reports import LossReports
+from sidecar.conductor.window.compaction.loss import LossReports
 
 SHARE: Final = 20
 """The pins take one token in so many of the window at most."""
@@ -28,8 +28,6 @@ MAX_TOKENS: Final = 4_000
 """The most that all pins take, and their room where the window is not known."""
 
 _FACT_ID: Final = re.compile("[0-9a-f]{10}")
-_REPORTS: Final = 8
-"""How many of the newest loss reports a fact is looked for in."""
 
 
 class Pins:
@@ -38,7 +36,6 @@ class Pins:
     def __init__(self, record: SessionRecord, losses: LossReports) -> None:
         self._record = record
         self._history = record.history
-        self._compactions = record.compactions
         self._losses = losses
 
     @property
@@ -81,17 +78,13 @@ class Pins:
         entry = self._history.graph.entries.get(node_id)
         if entry is None:
             raise NodeNotFound(self._record.sid, node_id)
-        return replace(self.of_text(prose_of(entry) or text_shown((entry,))), node_id=node_id)
+        text = prompt_text(entry.turn.blocks) or text_of_turn(entry.turn)
+        return replace(self.of_text(text), node_id=node_id)
 
     async def find_fact(self, fact_id: str) -> Pin | None:
-        """Return the pin of a fact behind the view of now, or of the newest compactions; None for neither."""
-        done = [each for each in reversed(self._compactions.all) if each.status == "completed"]
-        report = await self._losses.read_now()
-        for each in (*done[:_REPORTS], None):
-            if (found := await self._losses.find(report, fact_id)) is not None:
-                return Pin(fact_id, found.text, found.node_id)
-            report = await self._losses.read(each) if each is not None else report
-        return None
+        """Return the pin of a fact of the conversation, None where it has no such one."""
+        found = await self._losses.find(fact_id)
+        return None if found is None else Pin(fact_id, found.text, found.node_id)
 
     async def add(self, pin: Pin) -> Pin:
         """Pin it, from the next request on. Raises InvalidInput when there is no room for it."""

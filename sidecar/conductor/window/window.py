@@ -13,7 +13,7 @@ from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.expanding import Expander
-from sidecar.conductor.window.compaction.loss_reports import LossReports
+from sidecar.conductor.window.compaction.loss import LossReports
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
 from sidecar.conductor.window.compaction.preparing import SummaryPreparer
 from sidecar.conductor.window.compaction.summarizer import Summarizer
@@ -51,7 +51,8 @@ class SessionWindow:
         self.knowledge = Knowledge(record, deps)
         meter = ContextMeter(record, deps.factors)
         self.request = NextRequest(record, workbench, self.head, self.engines, meter, self.knowledge)
-        self.losses = LossReports(record, workbench, self.head)
+        chronicle = SessionChronicle(deps.compaction.view_share)
+        self.losses = LossReports(record, chronicle)
         self.pins = Pins(record, self.losses)
         summarizer = Summarizer(record, deps, self.head)
         self.planner = CompactionPlanner(
@@ -59,8 +60,7 @@ class SessionWindow:
             self.request,
             self.engines,
             summarizer,
-            self.losses,
-            Keeping(look=workbench.files.look, chronicle=SessionChronicle(deps.compaction.view_share)),
+            Keeping(look=workbench.files.look, chronicle=chronicle),
             workbench.files,
         )
         self.preparer = SummaryPreparer(record, self.planner, prepares=deps.compaction.prepare)
@@ -74,7 +74,6 @@ class SessionWindow:
         await self.rules.load()
 
     async def aclose(self) -> None:
-        """End the preparation of a summary, and the counts of loss reports."""
+        """End the preparation of a summary."""
         self.head.close()
         await self.preparer.aclose()
-        await self.compactor.aclose()

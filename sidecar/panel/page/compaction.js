@@ -10,10 +10,9 @@ import { markdown } from "./markdown.js";
 /** @typedef {import("../../../clients/typescript/src/protocol").NodeView} NodeView */
 
 const KINDS = /** @type {Record<string, string>} */ ({
-  request: "requests", rule: "rules", todo: "to-dos", question: "questions", decision: "decisions", outcome: "outcomes", modified: "changed files",
-  read: "read files", command: "commands", search: "searches", error: "errors", environment: "environment", name: "names",
+  request: "requests", outcome: "answers", modified: "changed files", read: "read files", command: "commands", search: "looked up", error: "errors",
 });
-const STATES = /** @type {Record<string, string>} */ ({ kept: "kept", shortened: "shortened", gone: "let go" });
+const STATES = /** @type {Record<string, string>} */ ({ kept: "whole", shortened: "thinned", line: "in one line", gone: "let go" });
 const TRIGGERS = /** @type {Record<string, string>} */ ({ manual: "by hand", auto: "by itself", overflow: "after the window overflowed", undo: "undo", expand: "expanded" });
 
 /**
@@ -37,15 +36,17 @@ function bars(before, after, whole = before) {
 /** @param {Loss | undefined} loss */
 function lossBar(loss) {
   if (loss === undefined) return null;
-  const all = loss.kept + loss.shortened + loss.gone;
+  const line = loss.line ?? 0;
+  const all = loss.kept + loss.shortened + line + loss.gone;
   if (all === 0) return null;
   const part = (/** @type {string} */ name, /** @type {number} */ count) => {
     const made = h("span", { class: `loss-part ${name}` });
     made.style.width = `${(100 * count) / all}%`;
     return made;
   };
-  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} kept, ${loss.shortened} shortened, ${loss.gone} let go`;
-  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("gone", loss.gone)), h("span", {}, text));
+  const share = loss.share === undefined ? "" : ` · ${Math.round(100 * loss.share)} % of the text`;
+  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} whole, ${loss.shortened} thinned, ${line} in one line of several, ${loss.gone} let go${share}`;
+  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("line", line), part("gone", loss.gone)), h("span", {}, text));
 }
 
 /**
@@ -113,7 +114,7 @@ async function openFacts({ compactionId }, { home, sid, fail }) {
   const show = async () => {
     const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "loss", limit: 200, states: [/** @type {"kept"} */ (state)] });
     fill(counts, lossBar(loss));
-    fill(tabs, ["gone", "shortened", "kept"].map((each) => {
+    fill(tabs, ["gone", "line", "shortened", "kept"].map((each) => {
       const tab = button(`${STATES[each]} (${loss?.[/** @type {"kept"} */ (each)] ?? 0})`, () => ((state = each), void show().catch(fail)), each === state ? "chosen" : "");
       tab.setAttribute("aria-pressed", String(each === state));
       return tab;

@@ -125,12 +125,11 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
 async def read_facts(session: Session, done: Compaction, params: m.CompactReadParams) -> m.CompactReadResult:
     """Return a page of the facts that *done* folded away."""
     report = await session.window.losses.read(done)
-    chosen, next_cursor = take_page(report.select(params.kinds, params.states), params.cursor, params.limit)
-    page, loss = session.window.losses.show(chosen), report.loss
-    content = "\n".join(
-        (describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended), *map(fact_line, page))
-    )
-    return m.CompactReadResult(content, None, page, loss, next_cursor)
+    page, next_cursor = take_page(report.select(params.kinds, params.states), params.cursor, params.limit)
+    loss = report.loss
+    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
+    content = "\n".join((counts, *map(fact_line, page)))
+    return m.CompactReadResult(content, None, tuple(page), loss, next_cursor)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -1,36 +1,26 @@
-"""The loss report: what is kept, shortened and let go, by comparing texts, for every engine alike."""
+"""The loss report: how the facts behind a compaction stand in the view, read from the chronicle in it."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-from collections.abc import Sequence
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from histories import history_of
 from model_cards import card
 from properties import cases
 from sidecar import boot
-from sidecar._internal.cancel import CancelledByToken, CancelToken
-from sidecar.conductor.loss_values import FactState
-from sidecar.conductor.window.compaction import loss
-from sidecar.conductor.window.compaction.loss import (
-    FactLedger,
-    HeldFact,
-    TextLookup,
-    count_states,
-    even_out,
-    report_facts,
-    shorter_forms,
-    state_of,
-    text_shown,
-    whole_words,
-)
-from sidecar.conversation import Entry, History
+from sidecar.chronicle.chronicle import Chronicle
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest, CompactionResult
+from sidecar.conductor.hub import ForkOf
+from sidecar.conductor.loss_values import Loss, ReportedFact
+from sidecar.conductor.session import Session
+from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
+from sidecar.conductor.window.compaction.loss import LossReport, count_loss
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -41,180 +31,197 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
-from sidecar.window_budget.facts import FactKind
-from talks import AUTO, FORCED, TALKS, Follower, Talk, turns_of
+from talks import FORCED, TALKS, Follower, Talk, turns_of
 
 ENGINES = [name for name in boot.ENGINES if name != "none"]
-DIGEST = (
-    "# Objective\nUse src/parser/parser_3.py. We decided on port 7013.\n# Guardrails\nnone\n# Carryover\nnone"
-)
+LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+NOTE = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
+PLANTED = "The zebra runs on port 7013 of zebra_host_12. Never rename zebra_gate."
 
 
 def a_round(number: int) -> list[Turn]:
-    """A prompt, a command that fails, an edit, a todo list and an answer, with facts of every kind."""
-    items = [{"content": f"ship module {number}", "status": "pending"}]
+    """A prompt, calls that leave a fact of every kind, and an answer."""
     calls = [
-        (
-            "bash",
-            {"command": f"pytest -q tests/test_{number}.py"},
-            "E ValueError: bad offset\n[exit 1]",
-            True,
-        ),
+        ("bash", {"command": f"pytest -q tests/test_{number}.py"}, "E ValueError: bad\n[exit 1]", True),
         ("edit", {"path": f"src/m_{number}.py", "old_text": "a", "new_text": "b"}, "edited", False),
+        ("read", {"path": f"src/r_{number}.py"}, "def retry():\n    return 1\n", False),
         ("grep", {"pattern": f"retry_limit_{number}"}, "src/a.py:3", False),
-        ("todo", {"todos": items}, "noted", False),
     ]
-    turns: list[Turn] = [UserTurn((TextBlock(f"Fix module {number}. Never touch api_{number}.py."),))]
-    for index, (name, given_, output, is_error) in enumerate(calls):
+    turns: list[Turn] = [UserTurn((TextBlock(f"Fix module {number}."),))]
+    for index, (name, arguments, output, is_error) in enumerate(calls):
         call_id = f"c{number}.{index}"
-        turns.append(AssistantTurn((ToolCallBlock(call_id, name, given_),)))
+        turns.append(AssistantTurn((ToolCallBlock(call_id, name, arguments),)))
         turns.append(ToolTurn((ToolResultBlock(call_id, output * 20, is_error),)))
     return [*turns, AssistantTurn((TextBlock(f"Done. I decided on port {7000 + number} for it. " * 4),))]
 
 
-def report(before: History, view: Sequence[Entry]) -> list[tuple[HeldFact, FactState]]:
-    facts = FactLedger().facts_of(before.list_folded(view), view, {})
-    return [*report_facts(facts, TextLookup(text_shown(view))).facts]
-
-
-def check(before: History, view: Sequence[Entry]) -> list[tuple[HeldFact, FactState]]:
-    """Each fact once and in one state; its node holds it, and what is kept stands in the view."""
-    found = report(before, view)
-    counts = count_states(found)
-    assert counts.kept + counts.shortened + counts.let_go == len(found)
-    assert sum(each.kept + each.shortened + each.let_go for each in counts.kinds) == len(found)
-    assert len({fact.fact_id for fact, _ in found}) == len(found)
-    held_by = {entry.node_id: even_out(text_shown([entry])) for entry in before.originals()}
-    shown = even_out(text_shown(view))
-    for fact, state in found:
-        held, whole = held_by[fact.node_id], whole_words(fact.text)
-        forms = [whole, *shorter_forms(fact)]
-        assert any(all(word in held for word in form.split()) for form in forms), (fact, held)
-        assert state != "kept" or whole in shown
-        is_let_go = state == "gone" and whole in shown
-        assert not (is_let_go and re.search(rf"(?<!\w){re.escape(whole)}(?!\w)", shown))
-    return found
-
-
-@pytest.mark.parametrize("says", [pytest.param(True, id="model"), pytest.param(False, id="no model")])
 @pytest.mark.parametrize("name", ENGINES)
-async def test_the_counts_of_every_engine_add_up(name: str, says: bool) -> None:
-    script = [[Say(DIGEST)]] if says else [[Raise(RuntimeError("down"))]]
-    follower = Follower(boot.ENGINES[name](), card(8_000), ScriptedModel(script, when_exhausted="repeat"))
-    n_reports = 0
-    for number in range(30):
-        for turn in a_round(number):
-            before = follower.history
-            if not isinstance(turn, ToolTurn) and follower.engine.gate(follower.engine_input, AUTO).over:
-                n_done = len(follower.done)
-                await follower.compact(AUTO)
-                if len(follower.done) > n_done:
-                    view = follower.history
-                    found = check(before, view)
-                    n_reports += 1
-                    assert {fact.kind for fact, _ in found} >= {FactKind.REQUEST, FactKind.COMMAND}
-            follower.say(turn)
-    shown = follower.history
-    assert n_reports or name in ("slidingWindow", "summarizing")
-    assert check(follower.history, shown) or not n_reports
+async def test_each_fact_of_the_folded_part_is_counted_once(name: str) -> None:
+    model = ScriptedModel([[Say("Modules get mended.")]], when_exhausted="repeat")
+    follower = Follower(boot.ENGINES[name](), card(32_000), model)
+    follower.history = history_of([turn for number in range(60) for turn in a_round(number)])
+    before = follower.history
+    done = await follower.compact(FORCED)
+    assert isinstance(done, CompactionResult)
+    loss = (await count_loss(before, done, SessionChronicle())).loss
+    assert loss is not None
+    folded = before[: done.cut]
+    by_kind = {each.kind: each for each in loss.kinds}
+    for kind, n_facts in Counter(entry.kind for entry in folded).items():
+        if kind == "user":
+            each = by_kind["request"]
+            assert each.kept + each.shortened + (each.line or 0) + each.let_go == n_facts
+    assert set(by_kind) == {"request", "outcome", "modified", "read", "command", "search", "error"}
+    assert loss.let_go == 0, "nothing is without a line where there is a chronicle"
+    assert 0 < (loss.share or 0) < 1
 
 
-@pytest.mark.parametrize("name", ENGINES)
-@cases(15)
-@given(talk=TALKS)
-def test_the_report_of_any_conversation_is_true(name: str, talk: Talk) -> None:
-    async def run() -> None:
-        follower = Follower(
-            boot.ENGINES[name](), card(talk.window), ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
-        )
-        for exchange in turns_of(talk):
-            follower.say(*exchange)
-        before = follower.history
-        await follower.compact(FORCED)
-        check(before, follower.history)
-
-    asyncio.run(run())
-
-
-def test_a_fact_that_the_kept_part_repeats_is_kept() -> None:
-    prompt, answer = UserTurn((TextBlock("It listens on port 7013."),)), AssistantTurn((TextBlock("ok"),))
-    again = UserTurn((TextBlock("Look at port 7013 once more."),))
-    history = history_of((prompt, answer, again))
-    states = {fact.text: state for fact, state in report(history, history[2:])}
-    assert states == {"It listens on port 7013.": "gone", "port 7013": "kept"}
+@cases(30)
+@given(TALKS)
+async def test_the_shares_that_are_read_are_those_that_were_written(talk: Talk) -> None:
+    chronicle = Chronicle()
+    for entry in history_of([turn for exchange in turns_of(talk) for turn in exchange]):
+        chronicle.add(entry)
+    for room in (100, 1_000, 20_000):
+        written = chronicle.write(room, meter=len)
+        n_entries, shares = chronicle.read_shares(written.text)
+        assert n_entries == (len(chronicle) if written.text else 0)
+        assert shares.keys() == written.shares.keys()
+        assert {place for place, share in shares.items() if share == 1} == {
+            place for place, share in written.shares.items() if share == 1
+        }
 
 
-def test_an_old_result_that_was_blanked_counts_as_folded() -> None:
-    call = AssistantTurn((ToolCallBlock("c1", "bash", {"command": "make"}),))
-    result = ToolTurn((ToolResultBlock("c1", "error: no rule for target 7013", True),))
-    history = history_of((UserTurn((TextBlock("build it"),)), call, result))
-    blank = Entry(ToolTurn((ToolResultBlock("c1", "[blanked]", True),)), "tool", node_id=history[2].node_id)
-    states = {(fact.kind, state) for fact, state in report(history, [*history[:2], blank])}
-    assert states == {(FactKind.ERROR, "gone"), (FactKind.COMMAND, "shortened")}
+def test_a_line_that_looks_like_a_place_is_none_where_it_is_out_of_order() -> None:
+    chronicle = Chronicle()
+    texts = ("see\n#7 of the list", "and", "so on")
+    for entry in history_of([UserTurn((TextBlock(text),)) for text in texts]):
+        chronicle.add(entry)
+    assert chronicle.read_shares(chronicle.write(1_000, meter=len).text) == (3, {1: 1, 2: 1, 3: 1})
 
 
-def test_a_todo_list_that_a_newer_one_replaced_is_not_lost() -> None:
-    def todo(text: str) -> AssistantTurn:
-        items = {"todos": [{"content": text, "status": "pending"}]}
-        return AssistantTurn((ToolCallBlock(text, "todo", items),))
-
-    turns = (UserTurn((TextBlock("hi"),)), todo("ship it"), ToolTurn((ToolResultBlock("ship it", "ok"),)))
-    history = history_of((*turns, todo("test it"), ToolTurn((ToolResultBlock("test it", "ok"),))))
-    open_items = [fact.text for fact, _ in report(history, ()) if fact.kind is FactKind.TODO]
-    assert open_items == ["test it"]
-    assert [fact for fact, _ in report(history, history[3:]) if fact.kind is FactKind.TODO] == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "shown", "state"),
-    [
-        pytest.param(FactKind.RULE, "Never touch api.py.", "- Never touch\n  api.py.", "kept", id="blanks"),
-        pytest.param(FactKind.NAME, "port 701", "on port 7013", "gone", id="whole words only"),
-        pytest.param(FactKind.DECISION, "使用端口 7013", "我们使用端口 7013。", "kept", id="without blanks"),
-        pytest.param(FactKind.REQUEST, "word " * 60 + "end", "word " * 40, "shortened", id="its beginning"),
-        pytest.param(FactKind.ERROR, "make: no rule", "it said no rule", "shortened", id="the telling line"),
-        pytest.param(FactKind.NAME, "!!!", "what!!!", "kept", id="no word at all"),
-        pytest.param(FactKind.NAME, "x" * 5_000, "a " * 5_000, "gone", id="long"),
-    ],
-)
-def test_the_state_of_a_fact(kind: FactKind, text: str, shown: str, state: str) -> None:
-    text = even_out(text)
-    assert state_of(HeldFact(kind, text, text, "n1"), TextLookup(shown)) == state
+async def a_compaction(
+    make_stage: Any, engine: str = "agentcore", *after: Any
+) -> tuple[Any, Session, Compaction]:
+    """A session whose beginning is folded away."""
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(NOTE)], *after], window=16_000)
+    session = await stage.session(engine=engine)
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    done = await session.compact(CompactionRequest()).outcome
+    assert done.status == "completed", done
+    return stage, session, done
 
 
-def test_words_repeated_without_end_cost_no_more() -> None:
-    """A text of one word, and facts of that word: each is one search, not one for each place."""
-    shown = TextLookup("a " * 50_000)
-    assert not any(shown.holds("a " * n + "b") for n in range(2_000))
-    assert all(shown.holds("a " * n + "a") for n in range(200))
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chronicle has room, so the note is all that is kept."""
+    monkeypatch.setattr(SessionChronicle, "room_of", lambda *_: 0)
 
 
-def test_what_calls_say_is_compared_unescaped() -> None:
-    call = ToolCallBlock("c1", "bash", {"command": 'echo "a"\nls', "options": [{"cwd": "src"}, 3]})
-    turns: list[Turn] = [AssistantTurn((call,)), ToolTurn((ToolResultBlock("c1", {"out": "done"}),))]
-    assert text_shown(history_of(turns)) == 'echo "a"\nls\nsrc\ndone'
-    assert "\\n" in json.dumps(call.input)
+async def facts_of(session: Session, done: Compaction) -> tuple[ReportedFact, ...]:
+    return (await session.window.losses.read(done)).facts
 
 
-def test_a_call_and_its_result_in_two_batches_belong_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss, "_BATCH", 1)
-    split = history_of(turn for number in range(3) for turn in a_round(number))
-    in_steps = FactLedger().facts_of(split, (), {})
-    monkeypatch.undo()
-    assert in_steps == FactLedger().facts_of(split, (), {})
+@pytest.mark.parametrize("engine", ["windowBudget", "agentcore", "runtime", "summarizing"])
+async def test_the_event_has_the_counts_of_the_list(make_stage: Any, engine: str) -> None:
+    _, session, done = await a_compaction(make_stage, engine)
+    report = await session.window.losses.read(done)
+    assert done.loss is not None
+    assert done.loss.total == len(report.facts) >= 2
+    assert done.loss == report.loss
+    request = next(fact for fact in report.facts if fact.kind == "request")
+    assert PLANTED in request.text
+    assert request.node_id in session.record.history.graph.entries
+    states = Counter(fact.state for fact in report.facts)
+    assert states == Counter(
+        kept=done.loss.kept, shortened=done.loss.shortened, line=done.loss.line or 0, gone=done.loss.let_go
+    )
 
 
-def test_a_report_of_a_closed_session_ends_early() -> None:
-    cancel = CancelToken()
-    cancel.cancel("closed")
-    with pytest.raises(CancelledByToken):
-        FactLedger(cancel).facts_of(history_of(a_round(1)), (), {})
+@pytest.mark.usefixtures("no_room")
+async def test_without_a_chronicle_all_is_gone_and_the_list_outlives_a_restart(make_stage: Any) -> None:
+    stage, session, done = await a_compaction(make_stage)
+    facts = await facts_of(session, done)
+    assert {fact.state for fact in facts} == {"gone"}
+    await stage.hub.close(session.sid)
+    loaded = (await stage.hub.load(session.sid)).session
+    assert loaded.record.compactions.all == (done,)
+    assert await facts_of(loaded, done) == facts
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=6))
-def test_a_ledger_that_follows_a_session_finds_what_a_new_one_finds(parts: list[tuple[int, bool]]) -> None:
-    """The folded part grows, and shrinks after an undo."""
-    whole, ledger = history_of(turn for number in range(2) for turn in a_round(number)), FactLedger()
-    for count, shows_todos in parts:
-        folded, view = whole[:count], whole[-4:] if shows_todos else ()
-        assert ledger.facts_of(folded, view, {}) == FactLedger().facts_of(folded, view, {})
+async def test_the_list_of_a_compaction_on_another_branch_is_made_of_that_branch(make_stage: Any) -> None:
+    stage, session, done = await a_compaction(make_stage, "agentcore", [Say("ok")])
+    facts = await facts_of(session, done)
+    assert done.before_head is not None
+    await session.rewind(
+        session.record.history.graph.kept_path(done.before_head)[0].node_id, expect_head=None
+    )
+    await stage.ask(session, "another way")
+    assert await facts_of(session, done) == facts
+
+
+async def test_what_was_mended_in_a_summary_is_counted(make_stage: Any) -> None:
+    _, _, done = await a_compaction(make_stage)
+    assert done.loss is not None
+    assert done.loss.mended == len((done.info or {}).get("mended", ())) == 1
+
+
+async def test_nothing_is_lost_once_a_compaction_is_undone(make_stage: Any) -> None:
+    stage, session, done = await a_compaction(make_stage, "summarizing")
+    assert "Facts of the folded part" in (await stage.ask(session, "/loss")).text
+    undone = (await session.undo(done.compaction_id, force=False, expect_head=None)).compaction
+    assert await facts_of(session, undone) == ()
+    assert "The model sees the whole conversation" in (await stage.ask(session, "/loss")).text
+
+
+@pytest.mark.usefixtures("no_room")
+async def test_slash_compact_tells_the_loss_and_slash_loss_lists_it(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Say(NOTE)], [Say("ok")]], window=16_000)
+    session = await stage.session(engine="agentcore")
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    told = (await stage.ask(session, "/compact")).text
+    assert "Facts of the folded part: " in told
+    assert "1 unfounded line of the summary dropped." in told
+    assert "/loss lists them." in told
+    listed = (await stage.ask(session, "/loss")).text
+    assert f" let go, request: {PLANTED}" in listed
+    only = (await stage.ask(session, "/loss request")).text
+    assert 1 <= only.count("\n- ") < listed.count("\n- ")
+    assert "There are no facts of the kind 'zebra'" in (await stage.ask(session, "/loss zebra")).text
+    fork = await stage.hub.fork(ForkOf(session.sid))
+    assert (await stage.ask(fork, "/loss")).text == listed
+    fact_id = next(line for line in listed.splitlines() if PLANTED in line).split()[1]
+    assert "Pinned" in (await stage.ask(fork, f"/pin {fact_id}")).text
+
+
+async def test_a_preview_has_the_counts_of_a_compaction_without_a_model(make_stage: Any) -> None:
+    stage = await make_stage([[Say(LONG)], [Say(LONG)], [Raise(RuntimeError("down"))]], repeat=True)
+    session = await stage.session(engine="windowBudget")
+    await stage.ask(session, f"{PLANTED} {LONG}")
+    await stage.ask(session, "go on")
+    calls = len(stage.model.calls)
+    plan = await session.preview(CompactionRequest())
+    assert len(stage.model.calls) == calls
+    assert plan.loss is not None
+    assert "Without a model: Facts of the folded part: " in (await stage.ask(session, "/preview")).text
+    done = await session.compact(CompactionRequest()).outcome
+    assert done.summary_source == "localFallback"
+    assert done.loss == plan.loss
+    for engine in ("agentcore", "runtime"):
+        assert (await session.preview(CompactionRequest(engine=engine))).loss is not None
+
+
+async def test_a_compaction_that_folded_nothing_has_an_empty_report(make_stage: Any) -> None:
+    _, session, done = await a_compaction(make_stage)
+    assert await session.window.losses.read(replace(done, before_head=None)) == LossReport()
+    assert await session.window.losses.read(replace(done, status="failed")) == LossReport()
+    assert LossReport().loss == Loss(0, 0, 0)
+
+
+async def test_the_chronicle_is_found_in_the_summary_alone(make_stage: Any) -> None:
+    _, session, _ = await a_compaction(make_stage)
+    view = session.record.history.current
+    assert chronicle_text(view).startswith(("What follows", "Index"))
+    assert chronicle_text(view[1:]) == ""

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from sidecar.conductor.content import text_of_turn
 from sidecar.conductor.engine import CompactionResult, EngineInput, SessionEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
@@ -29,7 +30,6 @@ from sidecar.llmgateway.contract import (
     TextEmission,
     ToolCallBlock,
     ToolCallStartEmission,
-    Turn,
     Usage,
     UserTurn,
     emissions_of,
@@ -90,7 +90,7 @@ class CheckedModel(Struct):
 
     async def ask(self, conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
         """Yield the answer to *conversation*; raises GatewayError where the model wrote no summary."""
-        self.shown.append("\n".join(map(shown_text, conversation.turns)))
+        self.shown.append("\n".join(map(text_of_turn, conversation.turns)))
         for _ in range(_ATTEMPTS):
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
@@ -151,12 +151,6 @@ def has_call(answer: Sequence[Emission]) -> bool:
         or (isinstance(each, DoneEmission) and any(isinstance(b, ToolCallBlock) for b in each.reply.blocks))
         for each in answer
     )
-
-
-def shown_text(turn: Turn) -> str:
-    """Return everything in *turn* that a model reads, the input and the output of tools included."""
-    values = (getattr(block, name, "") for block in turn.blocks for name in ("text", "input", "output"))
-    return "\n".join(each if isinstance(each, str) else str(each) for each in values if each)
 
 
 def with_text(answer: Sequence[Emission], text: str) -> list[Emission]:

@@ -17,13 +17,15 @@ is ranked anew, in the thread of the compaction.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from threading import Lock
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written, entries_by_place
+from sidecar.chronicle import HEADER, INDEX_HEADER, Chronicle, Written
 from sidecar.conductor.contract import Gate
 from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
@@ -37,7 +39,7 @@ from sidecar.conductor.engine import (
     compacted_entries,
 )
 from sidecar.conductor.token_estimate import estimate_text_tokens
-from sidecar.conversation import Entry, History
+from sidecar.conversation import AppendOnlySeq, Entry, History
 from sidecar.llmgateway.contract import Block, TextBlock, UserTurn
 from sidecar.window_budget import DIGEST_HEADER
 
@@ -52,6 +54,9 @@ _ROUNDING_TOKENS: Final = 2
 
 _LEAST_SHARE: Final = 4
 """Beside kept entries that fill the view, the chronicle has one in so many tokens of it."""
+
+BACK_IN_VIEW: Final = "\n\n[Turns that this stood for and that follow word for word:"
+"""Begins the note that an expansion adds to a summary."""
 
 _ATTEMPTS: Final = 4
 """How often a chronicle is written smaller where the engine counts it higher than the session's meter."""
@@ -70,20 +75,36 @@ class Keeping(Value, kw_only=True):
 
 
 class SessionChronicle:
-    """The chronicle of one session, which follows its conversation; *view_share* is the user's setting."""
+    """The chronicle of one session, which follows its conversation.
+
+    Attributes:
+        view_share: the share of the window that the conversation takes after a compaction.
+        entries: the entries that have a place in the chronicle; that of the first is 1.
+    """
 
     def __init__(self, view_share: float = VIEW_SHARE) -> None:
         self.view_share = view_share
-        self._entries: list[Entry] = []
-        self._chronicle = Chronicle()
         self._lock = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._known: AppendOnlySeq[Entry] = AppendOnlySeq()
+        self._chronicle = Chronicle()
+        self.entries: list[Entry] = []
+        self._places: dict[str, int] = {}
 
     def write(self, history: History, cut: int, room: int) -> Written:
         """Return the chronicle of everything before the entry *cut* of *history*, in *room* tokens."""
+        with self.lend(history) as chronicle:
+            n_entries = self.count_before(history, cut)
+            return chronicle.write(room, meter=estimate_text_tokens, n_entries=n_entries)
+
+    @contextmanager
+    def lend(self, history: History) -> Iterator[Chronicle]:
+        """Lend the chronicle of *history*, or of a path that goes on from it, to one thread at a time."""
         with self._lock:
             self.follow(history)
-            n_entries = self.count_before(history, cut)
-            return self._chronicle.write(room, meter=estimate_text_tokens, n_entries=n_entries)
+            yield self._chronicle
 
     def room_of(self, given: EngineInput, plan: CompactionPlan, limit: int) -> int:
         """Return the tokens of the chronicle of a compaction with *plan* below *limit*, 0 for none."""
@@ -116,23 +137,41 @@ class SessionChronicle:
         )
 
     def follow(self, history: History) -> None:
-        """Take in *history*, of which the entries that are known already cost a comparison."""
-        entries = [*map(as_chronicled, entries_by_place(history))]
-        if len(entries) < len(self._entries) or not all(map(is_same, self._entries, entries)):
-            self._entries, self._chronicle = [], Chronicle()
-        for entry in entries[len(self._entries) :]:
-            self._chronicle.add(entry)
-            self._entries.append(entry)
+        """Take in *history*; a path that grew out of the one before costs its new entries."""
+        originals = history.originals()
+        added = originals.since(self._known)
+        if added is None:
+            pairs = zip(self._known, originals, strict=False)
+            differ = (place for place, (one, other) in enumerate(pairs) if not is_same(one, other))
+            n_shared = next(differ, min(len(self._known), len(originals)))
+            if n_shared < len(self._known):
+                self._begin()
+                n_shared = 0
+            added = originals[n_shared:]
+        self._known = originals
+        for entry in map(as_chronicled, added):
+            if entry.kind != "note":
+                self._chronicle.add(entry)
+                self.entries.append(entry)
+                self._places[entry.node_id] = len(self.entries) - 1
+
+    def reaches(self, history: History) -> bool:
+        """Return whether the known path goes on from *history*, or is the same."""
+        originals = history.originals()
+        return len(originals) <= len(self._known) and all(map(is_same, originals, self._known))
 
     def count_before(self, history: History, cut: int) -> int:
         """Return how many entries of the chronicle stand before the entry *cut* of *history*."""
         kept = [entry for entry in history[cut:] if entry.kind not in ("note", "summary")]
-        places = {entry.node_id: place for place, entry in enumerate(self._entries) if entry.node_id}
         for entry in kept:
             for node in chain(entry.origin[:1], (entry.node_id,)):
-                if node in places:
-                    return places[node]
-        return max(0, len(self._entries) - len(kept))
+                if node and node in self._places:
+                    return self._places[node]
+        return max(0, len(self.entries) - len(kept))
+
+
+def is_same(one: Entry, other: Entry) -> bool:
+    return one is other or bool(one.node_id and one.node_id == other.node_id)
 
 
 def limit_of(gate: Gate, request: CompactionRequest) -> int:
@@ -145,10 +184,6 @@ def as_chronicled(entry: Entry) -> Entry:
     if entry.kind == "summary" or (entry.kind == "file" and entry.origin):
         return replace(entry, kind="branch", origin=())
     return entry
-
-
-def is_same(one: Entry, other: Entry) -> bool:
-    return one is other or bool(one.node_id and one.node_id == other.node_id)
 
 
 def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> CompactionResult:
@@ -176,15 +211,28 @@ def note_before(history: History) -> UserTurn:
     """Return the summary of *history* without its chronicle: the note that stands; else a heading."""
     for entry in history:
         if entry.kind == "summary" and entry.origin:
-            blocks = [block for block in entry.turn.blocks if not is_chronicle(block)]
+            blocks = [block for block in texts_of_compaction(entry) if not is_chronicle(block)]
             if blocks:
-                return UserTurn(tuple(block for block in blocks if isinstance(block, TextBlock)))
+                return UserTurn(tuple(blocks))
     return UserTurn((TextBlock(DIGEST_HEADER),))
+
+
+def texts_of_compaction(summary: Entry) -> tuple[TextBlock, ...]:
+    """Return the texts of *summary* as its compaction wrote them."""
+    blocks = (block for block in summary.turn.blocks if isinstance(block, TextBlock))
+    texts = (block.text.partition(BACK_IN_VIEW)[0] for block in blocks)
+    return tuple(TextBlock(text) for text in texts if text)
 
 
 def is_chronicle(block: Block) -> bool:
     """Whether *block* is the chronicle in a summary."""
     return isinstance(block, TextBlock) and block.text.startswith((HEADER, INDEX_HEADER))
+
+
+def chronicle_text(view: Iterable[Entry]) -> str:
+    """Return the chronicle in the summary of *view*, empty for none."""
+    blocks = (block for entry in view if entry.kind == "summary" for block in entry.turn.blocks)
+    return next((block.text for block in blocks if isinstance(block, TextBlock) and is_chronicle(block)), "")
 
 
 async def keep_chronicle(

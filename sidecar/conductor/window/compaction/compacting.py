@@ -43,6 +43,7 @@ from sidecar.conductor.record.records import to_record
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.chronicling import fold_without_note, keep_chronicle
+from sidecar.conductor.window.compaction.loss import count_loss
 from sidecar.conductor.window.compaction.planner import (
     SUMMARY_DEADLINE_S,
     CompactionPlanner,
@@ -90,13 +91,6 @@ class Compactor:
         self._breaker = Breaker()
         self._vain_turn_id: str | None = None
         self._backstop: Compaction | None = None
-        self._counting = set[asyncio.Task[None]]()
-
-    async def aclose(self) -> None:
-        """End the counts that are still being made."""
-        for task in self._counting:
-            task.cancel()
-        await asyncio.gather(*self._counting, return_exceptions=True)
 
     def cancel(self, compaction_id: str | None = None) -> bool:
         """Stop the running compaction; False when it is another one, none runs, or it is being stored."""
@@ -175,7 +169,6 @@ class Compactor:
                 result = await self._carry_out(begun, planned)
                 outcome = result if isinstance(result, Compaction) else begun
                 if isinstance(result, CompactionResult):
-                    result = await self._planner.losses.with_counts(planned.given, result)
                     self._cancel.raise_if_cancelled()
                     self._is_storing = True
                     outcome = await self._commit(begun, planned.given, result, started_ms)
@@ -192,7 +185,7 @@ class Compactor:
             self._events.set_phase(phase_before)
         if outcome.duration_ms is None:
             outcome = replace(outcome, duration_ms=max(0, self._record.clock_ms() - started_ms))
-        self._emit_outcome(outcome)
+        self._events.emit(outcome)
         self._count_strike(outcome)
         return outcome
 
@@ -244,23 +237,7 @@ class Compactor:
             done = replace(self._backstop, after_head=self._history.head, post_count=n_entries)
             self._backstop = None
             await self.keep(done)
-            self._emit_outcome(done)
-
-    def _emit_outcome(self, done: Compaction) -> None:
-        """Publish *done*, and once more with the counts of its facts where it could not wait for them."""
-        self._events.emit(done)
-        if done.status == "completed" and done.loss is None:
-            task = asyncio.create_task(self._add_counts(done.compaction_id))
-            self._counting.add(task)
-            task.add_done_callback(self._counting.discard)
-
-    async def _add_counts(self, compaction_id: str) -> None:
-        loss = await self._planner.losses.count(self._log.find(compaction_id))
-        done = self._log.find(compaction_id)
-        if loss is not None and done.status == "completed":
-            counted = replace(done, loss=loss)
-            await self.keep(counted)
-            self._events.emit(counted)
+            self._events.emit(done)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
         gate = self._planner.request.gate(engine, CompactionRequest(force=False))
@@ -293,20 +270,19 @@ class Compactor:
             outcome = await fold(planned, plan, means)
             if isinstance(outcome, NoOp):
                 return replace(begun, status="noop", reason=outcome.reason)
-            outcome = await self._keep(planned, plan, outcome)
+            return await self._keep(planned, plan, outcome if checked is None else checked.report(outcome))
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
-        return checked.report(outcome) if checked is not None else outcome
 
     async def _keep(
         self, planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult
     ) -> CompactionResult:
         for step in KEEPING:
             result = await step(planned, plan, result, self._planner.keeping)
-        return result
+        return await count_loss(planned.given.history, result, self._planner.keeping.chronicle)
 
     async def _commit(
         self, begun: Compaction, given: EngineInput, result: CompactionResult, started_ms: int

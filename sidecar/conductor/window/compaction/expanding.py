@@ -27,15 +27,13 @@ from sidecar.conductor.errors import ExpansionTooLargeError, NodeNotFound
 from sidecar.conductor.record.branching import with_partners
 from sidecar.conductor.record.compactions import begin
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.chronicling import BACK_IN_VIEW, texts_of_compaction
 from sidecar.conductor.window.compaction.compacting import Compactor
-from sidecar.conductor.window.compaction.loss import prose_of
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
 _NO_SUMMARY: Final = "no summary stands for earlier turns in this conversation"
-
-_NOTE: Final = "\n\n[Turns that this stood for and that follow word for word:"
 
 
 class ExpandRequest(Value, kw_only=True):
@@ -128,8 +126,8 @@ class Expander:
         if compaction_id is None:
             return
         after = self._history.history_at(self._record.compactions.find(compaction_id).after_head)
-        text = without_note(summary)
-        if all(without_note(entry) != text for entry in after if entry.kind == "summary"):
+        texts = texts_of_compaction(summary)
+        if all(texts_of_compaction(entry) != texts for entry in after if entry.kind == "summary"):
             found = f"the summary of compaction {compaction_id!r} does not stand in the conversation"
             raise InvalidInput(found, hint="leave the id out to expand the summary that does")
 
@@ -192,11 +190,6 @@ def first_stored(entry: Entry, archive: Mapping[str, Entry]) -> Entry:
     return entry
 
 
-def without_note(summary: Entry) -> str:
-    """Return the text of *summary* as the compaction wrote it."""
-    return prose_of(summary).partition(_NOTE)[0]
-
-
 def expand_entries(
     history: History,
     summary: Entry,
@@ -225,6 +218,7 @@ def expand_entries(
     others = [entry for entry in history if entry is not summary]
     back = [entry for entry in folded if entry.node_id in chosen]
     # Another text makes it another node: one node stands for the same entries on every branch.
-    text = TextBlock(f"{without_note(summary)}{_NOTE} {len(back)}]")
-    rest = [replace(summary, turn=UserTurn((text,)), origin=left)] if left else []
+    note = TextBlock(f"{BACK_IN_VIEW} {len(back)}]")
+    turn = UserTurn((*texts_of_compaction(summary), note))
+    rest = [replace(summary, turn=turn, origin=left)] if left else []
     return [*rest, *sorted([*back, *others], key=place_of)]

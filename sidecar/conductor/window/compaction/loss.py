@@ -1,338 +1,223 @@
-"""The loss report: each fact that a compaction folded away, and whether the model still sees it.
+"""The loss report: how the facts that a compaction folded away stand in the view.
 
-It is made by comparing texts, after the engine is done, for every engine alike. An entry is *folded*
-when no entry of the resulting view shows it as it was first stored. Its facts are found by the fact index and
-counted once: of prose by its words, of a command, a changed or a read file by the command or the path,
-where the newest outcome stands. A fact is
+A report is read from the chronicle in the view, for every engine alike. A fact is a prompt, an answer, a
+failure, a result that was looked up, or, at its newest use, a file or a command. It is
 
-- *kept* when its text stands in the view, blanks evened out,
-- *shortened* when its beginning, its command or path, or the telling line of an error stands there,
-- *let go* otherwise.
+- *kept* where the chronicle shows its entry whole, or names the file or the command,
+- *shortened* where it shows a part of its entry,
+- one *line* where its entry has no more than a share of a place, as #3 has in ``#3-5``,
+- *gone* where it has not even that: no chronicle had room.
 
-For example, a digest with the line ``pytest -q [exit 1]`` keeps that command, a model's summary that only
-says ``pytest -q`` shortens it.
-
-A text is looked up at the places that its rarest word has in the view, and not at all where its most telling
-word has none. So the cost is one pass over the view and one over the facts, however often either repeats
-itself. The facts of an entry are found once, and remembered by its node; the facts of a growing part are
-put together once as well. Nothing here reads a file, awaits or calls a model; it is meant for a thread.
+Each entry can be looked at, and brought back by its place. Counting costs the entries that are shown and the
+files and commands; only the list of all facts costs the folded part.
 """
 
 from __future__ import annotations
 
-import re
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from hashlib import blake2b
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
-from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.bridge import entries_to_messages
+from sidecar._internal.values import Value
+from sidecar.chronicle.chronicle import Chronicle
+from sidecar.chronicle.index import SAID, command_line, file_line
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionResult
 from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
-from sidecar.conversation import Entry, count_shared
-from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
-from sidecar.text.calls import ToolEffects
+from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
+from sidecar.conversation import Entry, History
 from sidecar.text.clip import clip
-from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.facts import KEY_CHARS, FactKind, fact_key, split_error
-from sidecar.window_budget.message import AssistantMessage, Message, ToolResultMessage
-from sidecar.window_budget.tool_use import open_todos
 
 MAX_TEXT_CHARS: Final = 2_000
 """How much of a fact a report shows."""
 
-_BATCH: Final = 500
-"""How many entries are searched for facts before a look whether the report is still wanted."""
-
-_MAX_PLACES: Final = 64
-"""Where the rarest word of a text has more places than this, one search of the whole text costs less."""
-
-_IDEOGRAPH = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_WORD: Final = re.compile(rf"[{_IDEOGRAPH}]|[^\W{_IDEOGRAPH}]+")
-"""A word, or one character of a script without blanks."""
-
-_CALL_KINDS: Final = frozenset({FactKind.COMMAND, FactKind.MODIFIED, FactKind.READ, FactKind.SEARCH})
-"""Kinds of facts that stand in the arguments of a call, while the index has them at its result."""
-
-_KEYED_KINDS: Final = frozenset({FactKind.COMMAND, FactKind.MODIFIED, FactKind.READ})
-_NAMES: Final[Mapping[FactKind, FactName]] = {
-    kind: next(name for name in get_args(FactName) if name == kind.name.lower()) for kind in FactKind
-}
+_STATES: Final[tuple[FactState, ...]] = get_args(FactState)
 
 
-@dataclass(frozen=True, slots=True)
-class HeldFact:
-    """A fact and the node that holds it; two facts of one *kind* with one *key* are the same.
+class _View:
+    """The part of a *chronicle* that a view shows."""
 
-    *anchors* are the most telling words of its forms, with blanks between them: a text without any of them
-    holds no form of it. A long session holds many facts, and a tuple would be a fifth of the memory of each.
-    """
+    def __init__(self, chronicle: Chronicle, n_folded: int, text: str) -> None:
+        """Read *text*, the chronicle in the view, empty for none; *n_folded* entries are behind the view."""
+        self.chronicle = chronicle
+        self.n_folded = n_folded
+        self._n_covered, self._shares = chronicle.read_shares(text)
+        self._lines = frozenset(text.partition("\n\n")[0].splitlines())
+        kept = range(n_folded + 1, len(chronicle) + 1)
+        self._named = chronicle.facts.names_of([*self._shares, *kept])
+        self.share = self.shown_chars() / max(1, chronicle.chars_before(n_folded))
 
-    kind: FactKind
-    key: str
-    text: str
-    node_id: str
-    anchors: str = field(init=False)
+    def shown_chars(self) -> float:
+        """Return how many characters of the folded entries are shown."""
+        return sum(
+            share * len(self.chronicle.ranked[place - 1].text) for place, share in self._shares.items()
+        )
 
-    def __post_init__(self) -> None:
-        """Find the anchors."""
-        forms = (whole_words(self.text), *shorter_forms(self))
-        anchors = (max(_WORD.findall(form), key=rank_word, default="") for form in forms)
-        object.__setattr__(self, "anchors", " ".join(dict.fromkeys(anchors)))
+    def state_of_entry(self, place: int) -> FactState:
+        """Return how the entry at *place* stands."""
+        share = self._shares.get(place, 0.0)
+        if share:
+            return "kept" if share >= 1 else "shortened"
+        return "line" if place <= self._n_covered else "gone"
 
-    @property
-    def fact_id(self) -> str:
-        """The name of the fact, the same in every report."""
-        name = f"{self.kind._name_}\n{self.key}"
-        return blake2b(name.encode(errors="replace"), digest_size=5).hexdigest()
+    def list_names(self) -> Iterator[tuple[FactName, str, str, int]]:
+        """Yield the files and commands of the folded entries: kind, name, line of the index, and place."""
+        facts = self.chronicle.facts
+        for path, use in facts.files.items():
+            if use.place <= self.n_folded:
+                line = file_line(path, use)
+                if use.is_read:
+                    yield "read", path, line, use.place
+                if use.is_edited:
+                    yield "modified", path, line, use.place
+        for command, run in facts.commands.items():
+            if run.place <= self.n_folded:
+                yield "command", command, command_line(command, run), run.place
 
+    def state_of_name(self, name: str, line: str, place: int) -> FactState:
+        """Return how a file or a command stands; *line* is its line of the index."""
+        if name in self._named or line in self._lines:
+            return "kept"
+        return "line" if place <= self._n_covered else "gone"
 
-def rank_word(word: str) -> tuple[bool, int]:
-    """Return how telling *word* is: one that is no plain word before others, then the longer one.
+    def count(self) -> Loss:
+        """Return the number of facts by kind and state."""
+        counts: Counter[tuple[str, FactState]] = Counter()
+        kinds, n_covered = self.chronicle.facts.kinds, min(self._n_covered, self.n_folded)
+        for code, said in enumerate(SAID):
+            counts[said, "line"] = kinds.count(code, 0, n_covered)
+            counts[said, "gone"] = kinds.count(code, n_covered, self.n_folded)
+        for place in self._shares:
+            if place <= self.n_folded:
+                said = SAID[kinds[place - 1]]
+                counts[said, "line"] -= 1
+                counts[said, self.state_of_entry(place)] += 1
+        counts.update(
+            (kind, self.state_of_name(name, line, place)) for kind, name, line, place in self.list_names()
+        )
+        return loss_of(counts, self.share)
 
-    >>> max(["sidecar", "parser_3", "py"], key=rank_word)
-    'parser_3'
-    """
-    return not word.isalpha(), len(word)
-
-
-class TextLookup:
-    """A text in which others are looked up.
-
-    >>> shown = TextLookup("It listens on\\n  port 7013, says 解析器。")
-    >>> shown.holds("listens on port 7013"), shown.holds("port 701"), shown.holds("解析")
-    (True, False, True)
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = even_out(text)
-        self._places: dict[str, list[int]] = {"": []}
-        for word in _WORD.finditer(self._text):
-            self._places.setdefault(word.group(), []).append(word.start())
-
-    def has_word_of(self, words: Iterable[str]) -> bool:
-        """Return whether any of *words* stands in the text, as the empty one does."""
-        return not self._places.keys().isdisjoint(words)
-
-    def holds(self, text: str) -> bool:
-        """Return whether *text*, its blanks evened out, stands there as whole words."""
-        rarest: Sequence[int] = ()
-        offset, least = 0, _MAX_PLACES + 1
-        for word in _WORD.finditer(text):
-            places = self._places.get(word.group())
-            if places is None:
-                return False
-            if len(places) < least:
-                rarest, offset, least = places, word.start(), len(places)
-        if not rarest:
-            return text in self._text
-        return any(self._text.startswith(text, at - offset) for at in rarest if at >= offset)
-
-
-class FactLedger:
-    """The facts of entries, found once for each, until *cancel*."""
-
-    def __init__(self, cancel: CancelToken | None = None) -> None:
-        self.cancel = cancel or CancelToken()
-        self._facts: dict[str, tuple[HeldFact, ...]] = {}
-        self._folded: Sequence[Entry] = ()
-        self._newest: dict[FactKind, dict[str, HeldFact]] = {kind: {} for kind in FactKind}
-        self._todos: dict[str, HeldFact] = {}
-        self._calls: dict[str, tuple[ToolCallBlock, str]] = {}
-
-    def facts_of(
-        self, folded: Sequence[Entry], shown: Sequence[Entry], tools: Mapping[str, ToolEffects]
-    ) -> list[HeldFact]:
-        """Return the facts of the *folded* entries, each once and where it was said last.
-
-        Args:
-            folded: the entries behind a view, oldest first.
-            shown: the view. The calls of folded results may be there, and a todo list newer than theirs.
-            tools: the effects of the tools.
-
-        Raises:
-            CancelledByToken: the session was closed.
-        """
-        for entry in shown:
-            self._note_calls(entry)
-        n_same = count_shared(self._folded, folded)
-        if n_same < len(self._folded):
-            n_same, self._newest, self._todos = 0, {kind: {} for kind in FactKind}, {}
-        new = [entry for entry in folded[n_same:] if entry.node_id not in self._facts]
-        for first in range(0, len(new), _BATCH):
-            self.cancel.raise_if_cancelled()
-            self.add(new[first : first + _BATCH], tools)
-        self._folded = folded
-        for entry in folded[n_same:]:
-            for fact in self._facts[entry.node_id]:
-                self._newest[fact.kind][fact.key] = fact
-            if (todos := todos_of(entry)) is not None:
-                self._todos = {item: HeldFact(FactKind.TODO, item, item, entry.node_id) for item in todos}
-        newest = self._newest
-        if not any(todos_of(entry) is not None for entry in shown):
-            newest = newest | {FactKind.TODO: newest[FactKind.TODO] | self._todos}
-        return [fact for facts in newest.values() for fact in facts.values()]
-
-    def add(self, entries: Sequence[Entry], tools: Mapping[str, ToolEffects]) -> None:
-        """Find the facts of *entries*, of which none is known."""
-        called = {
-            block.id for entry in entries for block in entry.turn.blocks if isinstance(block, ToolCallBlock)
-        }
-        messages, holders = list[Message](), list[tuple[str, str]]()
-        for entry in entries:
-            self._note_calls(entry)
-            for message in entries_to_messages((entry,)):
-                call, node = None, entry.node_id
-                if isinstance(message, ToolResultMessage):
-                    call, node = self._calls.get(message.tool_call_id, (None, node))
-                if call is not None and call.id not in called:
-                    messages.append(AssistantMessage((call,)))
-                    holders.append(("", ""))
-                messages.append(message)
-                holders.append((entry.node_id, node))
-        by_node: dict[str, list[HeldFact]] = {entry.node_id: [] for entry in entries}
-        prompts = {entry.node_id: prose_of(entry) for entry in entries if entry.kind == "user"}
-        for fact in FactIndex(tools).extend(messages).all():
-            holder, call_node = holders[fact.index]
-            whole = fact.kind is FactKind.REQUEST and holder in prompts
-            text = even_out(prompts[holder] if whole else fact.text)
-            key = fact_key(fact.kind, text) if fact.kind in _KEYED_KINDS else text
-            node = call_node if fact.kind in _CALL_KINDS else holder
-            by_node[holder].append(HeldFact(fact.kind, key, text, node))
-        self._facts.update((node, tuple(facts)) for node, facts in by_node.items())
-
-    def _note_calls(self, entry: Entry) -> None:
-        for block in entry.turn.blocks:
-            if isinstance(block, ToolCallBlock):
-                self._calls[block.id] = block, entry.origin[0] if entry.origin else entry.node_id
+    def list_facts(self, entries: Sequence[Entry], pinned: Collection[str]) -> Iterator[ReportedFact]:
+        """Yield all facts; *entries* have the places of the chronicle, *pinned* has the ids of the pins."""
+        for place, (code, entry) in enumerate(zip(self.chronicle.facts.kinds, entries, strict=True), 1):
+            said = SAID[code]
+            if place <= self.n_folded and said:
+                text = self.chronicle.ranked[place - 1].text
+                fact_id, state = fact_id_of(said, entry.node_id), self.state_of_entry(place)
+                yield ReportedFact(
+                    fact_id, said, state, clip(text, MAX_TEXT_CHARS), entry.node_id, fact_id in pinned, place
+                )
+        for kind, name, line, place in self.list_names():
+            text = line.removeprefix("$ ").rpartition(" #")[0] if kind == "command" else name
+            fact_id, node = fact_id_of(kind, name), entries[place - 1].node_id
+            state = self.state_of_name(name, line, place)
+            yield ReportedFact(fact_id, kind, state, text, node, fact_id in pinned, place)
 
 
-@dataclass(frozen=True, slots=True)
-class LossReport:
-    """The facts of a folded part with their states, by kind, and the counts."""
+def fact_id_of(kind: FactName, name: str) -> str:
+    """Return the id of a fact, the same in every report."""
+    return blake2b(f"{kind}\n{name}".encode(errors="replace"), digest_size=5).hexdigest()
 
-    facts: Sequence[tuple[HeldFact, FactState]] = ()
-    loss: Loss = field(default_factory=lambda: Loss(0, 0, 0))
+
+def loss_of(counts: Mapping[tuple[str, FactState], int], share: float) -> Loss:
+    """Return *counts*, in all and by kind."""
+    kinds = tuple(
+        KindLoss(
+            kind, counts[kind, "kept"], counts[kind, "shortened"], counts[kind, "gone"], counts[kind, "line"]
+        )
+        for kind in get_args(FactName)
+        if any(counts[kind, state] for state in _STATES)
+    )
+    return Loss(
+        sum(each.kept for each in kinds),
+        sum(each.shortened for each in kinds),
+        sum(each.let_go for each in kinds),
+        kinds=kinds,
+        line=sum(each.line or 0 for each in kinds),
+        share=round(min(1.0, share), 3),
+    )
+
+
+class LossReport(Value):
+    """The facts of a folded part with their states, and the counts."""
+
+    facts: tuple[ReportedFact, ...] = ()
+    loss: Loss = Loss(0, 0, 0)
 
     def select(
         self, kinds: Collection[FactName] | None = None, states: Collection[FactState] | None = None
-    ) -> Sequence[tuple[HeldFact, FactState]]:
+    ) -> Sequence[ReportedFact]:
         """Return the facts of some *kinds* and *states*, of all for None."""
         return [
-            (fact, state)
-            for fact, state in self.facts
-            if (kinds is None or _NAMES[fact.kind] in kinds) and (states is None or state in states)
+            fact
+            for fact in self.facts
+            if (kinds is None or fact.kind in kinds) and (states is None or fact.state in states)
         ]
 
 
-def report_facts(facts: Iterable[HeldFact], shown: TextLookup) -> LossReport:
-    """Return the report of *facts*, which stand or do not in the text that is *shown*."""
-    by_kind: dict[FactKind, list[tuple[HeldFact, FactState]]] = {kind: [] for kind in FactKind}
-    for fact in facts:
-        by_kind[fact.kind].append((fact, state_of(fact, shown)))
-    found = [each for some in by_kind.values() for each in some]
-    return LossReport(found, count_states(found))
+class LossReports:
+    """Makes the loss reports of one session."""
+
+    def __init__(self, record: SessionRecord, chronicle: SessionChronicle) -> None:
+        self._record = record
+        self._history = record.history
+        self._chronicle = chronicle
+
+    async def read(self, done: Compaction) -> LossReport:
+        """Return the report of *done*; it is empty where nothing was folded, or nothing is any more."""
+        if done.status != "completed" or done.before_head is None:
+            return LossReport()
+        before, view = await self.around(done)
+        cut = before.node_ids.index(done.kept_from) if done.kept_from in before.node_ids else len(before)
+        report = await self._report(before, cut, view)
+        return replace(report, loss=with_mended(report.loss, done.info))
+
+    async def read_now(self) -> LossReport:
+        """Return the facts that stand behind the summaries of the conversation."""
+        history = self._history.current
+        cut = next((at for at, entry in enumerate(history) if entry.kind not in ("summary", "file")), 0)
+        return await self._report(history, cut, history) if cut else LossReport()
+
+    async def find(self, fact_id: str) -> ReportedFact | None:
+        """Return a fact of the conversation, None where it has no such one."""
+        history = self._history.current
+        report = await self._report(history, len(history), ())
+        return next((fact for fact in report.facts if fact.fact_id == fact_id), None)
+
+    async def around(self, done: Compaction) -> tuple[History, Sequence[Entry]]:
+        """Return the conversation before *done*, and the entries that the model saw right after it."""
+        before = await asyncio.to_thread(self._history.history_at, done.before_head)
+        return before, await asyncio.to_thread(self._history.history_at, done.after_head)
+
+    async def _report(self, before: History, cut: int, view: Iterable[Entry]) -> LossReport:
+        pinned = {pin.pin_id for pin in self._record.pins()}
+
+        def report() -> LossReport:
+            own = self._chronicle if self._chronicle.reaches(before) else SessionChronicle()
+            with own.lend(before) as chronicle:
+                shown = _View(chronicle, own.count_before(before, cut), chronicle_text(view))
+                return LossReport(tuple(shown.list_facts(own.entries, pinned)), shown.count())
+
+        return await asyncio.to_thread(report)
 
 
-def count_facts(facts: Iterable[HeldFact], shown: TextLookup) -> Loss:
-    """Return the counts of :func:`report_facts` alone.
+async def count_loss(
+    history: History, result: CompactionResult, session_chronicle: SessionChronicle
+) -> CompactionResult:
+    """Return *result*, a compaction of *history* with everything that is kept, with its facts counted."""
 
-    It keeps nothing for each fact: a hundred thousand new objects would make Python look through all others.
-    """
-    return count_states((fact, state_of(fact, shown)) for fact in facts)
+    def count() -> Loss:
+        with session_chronicle.lend(history) as chronicle:
+            n_folded = session_chronicle.count_before(history, result.cut)
+            return _View(chronicle, n_folded, chronicle_text(result.entries)).count()
 
-
-def state_of(fact: HeldFact, shown: TextLookup) -> FactState:
-    """Return whether *fact* is kept in *shown*, shortened there, or let go.
-
-    >>> fact = HeldFact(FactKind.COMMAND, "pytest -q", "pytest -q [exit 1]", "n1")
-    >>> [state_of(fact, TextLookup(text)) for text in ("pytest -q [exit 1]", "ran pytest -q", "pytest -x")]
-    ['kept', 'shortened', 'gone']
-    """
-    if not shown.has_word_of(fact.anchors.split(" ")):
-        return "gone"
-    if shown.holds(whole_words(fact.text)):
-        return "kept"
-    return "shortened" if any(map(shown.holds, shorter_forms(fact))) else "gone"
+    return replace(result, loss=with_mended(await asyncio.to_thread(count), result.info))
 
 
-def shorter_forms(fact: HeldFact) -> Iterator[str]:
-    """Yield the texts of which one stands for *fact* where it is not shown whole."""
-    if fact.key != fact.text:
-        yield whole_words(fact.key)
-    if len(fact.key) > KEY_CHARS:
-        yield whole_words(f"{fact.key[:KEY_CHARS]}…")
-    if fact.kind is FactKind.ERROR:
-        subject, line = split_error(fact.text)
-        if subject:
-            yield whole_words(line)
-
-
-def whole_words(text: str) -> str:
-    """Return *text* without an ellipsis at its end and the word that it cuts.
-
-    >>> whole_words("fix the par…"), whole_words("fix")
-    ('fix the', 'fix')
-    """
-    return text.removesuffix("…").rpartition(" ")[0] or text.removesuffix("…") if text.endswith("…") else text
-
-
-def even_out(text: str) -> str:
-    """Return *text* with one blank for each run of blanks and line ends; itself where it has no other."""
-    evened = " ".join(text.split())
-    return text if evened == text else evened
-
-
-def prose_of(entry: Entry) -> str:
-    """Return the prose of *entry*."""
-    return "\n".join(block.text for block in entry.turn.blocks if isinstance(block, TextBlock))
-
-
-def todos_of(entry: Entry) -> tuple[str, ...] | None:
-    """Return the open items of a todo list that *entry* writes, None for no list."""
-    lists = (open_todos(block) for block in entry.turn.blocks if isinstance(block, ToolCallBlock))
-    return next((todos for todos in lists if todos is not None), None)
-
-
-def text_shown(entries: Iterable[Entry]) -> str:
-    """Return all texts that the model sees of *entries*: prose, arguments of calls, and results."""
-    return "\n".join(text for entry in entries for block in entry.turn.blocks for text in texts_in(block))
-
-
-def texts_in(value: object) -> Iterator[str]:
-    """Yield the texts inside a block, or inside a value of JSON."""
-    match value:
-        case str():
-            yield value
-        case TextBlock(text=text):
-            yield text
-        case ToolCallBlock(input=given):
-            yield from texts_in(given)
-        case ToolResultBlock(output=output):
-            yield from texts_in(output)
-        case Mapping():
-            for each in value.values():
-                yield from texts_in(each)
-        case list() | tuple():
-            for each in value:
-                yield from texts_in(each)
-
-
-def count_states(facts: Iterable[tuple[HeldFact, FactState]]) -> Loss:
-    """Return the counts of *facts*, in all and by kind."""
-    counts = Counter((fact.kind, state) for fact, state in facts)
-    kinds = tuple(
-        KindLoss(_NAMES[kind], *(counts[kind, state] for state in get_args(FactState)))
-        for kind in FactKind
-        if any(counts[kind, state] for state in get_args(FactState))
-    )
-    kept, shortened, let_go = (sum(counts[kind, state] for kind in FactKind) for state in get_args(FactState))
-    return Loss(kept, shortened, let_go, kinds=kinds)
-
-
-def as_reported(fact: HeldFact, state: FactState, pinned: Collection[str]) -> ReportedFact:
-    """Return *fact* as clients see it; *pinned* are the ids of the pins."""
-    text = clip(fact.text, MAX_TEXT_CHARS)
-    fact_id = fact.fact_id
-    return ReportedFact(fact_id, _NAMES[fact.kind], state, text, fact.node_id, fact_id in pinned)
+def with_mended(loss: Loss, info: Mapping[str, Any] | None) -> Loss:
+    """Return *loss* with the number of lines that *info* names as dropped from the summary."""
+    return replace(loss, mended=len((info or {}).get("mended", ())))

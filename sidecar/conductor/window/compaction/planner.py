@@ -35,7 +35,7 @@ from sidecar.conductor.window.compaction.chronicling import (
     keep_chronicle,
     limit_of,
 )
-from sidecar.conductor.window.compaction.loss_reports import LossReports
+from sidecar.conductor.window.compaction.loss import count_loss
 from sidecar.conductor.window.compaction.restoring import (
     find_files,
     project_files,
@@ -62,7 +62,6 @@ class CompactionPlanner:
         request: the next request.
         engines: the engines.
         summarizer: the model that writes summaries.
-        losses: the loss reports.
         files: the files that the model has seen.
         keeping: the chronicle, and the files as they are now.
     """
@@ -73,7 +72,6 @@ class CompactionPlanner:
         request: NextRequest,
         engines: SessionEngines,
         summarizer: Summarizer,
-        losses: LossReports,
         keeping: Keeping,
         files: SessionFiles,
     ) -> None:
@@ -81,7 +79,6 @@ class CompactionPlanner:
         self.request = request
         self.engines = engines
         self.summarizer = summarizer
-        self.losses = losses
         self.files = files
         self.keeping = keeping
         self._plans: dict[str, PlannedCompaction] = {}
@@ -126,7 +123,8 @@ class CompactionPlanner:
             return plan
         done = await self.compact_locally(planned)
         if isinstance(done, CompactionResult):
-            plan = replace(plan, loss=(await self.losses.with_counts(planned.given, done)).loss)
+            counted = await count_loss(planned.given.history, done, self.keeping.chronicle)
+            plan = replace(plan, loss=counted.loss)
         if self.summarizer.invoker() is not None:
             return plan
         if isinstance(done, NoOp):
