@@ -77,9 +77,9 @@ def lines_of(stage: Stage, *, is_whole: bool, is_grouped: bool) -> list[str]:
             if short.get("method") in _FREQUENT:
                 side, short = f"{side} {_FREQUENT[short['method']]}", short["params"]
             lines.append(f"{side} {json.dumps(short, ensure_ascii=False)}")
-    for content in stage.stored if stage.players[0].face == "lsp" else ():
-        lines.append("# session file")
-        for stored in _records(content):
+    for sid in sorted(stage.stored, key=names.number) if stage.players[0].face == "lsp" else ():
+        lines.append(f"# file of session {names.apply(sid)}")
+        for stored in _records(stage.stored[sid]):
             record = _replace(stored, folder, is_whole=True)
             names.learn(json.dumps(record, ensure_ascii=False))
             parts = {name: _shorten(value, seen) for name, value in names.apply(record).items()}
@@ -116,6 +116,10 @@ class _Names:
         for found in _ID.findall(text):
             self._names.setdefault(found.replace("-", ""), f"id-{len(self._names) + 1}")
 
+    def number(self, word: str) -> int:
+        """Return the place of an id among all ids, in the order of their appearance."""
+        return list(self._names).index(word.replace("-", ""))
+
     def apply(self, value: Any) -> Any:
         """Return *value* with names in place of ids, and of beginnings of ids."""
         if isinstance(value, dict):
@@ -145,12 +149,17 @@ def _group(messages: Iterable[tuple[str, Message]]) -> Iterator[tuple[str, Messa
     """Yield the messages of each step; progress, by token, and requests of the daemon stand at its end.
 
     Reports of progress are left out: those that come before the client knows the token are dropped or merged.
+    So are requests that were made before in the same step: how often a file is read again goes by the load.
     """
     step: list[tuple[tuple[str, str], tuple[str, Message]]] = []
     methods: dict[Any, str] = {}
 
     def ordered() -> Iterator[tuple[str, Message]]:
-        return (message for _, message in sorted(step, key=lambda each: each[0]))
+        made: list[tuple[str, Message]] = []
+        for (kind, _), message in sorted(step, key=lambda each: each[0]):
+            if kind != "requests" or message not in made:
+                yield message
+                made.append(message)
 
     for side, message in messages:
         method, number = message.get("method"), message.get("id")

@@ -227,13 +227,13 @@ class Stage:
 
     Attributes:
         players: the clients, in the order in which they came.
-        stored: the session files that are left at the end, sorted by their content.
+        stored: the contents of the session files that are left at the end, by session.
     """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.players: list[Player] = []
-        self.stored: list[bytes] = []
+        self.stored: dict[str, bytes] = {}
         self._daemons: dict[Player, Process] = {}
 
     async def start(self, face: str, *arguments: str, **variables: str) -> Player:
@@ -293,7 +293,7 @@ class Stage:
             if daemon.returncode is None:
                 daemon.kill()
                 await daemon.wait()
-        self.stored = sorted(path.read_bytes() for path in self.place.sessions.glob("*.jsonl"))
+        self.stored = {path.stem: path.read_bytes() for path in self.place.sessions.glob("*.jsonl")}
 
 
 @asynccontextmanager
