@@ -1,4 +1,4 @@
-"""Masking secrets in a text before it reaches a log or a trace. Pure.
+"""Secrets: masking them in a text before it reaches a log or a trace, and variables that hold one. Pure.
 
 The conversation itself is not masked: a tool may show the model any file that it may read.
 """
@@ -6,6 +6,7 @@ The conversation itself is not masked: a tool may show the model any file that i
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
 
 MASK: Final = "[secret]"
@@ -80,3 +81,66 @@ def _mask_assigned(text: str) -> str:
             parts += [text[at : found.end(1)], MASK]
             at = found.end(2)
     return "".join((*parts, text[at:])) if parts else text
+
+
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+"""The words in the name of a variable, in any of the usual spellings."""
+
+_SECRET_WORDS: Final = frozenset(
+    (
+        *("apikey", "auth", "authkey", "authtoken", "bearer", "cookie", "cookies", "cred", "credential"),
+        *("credentials", "creds", "dsn", "jwk", "jwt", "key", "keys", "otp", "pass", "passphrase", "passwd"),
+        *("password", "passwords", "pat", "pem", "pw", "pwd", "salt", "sas", "secret", "secrets", "token"),
+        *("tokens", "webhook"),
+    )
+)
+_SECRET_END: Final = re.compile(r"(?:password|passwd|passphrase|secret|token|apikey)s?\Z")
+"""The end of a word that is written in one, such as ``PGPASSWORD``."""
+
+_WORKING_FOLDERS: Final = frozenset(("PWD", "OLDPWD"))
+_NAMES_OF_THINGS: Final = frozenset(
+    ("build", "commit", "digest", "guid", "hash", "id", "ref", "revision", "sha", "uuid", "version")
+)
+"""Words of names whose values are long numbers, and no secrets."""
+
+_OPAQUE: Final = re.compile(r"[A-Za-z0-9]{20,}")
+_LEAST_CHANGES: Final = 3
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_URL_USER: Final = re.compile(r"://[^/?#\s]*@")
+_TOKEN_LIKE: Final = re.compile(r"(?![/.~])[A-Za-z0-9_+/=.~-]+")
+
+
+def is_secret_variable(name: str, value: str) -> bool:
+    """Whether the variable *name* of an environment holds a secret, by the shape of its name or its value.
+
+    A name has a word for a secret. A value is one when it has the form of a known key, is an address with a
+    user in it, or has a long part in which letters and digits take turns. The path
+    of a file or a socket is no secret under a name such as ``SSH_AUTH_SOCK``. A proxy stays as well: without
+    it no command has a network.
+
+    >>> [is_secret_variable(name, "hunter2") for name in ("GH_PAT", "MYSQL_PWD", "PATH", "KEYBOARD")]
+    [True, True, False, False]
+    >>> is_secret_variable("DATABASE_URL", "postgres://me:hunter2@db/app"), is_secret_variable("PWD", "/a")
+    (True, False)
+    """
+    words = [word.lower() for word in _PART.findall(name)]
+    if not value or name in _WORKING_FOLDERS or name.lower().endswith("_proxy"):
+        return False
+    if not _SECRET_WORDS.isdisjoint(words) or any(map(_SECRET_END.search, words)):
+        return "auth" not in words or not value.startswith("/")
+    if mask_secrets(value) != value or _URL_USER.search(value) is not None:
+        return True
+    may_be_opaque = _URL.match(value) is not None or _TOKEN_LIKE.fullmatch(value) is not None
+    return (
+        may_be_opaque and _NAMES_OF_THINGS.isdisjoint(words) and any(map(is_opaque, _OPAQUE.findall(value)))
+    )
+
+
+def is_opaque(text: str) -> bool:
+    """Whether letters and digits take turns in *text* as they do in a random one.
+
+    >>> is_opaque("9f86d081884c7d659a2feaa0c55ad015"), is_opaque("MacBookProOfSomebody2026")
+    (True, False)
+    """
+    digits = [each.isdigit() for each in text]
+    return sum(one != other for one, other in pairwise(digits)) >= _LEAST_CHANGES

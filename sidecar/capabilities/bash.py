@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
-from sidecar._internal.secrets import mask_secrets
+from sidecar._internal.secrets import is_secret_variable
 from sidecar.capabilities.background import DAY_S, commands_of, note_of_move
 from sidecar.capabilities.command_files import find_changed_paths, note_files_shown
 from sidecar.capabilities.command_output import CommandOutput
@@ -45,11 +44,6 @@ _PROGRESS_CAP = 8192
 _NOTES_CHARS = 200
 _CMD = "cmd.exe"
 _TERMINAL_BYTES = 1024 * 1024
-_SECRET_NAME = re.compile(
-    r"(?:(?:^|[^a-z])keys?|(?:api|access|secret|private|signing|encryption)_?keys?"
-    r"|tokens?|secrets?|password|passwd|passphrase|credentials?)(?![a-z])",
-    re.IGNORECASE,
-)
 
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,22 +210,11 @@ def child_environment(variables: dict[str, str]) -> dict[str, str]:
     {'PATH': '/bin', 'MONKEY': 'z', 'PYTHONIOENCODING': 'utf-8'}
     """
     kept = {
-        name: value for name, value in variables.items() if not is_secret(name, value) and name != "CDPATH"
+        name: value
+        for name, value in variables.items()
+        if not is_secret_variable(name, value) and name != "CDPATH"
     }
     return kept | {"PYTHONIOENCODING": "utf-8"}
-
-
-def is_secret(name: str, value: str) -> bool:
-    """Whether a variable holds a secret, by a word of its name, or a key or a password in its value.
-
-    A proxy stays: without it no command has a network.
-
-    >>> is_secret("DATABASE_URL", "postgres://me:hunter2@db/app"), is_secret("KEYBOARD", "us")
-    (True, False)
-    """
-    if name.lower().endswith("_proxy"):
-        return False
-    return _SECRET_NAME.search(name) is not None or mask_secrets(value) != value
 
 
 def _title(arguments: BashArguments) -> str:
