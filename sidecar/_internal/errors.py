@@ -43,7 +43,9 @@ class LeaseLostError(SidecarError):
     kind: ClassVar[str] = "leaseLost"
 
     def __init__(self, session_id: str, holder: str) -> None:
-        hint = "load it again to take it back, once it is idle there"
+        hint = (
+            "load it again to take it back, once it is idle there; a prompt that you just sent may be in it"
+        )
         super().__init__(f"{holder} has taken session {session_id!r} over", hint=hint, sid=session_id)
 
 

@@ -40,7 +40,11 @@ _HEADERS: Final = {
     "Accept-Encoding": "gzip",
     "Connection": "close",
 }
-_SHARED_NET: Final = ipaddress.ip_network("100.64.0.0/10")
+_SPECIAL_NETS: Final = tuple(
+    map(ipaddress.ip_network, ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "3fff::/20"))
+)
+"""Networks for special purposes (RFC 6890) that some versions of Python take for public ones."""
+
 _NAT64_NET: Final = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -220,8 +224,8 @@ def is_public(address: str) -> bool:
             return is_public(str(inner))
         if found.is_site_local:
             return False
-    is_shared = isinstance(found, ipaddress.IPv4Address) and found in _SHARED_NET
-    return found.is_global and not (is_shared or found.is_multicast or found.is_reserved)
+    is_special = any(found in each for each in _SPECIAL_NETS)
+    return found.is_global and not (is_special or found.is_multicast or found.is_reserved)
 
 
 def parse_url(text: str) -> SplitResult:

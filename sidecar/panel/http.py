@@ -7,6 +7,7 @@ is how an answer of unknown length is streamed.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
@@ -16,6 +17,8 @@ from sidecar._internal.values import Value
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 HEAD_BYTES: Final = 16 * 1024
 """The most bytes of a request line and its headers."""
+
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
 
 
 class RequestError(Exception):
@@ -50,12 +53,13 @@ async def read_request(reader: asyncio.StreamReader) -> PageRequest:
         (name.strip().lower(), value.strip()) for name, _, value in (each.partition(":") for each in lines)
     ]
     headers = dict(pairs)
-    method, path, *version = line.split(" ")
+    words = line.split(" ")
     length = headers.get("content-length", "0")
     if (
-        len(version) != 1
+        len(words) != 3
+        or not all(words)
         or len(headers) != len(pairs)
-        or not length.isdecimal()
+        or not _LENGTH.fullmatch(length)
         or "transfer-encoding" in headers
     ):
         raise RequestError(HTTPStatus.BAD_REQUEST, "the head of the request is not understood")
@@ -63,7 +67,7 @@ async def read_request(reader: asyncio.StreamReader) -> PageRequest:
         raise RequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a message has at most {MAX_BODY_BYTES} bytes"
         )
-    return PageRequest(method, path.partition("?")[0], headers, await reader.readexactly(int(length)))
+    return PageRequest(words[0], words[1].partition("?")[0], headers, await reader.readexactly(int(length)))
 
 
 def response(status: HTTPStatus, headers: Mapping[str, str], body: bytes = b"") -> bytes:

@@ -64,7 +64,12 @@ _ROWS: Final = (
         "The disk is full or read-only, or the database does not answer.",
         retryable=True,
     ),
-    ErrorKind("leaseLost", REQUEST_FAILED, -32600, "Another daemon has taken the session over."),
+    ErrorKind(
+        "leaseLost",
+        REQUEST_FAILED,
+        -32600,
+        "Another daemon has taken the session over. A prompt that was just sent may be stored.",
+    ),
     ErrorKind("fileProblem", REQUEST_FAILED, _INTERNAL, "A file cannot be read or written."),
     ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model call failed or stopped answering."),
     ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A defect in a tool ended the run."),

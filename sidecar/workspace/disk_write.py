@@ -1,7 +1,7 @@
 """Writing a text file whole or not at all: a temporary file beside it, synced, checked, renamed.
 
 Runs in worker threads; knows nothing of buffers. After any failure the file is the old one or the new one,
-and the temporary file is gone.
+and the temporary file is gone. A process that is killed leaves it; the next write in the folder removes it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sidecar._internal.values import Value
@@ -22,6 +24,8 @@ from sidecar.workspace.handles import hold_file
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LARGE = "too large to be what was read"
+_TEMPORARY = re.compile(r"\.sidecar-[0-9a-f]{32}\.tmp")
+_LONGEST_WRITE_S = 60.0
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -166,15 +170,33 @@ def _replace(
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
+    parent = place.path.parent
     if os.name == "nt":
+        _remove_leftovers(os.listdir(parent), lambda name: str(parent / name), None)
         return
     # The rename has happened; a file system that cannot sync folders keeps it as well as it can.
     with contextlib.suppress(OSError):
-        descriptor = os.open(place.path.parent if folder is None else ".", os.O_RDONLY, dir_fd=folder)
+        descriptor = os.open(parent if folder is None else ".", os.O_RDONLY, dir_fd=folder)
         try:
             os.fsync(descriptor)
+            _remove_leftovers(os.listdir(descriptor), str, descriptor)
         finally:
             os.close(descriptor)
+
+
+def _remove_leftovers(names: Iterable[str], locate: Callable[[str], str], folder: int | None) -> None:
+    """Remove temporary files that a process which was killed has left, and none of a write under way.
+
+    Args:
+        names: the files of the folder.
+        locate: returns the path of such a name, as ``os`` takes it together with *folder*.
+        folder: the open folder, None where the system has none.
+    """
+    for name in filter(_TEMPORARY.fullmatch, names):
+        with contextlib.suppress(OSError):
+            status = os.stat(locate(name), dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > _LONGEST_WRITE_S:
+                os.unlink(locate(name), dir_fd=folder)
 
 
 def _move_to_free_name(temporary: str, place: _Place) -> None:

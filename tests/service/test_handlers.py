@@ -456,8 +456,11 @@ async def test_a_cursor_that_no_page_had_is_refused(make_desk: Any, cursor: str)
     assert (await refused(make_desk().client().call("session/list", cursor=cursor))).kind == "invalidParams"
 
 
-@pytest.mark.parametrize("replay", [{"lastTurns": -1}, {"lastTurns": True}, {"fromSeq": -1}])
-async def test_a_replay_from_before_the_beginning_is_refused(make_desk: Any, replay: Any) -> None:
+@pytest.mark.parametrize(
+    "replay",
+    [{"lastTurns": -1}, {"lastTurns": True}, {"fromSeq": -1}, {"lastTurns": 2**63}, {"fromSeq": 2**53}],
+)
+async def test_a_replay_from_no_place_of_a_session_is_refused(make_desk: Any, replay: Any) -> None:
     desk = make_desk([[Say("one")]])
     client = desk.client()
     sid = await desk.talk(client, "1")

@@ -32,6 +32,21 @@ def check_refused(path: Path, text: str, problem: str, *, over: str | None) -> N
     assert (path.read_bytes() if path.is_file() else None) == content
 
 
+def test_a_temporary_file_that_a_killed_process_left_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    """That of a write under way, and files of other names, stay."""
+    left, under_way, other = (
+        tmp_path / name
+        for name in (f".sidecar-{'a' * 32}.tmp", f".sidecar-{'b' * 32}.tmp", ".sidecar-notes.tmp")
+    )
+    for each in (left, under_way, other):
+        each.write_text("half")
+    for each in (left, other):
+        os.utime(each, (1, 1))
+    write(tmp_path / "a", "x", over=None)
+    write(tmp_path / "a", "y", over="x")
+    assert sorted(each.name for each in tmp_path.iterdir()) == [under_way.name, other.name, "a"]
+
+
 def test_a_new_file_in_new_folders(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c.txt"
     assert write(path, "x\r\n", over=None) == DiskText("x\r\n", text_hash("x\r\n"), 3, "utf-8")

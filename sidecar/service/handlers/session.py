@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _MAX_PAGE: Final = 1000
+_LARGEST: Final = 2**53 - 1
+"""The largest number that every client can write."""
+
 _MAX_DIGITS: Final = 18
 _MAX_SERVERS: Final = 64
 _BLOCK: Final = 1 << 20
@@ -81,10 +84,10 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     replay = params.replay
     if isinstance(replay, Mapping):
         match list(replay.items()):
-            case [("fromSeq" | "lastTurns", int(n))] if not isinstance(n, bool) and n >= 0:
+            case [("fromSeq" | "lastTurns", int(n))] if not isinstance(n, bool) and 0 <= n <= _LARGEST:
                 pass
             case _:
-                hint = "n is a number, 0 or more"
+                hint = f"n is a number from 0 to {_LARGEST}"
                 text = 'replay must be "none", "full", {"fromSeq": n} or {"lastTurns": n}'
                 raise InvalidInput(text, hint=hint)
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
