@@ -139,8 +139,9 @@ async def read_lines(response: Any) -> AsyncIterator[tuple[list[bytes], bool]]:
     pending: list[bytes] = []
     n_pending = 0
     async for piece in response.aiter_bytes():
+        has_half_an_end = bool(pending) and pending[-1].endswith(b"\r")
         pending.append(piece)
-        if b"\n" not in piece and b"\r" not in piece:
+        if not has_half_an_end and b"\n" not in piece and b"\r" not in piece:
             n_pending = check_event_size(n_pending + len(piece))
             continue  # joined once, however many pieces a long line comes in
         text = b"".join(pending)

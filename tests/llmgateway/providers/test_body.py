@@ -115,6 +115,13 @@ def test_events_are_the_same_wherever_their_bytes_are_cut(
     assert read(lines, newline, cuts) == ([*EVENTS, *[{"type": END_MARK}] * has_mark], None)
 
 
+def test_a_piece_may_end_with_the_return_of_a_line_and_the_next_have_no_end() -> None:
+    assert read([b'data: {"n": 1}', b"", b'data: {"n": 2}'], b"\r", [len(b'data: {"n": 1}') + 2]) == (
+        [{"n": 1}, {"n": 2}],
+        None,
+    )
+
+
 @given(NEWLINES, CUTS)
 def test_a_failure_comes_behind_the_events_before_it(newline: bytes, cuts: list[int]) -> None:
     assert read([*LINES, *FAILURE], newline, cuts) == (EVENTS, "too busy")
