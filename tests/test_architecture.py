@@ -27,7 +27,6 @@ LAYERS = (
         "conductor.hub",
         "conductor.completing",
         "conductor.subagents",
-        "conductor.takeovers",
         "conductor.imports",
     ),
     ("conductor.session",),

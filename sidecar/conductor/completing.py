@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from sidecar._internal.values import Value
+from sidecar.conductor.clients import EditorState
 from sidecar.conductor.content import COMMANDS
-from sidecar.conductor.editor_shapes import CompletionItem, CompletionKind
-from sidecar.conductor.editors import EditorState
+from sidecar.conductor.contract import CompletionItem, CompletionKind
 from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session

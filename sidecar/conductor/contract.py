@@ -369,3 +369,157 @@ class PermissionAnswer(Value):
 
     outcome: str
     option_id: str | None = None
+
+
+ExtensionOrigin: TypeAlias = Literal["user", "folder", "client"]
+"""The author of an extension: the user, the author of the session's folder, or a client that named it."""
+
+
+class ListedCommand(Value, kw_only=True):
+    """A command from a Markdown file; one that is not *trusted* asks before its first use."""
+
+    name: str
+    description: str
+    hint: str | None
+    model: str | None
+    uri: str
+    source: ExtensionOrigin
+    trusted: bool
+
+
+class ListedSkill(Value, kw_only=True):
+    """A skill; *uri* is its ``SKILL.md``."""
+
+    name: str
+    description: str
+    uri: str
+    source: ExtensionOrigin
+
+
+class ListedHook(Value, kw_only=True):
+    """A hook: its event, its command with secrets masked, and the tools that it is about, none for all."""
+
+    event: str
+    command: str
+    tools: tuple[str, ...]
+    source: ExtensionOrigin
+
+
+class ListedServer(Value, kw_only=True):
+    """A tool server: whether it runs now, its number of tools, and why it does not run."""
+
+    name: str
+    source: ExtensionOrigin
+    state: Literal["starting", "running", "restarting", "failed"]
+    tools: int
+    problem: str | None = None
+
+
+class ListedExtensions(Value, kw_only=True):
+    """All extensions of a session, and sentences about files that are left out."""
+
+    commands: tuple[ListedCommand, ...]
+    skills: tuple[ListedSkill, ...]
+    hooks: tuple[ListedHook, ...]
+    servers: tuple[ListedServer, ...]
+    problems: tuple[str, ...]
+
+
+PermissionEffect: TypeAlias = Literal["allow", "ask", "deny"]
+
+RuleOrigin: TypeAlias = Literal["user", "session", "turn", "workspace", "builtIn"]
+"""The user's settings, the session (its mode and the answers "always"), the running turn, the folders of the
+session, or the daemon itself."""
+
+
+class PermissionRule(Value):
+    """A rule that holds in a session; *rule* is as the settings write it, *description* says it in words."""
+
+    effect: PermissionEffect
+    rule: str
+    source: RuleOrigin
+    description: str
+
+
+class PermissionVerdict(Value):
+    """The answer to an action that was not run: whether it would be allowed, asked or denied, and why.
+
+    *rule* is the rule of the user or of the turn that decides, absent where none does. *always* is the
+    scope of an answer "always".
+    """
+
+    outcome: PermissionEffect
+    reason: str
+    rule: PermissionRule | None = None
+    always: str | None = None
+
+
+CompletionKind: TypeAlias = Literal["command", "argument", "file", "folder", "mention"]
+
+
+class EditorPosition(Value):
+    """A place in a text; *line* and *character* count from 0."""
+
+    line: int
+    character: int
+
+
+class EditorRange(Value):
+    """A part of a text, from *start* up to *end*."""
+
+    start: EditorPosition
+    end: EditorPosition
+
+
+class EditorFile(Value):
+    """The file that the user looks at.
+
+    *selections* has the main one first; an empty range is a cursor. *selected_text* is needed only for a text
+    that the daemon cannot read, such as a file that was never saved.
+    """
+
+    uri: str
+    language_id: str | None = None
+    is_dirty: bool = False
+    selections: tuple[EditorRange, ...] = ()
+    selected_text: str | None = None
+    visible_ranges: tuple[EditorRange, ...] = ()
+
+
+class EditorTab(Value):
+    """A file that is open in the editor; *is_dirty* says that it has unsaved changes."""
+
+    uri: str
+    is_dirty: bool = False
+
+
+class EditorDiagnostic(Value):
+    """One problem, in the shape of the Language Server Protocol; *severity* is 1 (an error) to 4 (a hint)."""
+
+    range: EditorRange
+    message: str
+    severity: int = 1
+    code: str | int | None = None
+    source: str | None = None
+
+
+class FileDiagnostics(Value):
+    """Every problem of one file, none where *diagnostics* is empty; *version* is that of its buffer."""
+
+    uri: str
+    diagnostics: tuple[EditorDiagnostic, ...]
+    version: int | None = None
+
+
+class CompletionItem(Value):
+    """One completion: *insert_text* replaces the text from *start* up to *end*.
+
+    *kind* is `command`, `argument` of one, `file`, `folder` or `mention`.
+    """
+
+    kind: CompletionKind
+    label: str
+    insert_text: str
+    start: int
+    end: int
+    detail: str | None = None

@@ -1,13 +1,10 @@
-"""Dependencies of every session of a daemon.
-
-Values only; ``boot`` names the concrete implementations.
-"""
+"""Dependencies of every session of a daemon: the parts that ``boot`` names, and the hub."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import field
 
@@ -17,6 +14,7 @@ from sidecar.capabilities.contract import (
     AskUser,
     CheckpointPort,
     Confine,
+    RunInTerminal,
     SubagentEnd,
     SubagentTask,
     Tool,
@@ -24,13 +22,46 @@ from sidecar.capabilities.contract import (
     ToolObserver,
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
+from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.conductor.clients import ClientPort, Editors
 from sidecar.conductor.engine import SessionEngine
-from sidecar.conductor.ports import Library, Models, RuleSettings, SessionTools
 from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.contract import ExtensionsPort
 from sidecar.llmgateway.config import CompactionSettings
+from sidecar.llmgateway.registry import ModelRegistry
+from sidecar.llmgateway.user_rules import UserRules
+from sidecar.rooms.knowledge.library import KnowledgeLibrary
 from sidecar.workspace.contract import ContentsPort, WorkspacePort
+
+
+class SessionHost(Protocol):
+    """The hub, as its sessions see it."""
+
+    @property
+    def editors(self) -> Editors:
+        """The editors that clients have reported."""
+        ...
+
+    def terminal(self, sid: str) -> RunInTerminal | None:
+        """Return the terminal that a client lends to the session, None when no client does."""
+        ...
+
+    def controllers(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that may answer the session's questions."""
+        ...
+
+    def listeners(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that follow the session, controllers included."""
+        ...
+
+    def announce_change(self) -> None:
+        """Notify every client that the list of sessions changed."""
+        ...
+
+    async def fork_of(self, sid: str) -> str:
+        """Start a fork of *sid* at its head and return the fork's id."""
+        ...
 
 
 class SessionDeps(Value, kw_only=True):
@@ -56,16 +87,16 @@ class SessionDeps(Value, kw_only=True):
         extensions: finds the commands, skills, hooks and tool servers of the user and of a folder.
     """
 
-    models: Models
+    models: ModelRegistry
     workspace: WorkspacePort
     engines: Mapping[str, Callable[[], SessionEngine]]
-    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionTools]
+    toolbox: Callable[[Callable[[str], ToolContext], ToolObserver], SessionToolBox]
     tool_servers: Callable[[ServerHost], ToolServers]
     resolve: Callable[[str, Path], Path]
     child_started: Callable[[int, str], Callable[[], None]]
     clock_ms: Callable[[], int]
     new_id: Callable[[], str]
-    permission_rules: RuleSettings | None = None
+    permission_rules: UserRules | None = None
     may_fetch_private: bool = False
     ask: AskUser | None = None
     run_subagent: (
@@ -79,7 +110,7 @@ class SessionDeps(Value, kw_only=True):
     contents: ContentsPort | None = None
     checkpoints: CheckpointPort | None = None
     home: Path | None = None
-    library: Library
+    library: KnowledgeLibrary
     factors: ModelFactors = field(default_factory=ModelFactors)
     max_model_calls: int = 0
     knowledge_timeout_s: float = 5.0

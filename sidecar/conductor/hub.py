@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 
-from sidecar._internal.errors import InvalidInput, LeaseLostError
+from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.clients import Audience, Terminals
+from sidecar.conductor.clients import Audience, ClientPort, Terminals
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
 from sidecar.conductor.imports import describe_import
-from sidecar.conductor.ports import ClientPort, Models
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
 from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.records import SessionInfo, from_record, newest_info, to_record
@@ -34,6 +33,7 @@ from sidecar.conductor.window.session_engines import check_policy
 from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
+from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import IntegrityReport, SessionGraph
 
@@ -310,7 +310,7 @@ class Hub:
         for client in self.audience.clients:
             client.sessions_changed()
 
-    async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, Models]:
+    async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, ModelRegistry]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
         cwd = existing_folder(wanted.cwd)
         models = await self._deps.models.at(Path(cwd))
@@ -390,7 +390,9 @@ class Hub:
         engine = found.engine if found.engine in self.engines else self._default_engine
         return replace(found, sid=sid, engine=engine)
 
-    async def _add(self, info: SessionInfo, opened: OpenedSession, models: Models | None = None) -> Session:
+    async def _add(
+        self, info: SessionInfo, opened: OpenedSession, models: ModelRegistry | None = None
+    ) -> Session:
         try:
             info.check_folder()
             check_loaded(len(self._sessions))
@@ -406,3 +408,45 @@ class Hub:
         self._releases[info.sid] = opened.release
         models.warm_up(info.model)
         return session
+
+
+class Takeovers:
+    """Closes the sessions of *hub* that other daemons have taken over, and idle ones that they ask for."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def lose(self, sid: str, holder: str) -> None:
+        """Close *sid*, which *holder* has taken over: its turn ends, and nothing more is written."""
+        text = (
+            f"{holder} has taken this session over. This daemon stopped writing it; a turn that was not "
+            "stored by then is not in it. Load the session again once it is idle there."
+        )
+        self._close(sid, holder, Notice("error", "Session", text))
+
+    def hand_over(self, sid: str, wanted_by: str) -> bool:
+        """Close *sid* for another daemon if it is idle, and return whether it is."""
+        session = next((each for each in self._hub.sessions if each.sid == sid), None)
+        if session is None or session.is_busy:
+            return False
+        text = f"This session goes on in {wanted_by}. Load it again to take it back once it is idle there."
+        self._close(sid, wanted_by, Notice("info", "Session", text))
+        return True
+
+    def _close(self, sid: str, holder: str, notice: Notice) -> None:
+        task = asyncio.ensure_future(self._notify_and_close(sid, holder, notice))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _notify_and_close(self, sid: str, holder: str, notice: Notice) -> None:
+        try:
+            notices = self._hub.session(sid).record.notices
+            notices.add(notice)
+            notices.emit_pending()
+            self._hub.lost[sid] = holder
+            await self._hub.close(sid)
+        except (SessionNotFound, LeaseLostError):
+            return  # it was closed meanwhile
+        except Exception as error:
+            log_fault("close a session that was taken over", error)

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
+from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
-from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
 from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
-from sidecar.conductor.ports import ClientPort, SessionHost
 from sidecar.conductor.record.queue import (
     ChangeJob,
     CompactJob,

@@ -24,12 +24,11 @@ from sidecar.capabilities.contract import (
     Tool,
     ToolContext,
 )
+from sidecar.conductor.clients import ClientPort, Editors
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.editors import Editors
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
-from sidecar.conductor.ports import ClientPort
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.record.records import SessionInfo

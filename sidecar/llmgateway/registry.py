@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec import field
 
@@ -94,6 +94,10 @@ class ModelSetup(Value, kw_only=True):
         return cls(credentials=credentials, served=ProviderModels(credentials))
 
 
+ModelOrigin: TypeAlias = Literal["configured", "discovered", "published", "builtIn"]
+"""The user's settings, a server on this machine, a provider's published list, or the daemon itself."""
+
+
 class ModelRegistry:
     """Models by id or ``provider:model``. *default* is used when neither client nor settings name one."""
 
@@ -164,7 +168,7 @@ class ModelRegistry:
             return f"it needs the extra [{extra}]; run: {install_command(extra)}"
         return None
 
-    def origin(self, model_id: str) -> Literal["configured", "discovered", "published", "builtIn"]:
+    def origin(self, model_id: str) -> ModelOrigin:
         """Return the place that *model_id* is known from: settings, a local server, a published list."""
         if self.catalog.get(model_id) is not None:
             return "builtIn"

@@ -19,8 +19,8 @@ from typing import Any, Final, TypeAlias, get_args
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
+from sidecar.conductor.clients import EditorReport, EditorState
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
-from sidecar.conductor.editors import EditorReport, EditorState
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session

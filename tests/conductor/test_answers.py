@@ -9,7 +9,7 @@ import pytest
 
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.rule_shapes import SessionRule
-from sidecar.conductor.turns.answers import describe_edited, describe_result, describe_rules
+from sidecar.conductor.turns.commands import describe_edited, describe_result, describe_rules
 
 DONE = Compaction(
     compaction_id="k1",

@@ -128,6 +128,7 @@ class Shelf(NoLibrary):
     names = ("workspace", "sessions")
 
     def __init__(self) -> None:
+        super().__init__()
         self.opened: list[tuple[str, ...]] = []
 
     async def open(

@@ -10,8 +10,8 @@ import pytest
 
 from fake_client import FakeClient
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
+from sidecar.conductor.clients import Editors
 from sidecar.conductor.contract import PermissionAnswer
-from sidecar.conductor.editors import Editors
 from sidecar.conductor.workbench.permissions import PermissionBroker
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import PermissionMode, Policy

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from faces import FACES, FaceClient
-from sidecar.conductor.editors import MAX_DIAGNOSTICS, MAX_IN_FILE, MAX_TABS, EditorState
+from sidecar.conductor.clients import MAX_DIAGNOSTICS, MAX_IN_FILE, MAX_TABS, EditorState
 from sidecar.llmgateway.scripted import Say
 
 pytestmark = pytest.mark.parametrize("face", FACES)

@@ -8,6 +8,7 @@ from pathlib import Path
 from sidecar.extensions.contract import CustomCommand, Extensions
 from sidecar.llmgateway.config import CompactionSettings
 from sidecar.rooms import KnowledgeSource, RoomEvent
+from sidecar.rooms.knowledge.library import KnowledgeLibrary
 
 
 def compaction_settings(**chosen: bool) -> CompactionSettings:
@@ -20,11 +21,14 @@ async def list_folders(roots: Sequence[Path]) -> str:
     return "\n".join(f"- folder: {root}" for root in roots)
 
 
-class NoLibrary:
+class NoLibrary(KnowledgeLibrary):
     """A library without sources, which keeps nothing."""
 
     names: tuple[str, ...] = ()
-    in_use: Collection[Path] = ()
+
+    def __init__(self) -> None:
+        """Make a library of nothing."""
+        self.in_use: set[Path] = set()
 
     async def open(
         self,

@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import LeaseLostError, SidecarError
-from sidecar.conductor.ports import Follower
 from sidecar.conductor.record.queue import PromptQueue
 from sidecar.conductor.record.records import reads_by_call
 from sidecar.conversation import (
@@ -38,6 +37,18 @@ Watcher: TypeAlias = Callable[[tuple[Entry, ...] | None], None]
 
 _PIECE: Final = 256
 """So many entries are freed at once; other threads go on in between."""
+
+
+class Follower(Protocol):
+    """Something that follows a conversation, as an :class:`Index` does."""
+
+    def prepare(self, history: History) -> object:
+        """Take in *history*, to which the conversation is about to move, in a thread."""
+        ...
+
+    def forget(self) -> object:
+        """Let go of the conversation, which is closed, in a thread."""
+        ...
 
 
 class HistoryWriter:

@@ -5,33 +5,30 @@ A command is not part of the conversation: the model sees neither the command no
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
-from sidecar.conductor.contract import UsageBy
+from sidecar.conductor.contract import Compaction, Plan, UsageBy
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.loss_values import fact_line
+from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.record.branching import before_prompts
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.turns.answers import (
-    describe_edited,
-    describe_let_go,
-    describe_plan,
-    describe_result,
-    describe_rule,
-    describe_rules,
-)
+from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.turns.changes import Changes
-from sidecar.conductor.turns.checkpoint_commands import offer_restore, run_checkpoint, show_changes
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.window import SessionWindow
+from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import describe_extensions
 from sidecar.conductor.workbench.files import shown_uri
+from sidecar.conductor.workbench.kept_changes import TAKEN_BACK, FileCheckpoint, FileDiff, FileRestore
 from sidecar.conductor.workbench.workbench import Workbench
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
@@ -290,3 +287,207 @@ class Commands:
 
 def _size(n_turns: int) -> str:
     return f"the conversation has {n_turns} turns." if n_turns else "the conversation is empty."
+
+
+_MOST_LISTED: Final = 40
+_MOST_DIFF_CHARS: Final = 20_000
+"""The characters of diffs in one answer."""
+
+
+async def show_changes(checkpoints: Checkpoints, folder: Path) -> str:
+    """Return the answer of ``/diff``: the changes of files by this session, named as in *folder*."""
+    diffs = await checkpoints.diff(checkpoints.since(None))
+    shown = describe_diffs(diffs, folder) or "This session has changed no files with its tools."
+    return "\n".join((shown, *describe_uncovered(checkpoints.uncovered)))
+
+
+async def run_checkpoint(checkpoints: Checkpoints, rest: str, folder: Path) -> str:
+    """Run ``/checkpoint`` and return its answer, with files named as in *folder*.
+
+    Raises InvalidInput for an unknown checkpoint.
+    """
+    match rest.split():
+        case []:
+            return describe_checkpoints(checkpoints.all)
+        case ["diff", checkpoint_id]:
+            diffs = await checkpoints.diff(checkpoints.since(checkpoint_id))
+            return describe_diffs(diffs, folder) or "The files are as they were then."
+        case ["restore", checkpoint_id]:
+            restored = await checkpoints.restore(checkpoints.since(checkpoint_id))
+            return describe_restores(restored, folder)
+    return "Use /checkpoint, /checkpoint diff ID or /checkpoint restore ID."
+
+
+async def offer_restore(checkpoints: Checkpoints, changes: Collection[str], folder: Path) -> str:
+    """Return the diffs of files with *changes*, and the command that takes them back; empty for none."""
+    diffs = [each for each in await checkpoints.diff(changes) if each.outcome in TAKEN_BACK]
+    if not diffs:
+        return ""
+    command = f"/checkpoint restore {checkpoints.first_of(changes)}"
+    lines = (f"\n\n{command} takes these changes back:", describe_diffs(diffs, folder))
+    return "\n".join((*lines, *describe_uncovered(checkpoints.uncovered)))
+
+
+def describe_uncovered(names: Sequence[str]) -> Sequence[str]:
+    """Return a line about changes that no checkpoint covers; none for no *names*.
+
+    >>> describe_uncovered(["the background command bg1"])
+    ['- not covered: changes of files by the background command bg1']
+    """
+    more = f", and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return [f"- not covered: changes of files by {', '.join(names[:_MOST_LISTED])}{more}"] if names else []
+
+
+def describe_diffs(diffs: Sequence[FileDiff], folder: Path) -> str:
+    """Return *diffs* for a user in *folder*, bounded; empty for none that says anything."""
+    parts: list[str] = []
+    n_left = _MOST_DIFF_CHARS
+    for each in diffs:
+        if each.outcome == "unchanged":
+            continue
+        name = shown_uri(each.uri, folder)
+        text = each.diff[: max(0, n_left)]
+        n_left -= len(text)
+        if text:
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            parts.append(f"{fence}diff\n{text}\n{fence}")
+        if each.truncated or len(text) < len(each.diff):
+            parts.append(f"- {name}: more lines are not shown")
+        if each.outcome not in TAKEN_BACK:
+            parts.append(f"- {name}: a restore leaves it as it is; {each.reason}")
+        elif not each.diff:
+            parts.append(f"- {name}: {'is new' if each.outcome == 'removed' else 'has changed'}")
+    return "\n".join(parts)
+
+
+def describe_checkpoints(checkpoints: Sequence[FileCheckpoint]) -> str:
+    """Return the answer of ``/checkpoint``, the newest first."""
+    if not checkpoints:
+        return "There are no checkpoints; this session has changed no files with its tools."
+    lines = []
+    for each in checkpoints[: -_MOST_LISTED - 1 : -1]:
+        names = ", ".join(file.uri.rpartition("/")[2] for file in each.files[:5])
+        more = f" and {len(each.files) - 5} more" if len(each.files) > 5 else ""
+        what = "before a turn changed" if each.cause == "turn" else "before a restore changed"
+        when = datetime.fromtimestamp(each.at / 1000).strftime("%Y-%m-%d %H:%M")
+        lines.append(f"- {each.checkpoint_id}, {when}: {what} {names}{more}")
+    return "\n".join(
+        (*lines, "\n/checkpoint restore ID takes files back to one; /checkpoint diff ID shows it.")
+    )
+
+
+def describe_restores(files: Sequence[FileRestore], folder: Path) -> str:
+    """Return the answer of ``/checkpoint restore``.
+
+    >>> files = [FileRestore("file:///p/a", "restored"), FileRestore("file:///b", "outside", "no")]
+    >>> describe_restores(files, Path("/p"))
+    '- a: restored\\n- /b: stays as it is; no'
+    """
+    lines = []
+    for each in files:
+        done = each.outcome if each.outcome in TAKEN_BACK else "was so already"
+        name = shown_uri(each.uri, folder)
+        lines.append(f"- {name}: {f'stays as it is; {each.reason}' if each.reason else done}")
+    return "\n".join(lines) or "There was nothing to take back."
+
+
+_SOURCES: Final[dict[RuleSource, str]] = {
+    "prompt": "from a prompt",
+    "user": "set by hand",
+    "summary": "quoted by a summary",
+    "imported": "from an imported prompt",
+}
+
+
+def describe_result(done: Compaction) -> str:
+    """Return the answer of ``/compact``."""
+    match done.status:
+        case "completed":
+            tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
+            if done.summary_source is None:
+                return f"Shortened the texts that were too large: {tokens}. /uncompact takes it back."
+            is_noted = done.summary_source == "model"
+            made = "a summary by a model" if is_noted else "a chronicle without a model"
+            folded = f"Compacted {done.dropped_count} turns into {made}"
+            return f"{folded}: {tokens}. /uncompact takes it back."
+        case "noop":
+            return f"Nothing to do: {done.reason}."
+        case "cancelled":
+            return "Cancelled; the conversation is unchanged."
+    return f"The compaction failed and the conversation is unchanged: {done.error}."
+
+
+def describe_let_go(loss: Loss) -> str:
+    """Return the counts of *loss*, and the kinds of the facts let go.
+
+    >>> from sidecar.conductor.loss_values import KindLoss
+    >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("command", 9, 0, 2),))))
+    Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
+    Let go: 2 commands.
+    """
+    kinds = ", ".join(count_kind(each.kind, each.let_go) for each in loss.kinds if each.let_go)
+    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
+    return f"{counts}\nLet go: {kinds}." if kinds else counts
+
+
+def describe_edited(uris: Sequence[str], folder: Path) -> str:
+    """Return the sentence about files that turns edited which a change took back or went past.
+
+    >>> describe_edited(["file:///p/a.py"], Path("/p"))
+    '\\nThe files that these turns edited stay as they are:\\n- a.py'
+    """
+    names = (f"- {shown_uri(uri, folder)}" for uri in uris)
+    return "\n".join(("\nThe files that these turns edited stay as they are:", *names)) if uris else ""
+
+
+def describe_rules(rules: Sequence[SessionRule]) -> str:
+    """Return the answer of ``/rules``."""
+    holding = [describe_rule(rule) for rule in rules if rule.holds]
+    ended = [describe_rule(rule) for rule in rules if not rule.holds]
+    if not holding and not ended:
+        return "There are no rules. /remember sets one, and so does a prompt such as: never push to main."
+    lines = ["These rules hold:" if holding else "No rule holds.", *(f"- {rule}" for rule in holding)]
+    lines += ["\nThese were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
+    return "\n".join(lines)
+
+
+def describe_rule(rule: SessionRule) -> str:
+    """Return *rule* with its id and origin, and the words against it.
+
+    >>> describe_rule(SessionRule(id="r1", text="Never push.", source="user", at=0))
+    'r1 Never push. (set by hand)'
+    """
+    shown = f"{rule.id} {rule.text} ({_SOURCES[rule.source]})"
+    if rule.revoked_by is not None:
+        by = rule.revoked_by.text
+        return f"{shown}, taken back by /forget" if by is None else f"{shown}, taken back by: {by}"
+    if rule.conflicts:
+        return f"{shown}, perhaps at odds with: {'; '.join(rule.conflicts)}. /forget {rule.id} takes it back"
+    return shown
+
+
+def describe_plan(plan: Plan, folder: Path) -> str:
+    """Return the answer of ``/preview``; files are named as in *folder*."""
+    if plan.noop is not None or plan.dropped is None or plan.kept is None or plan.projected is None:
+        reason = plan.noop.reason if plan.noop else "there is nothing to compact"
+        return f"{plan.engine} would do nothing: {reason}."
+    dropped, kept, after = plan.dropped, plan.kept, plan.projected
+    lines = [
+        f"{plan.engine} would replace {dropped.count} turns ({dropped.tokens:,} tokens) with a summary.",
+        f"{kept.count} turns ({kept.tokens:,} tokens) would stay unchanged.",
+        f"About {after.tokens:,} tokens would remain, {after.pct:g} % of the window.",
+    ]
+    if after.low < after.high:
+        lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
+    if after.high >= plan.gate.tokens:
+        lines.append("With a long summary nothing would be saved, and then nothing changes.")
+    if (loss := plan.loss) is not None:
+        lines.append(
+            f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go, line=loss.line or 0)}"
+        )
+    lines += [
+        f"- {shown_uri(file.uri, folder)} would be restored{', as it is now' if file.stale else ''}: "
+        f"{file.tokens:,} tokens"
+        for file in plan.rehydrate
+    ]
+    return "\n".join(lines)

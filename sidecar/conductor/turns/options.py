@@ -14,11 +14,11 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ConfigChoice, ConfigOption
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import ConfigChanged
-from sidecar.conductor.ports import ModelOrigin
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import THINKING_LEVELS
 from sidecar.conductor.window.window import SessionWindow
 from sidecar.llmgateway.contract import ModelCard
+from sidecar.llmgateway.registry import ModelOrigin
 from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Policy
 
 S = TypeVar("S", bound=str)

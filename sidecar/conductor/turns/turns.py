@@ -5,8 +5,7 @@ It stands on the record, the workbench and the window.
 
 from __future__ import annotations
 
-from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.ports import SessionHost
+from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import SessionAgent
 from sidecar.conductor.turns.changes import Changes

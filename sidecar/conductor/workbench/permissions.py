@@ -8,20 +8,33 @@ meanwhile is asked as well.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.accesses import access_of_call
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
+from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.conductor.clients import ClientPort
+from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (
     PermissionAnswer,
+    PermissionEffect,
     PermissionOption,
     PermissionRequest,
+    PermissionRule,
     PermissionSubject,
+    PermissionVerdict,
 )
-from sidecar.conductor.ports import ClientPort, SessionHost
-from sidecar.permissions.policy import Policy, Verdict
+from sidecar.conductor.deps import SessionHost
+from sidecar.llmgateway.user_rules import UserRules
+from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
+from sidecar.permissions.protected import PROTECTED
+from sidecar.permissions.rules import Rule
+from sidecar.permissions.table import entries
 
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
@@ -155,3 +168,120 @@ def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:
         *((always,) if verdict.keys else ()),
         PermissionOption("reject_once", "Reject", "reject_once"),
     )
+
+
+_EFFECTS: Final[Mapping[str, PermissionEffect]] = {"allowAll": "allow", "plan": "deny"}
+_OUTCOMES: Final = {"allow": "runs without a question", "ask": "asks", "deny": "is refused"}
+_USAGE: Final = "/permissions [mode], rules, test ACTION, allow RULE, deny RULE, or remove RULE"
+
+
+class PermissionRules:
+    """The rules that hold in one session; *settings* belong to the user, None for none."""
+
+    def __init__(self, policy: Policy, tools: SessionToolBox, settings: UserRules | None) -> None:
+        self._policy = policy
+        self._tools = tools
+        self._settings = settings
+
+    @property
+    def mode(self) -> str:
+        """The mode of the session."""
+        return self._policy.mode
+
+    async def list(self) -> tuple[PermissionRule, ...]:
+        """Return the rules in the order in which they decide."""
+        await asyncio.to_thread(self._policy.read_again)
+        return tuple(self.describe_all())
+
+    def describe_all(self) -> Iterator[PermissionRule]:
+        """Yield the rules as they were read last."""
+        policy, mode = self._policy, self._policy.mode
+        yield from (describe_rule(rule, "deny") for rule in policy.rules.deny)
+        effect = _EFFECTS.get(mode, "ask")
+        yield PermissionRule(effect, f"mode {mode}", "session", f"{PERMISSION_NAMES[mode]}.")
+        for label in policy.answers:
+            yield PermissionRule("allow", label, "session", f"You have always allowed {label}.")
+        yield from (describe_rule(rule, "allow", is_of_turn=True) for rule in policy.turn_rules)
+        yield from (describe_rule(rule, "allow") for rule in policy.rules.allow)
+        for root in policy.place.roots:
+            text = f"Reading and searching in {root} needs no question."
+            yield PermissionRule("allow", f"read: {root}/**", "workspace", text)
+        free = dict.fromkeys(" ".join(each.words) for each in entries().values() if each.kind == "free")
+        text = f"These commands run without a question in the session's folders: {', '.join(free)}."
+        yield PermissionRule("allow", "commands that only read", "builtIn", text)
+        for why, names in PROTECTED.items():
+            yield PermissionRule("ask", f"edit: {names}", "builtIn", f"Each change of {why} asks.")
+
+    async def test(self, tool: str, arguments: Mapping[str, Any]) -> PermissionVerdict:
+        """Return the answer to a call of *tool*; nothing is run. Raises InvalidInput, FileAccessError."""
+        effects, roots = self._tools.effects(), self._policy.place.roots
+        if tool not in effects:
+            raise InvalidInput(f"there is no tool {tool!r:.100}", hint=f"the tools are {', '.join(effects)}")
+        access = await asyncio.to_thread(access_of_call, tool, effects[tool], arguments, roots[0], roots)
+        if access is None:
+            return PermissionVerdict("allow", "such a call needs no permission")
+        found = await asyncio.to_thread(self._policy.judge, access)
+        effect: Literal["allow", "deny"] = "deny" if found.outcome == "deny" else "allow"
+        is_of_turn = found.rule in self._policy.turn_rules
+        rule = None if found.rule is None else describe_rule(found.rule, effect, is_of_turn=is_of_turn)
+        return PermissionVerdict(found.outcome, found.why, rule, found.label or None)
+
+    async def change(self, effect: Literal["allow", "deny"], rule: str, *, remove: bool = False) -> str:
+        """Add a rule to the user's settings, or remove one, and say so; raises as ``UserRules.change``."""
+        if self._settings is None:
+            raise InvalidInput(
+                "this daemon has no settings of a user", hint="start it with a state directory"
+            )
+        await asyncio.to_thread(self._settings.change, effect, rule.strip(), remove=remove)
+        return f"The rule {rule.strip()!r} ({effect}) is {'removed from' if remove else 'in'} your settings."
+
+    async def run(self, rest: str, choose_mode: Callable[[str, str], Awaitable[str]]) -> str:
+        """Return the answer of ``/permissions``; *choose_mode* shows or sets the mode."""
+        word, _, rule = rest.partition(" ")
+        rule = rule.strip()
+        if word == "rules" and not rule:
+            return "\n".join(f"- {each.effect}: {each.description}" for each in await self.list())
+        if word not in ("test", "allow", "deny", "remove"):
+            return await choose_mode("permissions", rest)
+        if not rule:
+            raise InvalidInput(f"{word} needs a rule or an action", hint=f"the command is {_USAGE}")
+        if word == "test":
+            is_edit = rule.startswith("edit:")
+            path, line = {"path": rule.removeprefix("edit:").strip()}, {"command": rule}
+            verdict = await (self.test("edit", path) if is_edit else self.test("bash", line))
+            always = f'\n"Always" would allow {verdict.always}.' if verdict.always else ""
+            return f"{rule}: {_OUTCOMES[verdict.outcome]}, because {verdict.reason}.{always}"
+        if word == "remove":
+            await asyncio.to_thread(self._policy.read_again)
+            is_denied = rule in [each.text for each in self._policy.rules.deny]
+            return await self.change("deny" if is_denied else "allow", rule, remove=True)
+        return await self.change("deny" if word == "deny" else "allow", rule)
+
+
+def changes_permissions(command: SlashCommand) -> bool:
+    """Return whether *command* chooses the mode or changes a rule, instead of showing or testing them.
+
+    >>> [changes_permissions(SlashCommand("permissions", rest)) for rest in ("", "test git push", "allowAll")]
+    [False, False, True]
+    """
+    return command.name == "permissions" and command.rest.partition(" ")[0] not in ("", "rules", "test")
+
+
+def describe_rule(
+    rule: Rule, effect: Literal["allow", "deny"], *, is_of_turn: bool = False
+) -> PermissionRule:
+    """Return *rule* with words for it.
+
+    >>> from sidecar.permissions.rules import parse_rule
+    >>> [describe_rule(parse_rule(text), "deny").description for text in ("git push", "edit: docs/**")]
+    ['Commands `git push` are refused.', 'Changes of files that match `docs/**` are refused.']
+    """
+    what = {
+        "command": f"Commands `{rule.text}`",
+        "edit": f"Changes of files that match `{' '.join(rule.words)}`",
+        "fetch": f"Pages of `{' '.join(rule.words)}`",
+        "mcp": f"Calls of the tools `{' '.join(rule.words)}` of a server",
+    }[rule.kind]
+    ends = "need no question" if effect == "allow" else "are refused"
+    source: Literal["turn", "user"] = "turn" if is_of_turn else "user"
+    return PermissionRule(effect, rule.text, source, f"{what} {ends}{' in this turn' * is_of_turn}.")

@@ -31,9 +31,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from sidecar._internal.values import Value
+from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.contract import RuleFileUsage, RuleScope
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.session_events import OneTimeNotices
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import text_tokens
@@ -155,7 +155,7 @@ class RuleFiles:
     """
 
     def __init__(
-        self, record: SessionRecord, deps: SessionDeps, files: SessionFiles, tools: SessionTools
+        self, record: SessionRecord, deps: SessionDeps, files: SessionFiles, tools: SessionToolBox
     ) -> None:
         """Make the rule files of a session.
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.capabilities.contract import Problem, ProblemList
-from sidecar.conductor.editor_shapes import FileDiagnostics
-from sidecar.conductor.editors import EditorContext, Editors, EditorState
+from sidecar.conductor.clients import EditorContext, Editors, EditorState
+from sidecar.conductor.contract import FileDiagnostics
 from sidecar.workspace.files import real_path
 from sidecar.workspace.ignore import IgnoreRules
 from sidecar.workspace.paths import is_inside, uri_to_path

@@ -16,9 +16,9 @@ from contextlib import nullcontext
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.ports import SessionTools
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.permissions import PermissionBroker
@@ -38,7 +38,7 @@ class UserShell:
         self,
         record: SessionRecord,
         deps: SessionDeps,
-        tools: SessionTools,
+        tools: SessionToolBox,
         permissions: PermissionBroker,
         checkpoints: Checkpoints,
     ) -> None:

@@ -25,19 +25,16 @@ from sidecar.capabilities.recall import RECALL
 from sidecar.capabilities.subagent import TASK
 from sidecar.chronicle import entries_by_place
 from sidecar.conductor.contract import TokenCounts
-from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.events import PlanChanged
-from sidecar.conductor.ports import SessionHost
 from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.workbench.checkpoints import Checkpoints
-from sidecar.conductor.workbench.extensions import SessionExtensions
+from sidecar.conductor.workbench.extensions import SessionExtensions, SessionServers
 from sidecar.conductor.workbench.files import SessionFiles
-from sidecar.conductor.workbench.permission_rules import PermissionRules
-from sidecar.conductor.workbench.permissions import PermissionBroker
+from sidecar.conductor.workbench.permissions import PermissionBroker, PermissionRules
 from sidecar.conductor.workbench.prompt_context import PromptContext
 from sidecar.conductor.workbench.rule_files import RuleFiles
-from sidecar.conductor.workbench.servers import SessionServers
 from sidecar.conductor.workbench.session_editor import SessionEditor
 from sidecar.conductor.workbench.user_shell import UserShell
 from sidecar.permissions.policy import Policy

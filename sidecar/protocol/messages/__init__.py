@@ -6,28 +6,30 @@ well, for clients, which import the protocol alone.
 
 from sidecar.conductor.contract import (
     Compaction,
+    CompletionItem,
     ContextFile,
     ContextUsage,
-    PermissionAnswer,
-    PermissionOption,
-    PermissionRequest,
-    PermissionSubject,
-    Plan,
-    SessionSnapshot,
-    SessionSummary,
-)
-from sidecar.conductor.editor_shapes import (
-    CompletionItem,
     EditorDiagnostic,
     EditorFile,
     EditorPosition,
     EditorRange,
     EditorTab,
     FileDiagnostics,
+    ListedCommand,
+    ListedHook,
+    ListedServer,
+    ListedSkill,
+    PermissionAnswer,
+    PermissionOption,
+    PermissionRequest,
+    PermissionRule,
+    PermissionSubject,
+    PermissionVerdict,
+    Plan,
+    SessionSnapshot,
+    SessionSummary,
 )
-from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
 from sidecar.conductor.loss_values import KindLoss, Loss, Pin, ReportedFact
-from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
 from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.conductor.workbench.kept_changes import CheckpointFile, FileCheckpoint, FileDiff, FileRestore
 from sidecar.protocol.messages.checkpoint import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from sidecar._internal.values import Value
-from sidecar.conductor.editor_shapes import CompletionItem, EditorFile, EditorTab, FileDiagnostics
+from sidecar.conductor.contract import CompletionItem, EditorFile, EditorTab, FileDiagnostics
 
 
 class EditorContextParams(Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sidecar._internal.values import Value
-from sidecar.conductor.extension_shapes import ListedCommand, ListedHook, ListedServer, ListedSkill
+from sidecar.conductor.contract import ListedCommand, ListedHook, ListedServer, ListedSkill
 
 
 class ExtensionListResult(Value):

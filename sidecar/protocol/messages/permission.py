@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from sidecar.conductor.permission_shapes import PermissionRule, PermissionVerdict
+from sidecar.conductor.contract import PermissionRule, PermissionVerdict
 
 
 @dataclass(frozen=True, slots=True)

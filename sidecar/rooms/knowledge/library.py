@@ -53,7 +53,7 @@ class KnowledgeLibrary:
         in_use: the folders with a session that searches them; the others catch up at their next start.
     """
 
-    names = (WORKSPACE, SESSIONS)
+    names: tuple[str, ...] = (WORKSPACE, SESSIONS)
 
     def __init__(self, workspace: WorkspacePort, archive: SessionArchive, home: Path | None) -> None:
         self._workspace = workspace

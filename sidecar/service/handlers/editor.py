@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.editors import EditorReport, cut_report
+from sidecar.conductor.clients import EditorReport, cut_report
 from sidecar.conductor.workbench.files import existing_folder
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from sidecar.protocol import messages as m
 
 if TYPE_CHECKING:
-    from sidecar.conductor.ports import ModelOrigin
     from sidecar.llmgateway.contract import ModelCard
+    from sidecar.llmgateway.registry import ModelOrigin
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
 

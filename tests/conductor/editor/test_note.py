@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.editors import EditorState
-from sidecar.conductor.workbench import editor_note
-from sidecar.conductor.workbench.editor_note import EditorNotes, add_sections
+from sidecar.conductor.clients import EditorState
+from sidecar.conductor.workbench import prompt_context
+from sidecar.conductor.workbench.prompt_context import EditorNotes, add_sections
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
@@ -28,7 +28,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         seen.append(current_thread())
         return add_sections(known, entry, in_view)
 
-    monkeypatch.setattr(editor_note, "add_sections", add)
+    monkeypatch.setattr(prompt_context, "add_sections", add)
     return seen
 
 

@@ -319,7 +319,7 @@ class InvokerProvider(AIProvider):
             ),
             system=system or None,
         )
-        # Models that reason refuse a temperature; the notes' own is 0.
+        # ModelRegistry that reason refuse a temperature; the notes' own is 0.
         reasons = self._card is not None and self._card.reasoning
         options = StreamOptions(
             cancel=self._cancel,
