@@ -150,8 +150,7 @@ class SessionAgent:
                 self._memory.clear()
             self._config = self._head.config = config
             self._agent.configure(config)
-        if self._servers.named or self._servers.configured or self._servers.missing:
-            await self._servers.ready(stop)
+        await self._servers.ready(stop)
         if stop.cancelled:
             return None
         self._n_calls = 0

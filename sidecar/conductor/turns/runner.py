@@ -16,7 +16,7 @@ from typing import Final
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.values import Value
-from sidecar.conductor.content import prompt_text, prompt_title, turn_content, turn_text
+from sidecar.conductor.content import prompt_title, turn_content, turn_text
 from sidecar.conductor.contract import ContextUsage, StopReasonName
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, UserMessage
@@ -107,34 +107,36 @@ class TurnRunner:
         self._events.begin_turn(job.turn_id)
         self._policy.turn_rules = job.allow
         try:
-            if self._notices.pending:
-                self._notices.emit_pending()
-            self._events.set_phase("invoking")
-            refusal: str | None = None
-            if job.command is not None and job.command.name in self._extensions.names:
-                refusal = await self._extensions.expand(job)
-            if refusal is None and job.command is None and self._extensions.found.hooks:
-                refusal = await self._extensions.check_prompt(job, self._stop)
-            if refusal is not None or job.command is not None:
-                resolve(job.entered, None)
-                self._events.emit(UserMessage(None, job.content, job.author))
-                text = refusal or ""
-                if refusal is None and job.command is not None:
-                    text = await self._commands.run(job.command, self._stop)
-                self._events.emit_text(text)
-                answer = _Answer("cancelled" if self._was_stopped() else "end_turn", text)
-            elif job.model is not None:
-                answer = answer_of(await self.answer_with_model(job, job.model))
-            else:
-                answer = answer_of(await self._answer_prompt(job))
-            if refusal is None and job.command is None and self._extensions.found.hooks:
-                answer = await self.go_on_for_hooks(job, answer)
+            answer = await self._answer(job)
             if answer.fault is None and answer.stop == "end_turn" and not answer.text:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
         except Exception as error:
             answer = _error_answer("a turn", error)
         await self._end(job, answer, started_ms)
+
+    async def _answer(self, job: PromptJob) -> _Answer:
+        """Run a command, or let the agent answer a prompt that no hook refuses."""
+        self._notices.emit_pending()
+        self._events.set_phase("invoking")
+        extensions, refusal = self._extensions, None
+        if job.command is not None and job.command.name in extensions.names:
+            refusal = await extensions.expand(job)
+        if refusal is None and job.command is None:
+            refusal = await extensions.check_prompt(job, self._stop)
+        if refusal is not None or job.command is not None:
+            resolve(job.entered, None)
+            self._events.emit(UserMessage(None, job.content, job.author))
+            text = refusal or ""
+            if refusal is None and job.command is not None:
+                text = await self._commands.run(job.command, self._stop)
+            self._events.emit_text(text)
+            return _Answer("cancelled" if self._was_stopped() else "end_turn", text)
+        if job.model is not None:
+            answer = answer_of(await self.answer_with_model(job, job.model))
+        else:
+            answer = answer_of(await self._answer_prompt(job))
+        return await self.go_on_for_hooks(job, answer)
 
     async def answer_with_model(self, job: PromptJob, model: str) -> RunSnapshot | None:
         """Return the end of the agent's run with *model*; the session's own is chosen again behind it."""
@@ -167,18 +169,15 @@ class TurnRunner:
 
     async def _answer_prompt(self, job: PromptJob) -> RunSnapshot | None:
         """Return the end of the agent's run, None when it was stopped before it began."""
-        context, in_front = self._context, tuple[Entry, ...]()
-        if "@" in prompt_text(job.turn.blocks):
-            in_front = await context.read_mentions(job.turn, job.content)
-        entering = [block for entry in in_front for block in entry.turn.blocks] if in_front else []
+        in_front = await self._context.read_mentions(job.turn, job.content)
+        entering = [block for entry in in_front for block in entry.turn.blocks]
         prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
         await self._agent.make_room(prompt, lambda: resolve(job.entered, None))
-        if self._notices.pending:
-            self._notices.emit_pending()
+        self._notices.emit_pending()
         if self._stop.cancelled:
             return None
-        if context.editors or context.offers_tool:  # after a compaction, which drops the earlier notes
-            in_front = (*in_front, *await context.describe_editor())
+        # After a compaction, which drops the earlier notes.
+        in_front = (*in_front, *await self._context.describe_editor())
         node = await self._store_prompt(job, in_front)
         resolve(job.entered, node)
         self._events.emit(UserMessage(node, job.content, job.author))
@@ -202,7 +201,7 @@ class TurnRunner:
 
         The digest of a branch that was left stands in front of it, and then the entries *in_front*.
         """
-        news = self._background.take_news() if self._background.news else ""
+        news = self._background.take_news()
         # Not in the events: a client shows the prompt as it was typed.
         turn = UserTurn((*job.turn.blocks, TextBlock(news))) if news else job.turn
         prompt, left = (
