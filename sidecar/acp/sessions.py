@@ -121,7 +121,7 @@ class Sessions:
         """Answer ``session/delete``; a session that does not exist counts as deleted."""
         sid = session_id(params)
         with suppress(SessionNotFound):
-            await self._request("sidecar/session/delete", {"sid": sid})
+            await self._request("sidecar/session/delete", {**extras(params), "sid": sid})
         self._on_closed(sid)
         return Answer({})
 

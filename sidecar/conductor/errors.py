@@ -7,11 +7,13 @@
     ├── FolderNotFound, FolderUnknownError
     ├── SessionBusyError, HeadMovedError        the same call may succeed later
     ├── QueueFullError, TooManySessionsError    as well, once there is room
+    ├── ControlRequiredError, OpenElsewhereError   which client may act on the session
     └── NotSteerableError, NotUndoableError, WouldExceedWindowError
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from sidecar._internal.errors import SidecarError
@@ -34,6 +36,26 @@ class NodeNotFound(SidecarError):
     def __init__(self, sid: str, node_id: str) -> None:
         hint = "sidecar/session/tree names its nodes; /rewind and /expand work without one"
         super().__init__(f"session {sid!r} has no node {node_id!r}", hint=hint, sid=sid)
+
+
+class ControlRequiredError(SidecarError):
+    """The client does not control the session on which it acts."""
+
+    kind: ClassVar[str] = "controlRequired"
+
+    def __init__(self, sid: str) -> None:
+        hint = 'attach to it with the mode "control" first; reading needs no control'
+        super().__init__(f"this client does not control session {sid!r}", hint=hint, sid=sid)
+
+
+class OpenElsewhereError(SidecarError):
+    """The session to delete is open in another client."""
+
+    kind: ClassVar[str] = "controlRequired"
+
+    def __init__(self, sid: str, names: Iterable[str]) -> None:
+        message = f"session {sid!r} is open in {', '.join(names)}"
+        super().__init__(message, hint="pass force: true to delete it nevertheless", sid=sid)
 
 
 class ItemNotFound(SidecarError):

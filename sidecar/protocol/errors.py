@@ -52,6 +52,12 @@ _ROWS: Final = (
     ErrorKind(
         "busy", REQUEST_FAILED, -32600, "The session is at work, maybe in another process.", retryable=True
     ),
+    ErrorKind(
+        "controlRequired",
+        REQUEST_FAILED,
+        -32600,
+        "The client does not control the session, or another client has the session open that it deletes.",
+    ),
     ErrorKind("notSteerable", REQUEST_FAILED, -32600, "The turn that was to be steered is over."),
     ErrorKind(
         "headMoved", -32801, -32600, "The session moved on since `expectHead` or `planId`.", retryable=True

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:3f7c43fd7c3295c05b3915f2be766a6416379353723229b72e4f8459cad36e3e"
+SCHEMA_HASH: Final = "sha256:cc0b86d4a46324c3c69cc87fcafe73688390bac931f567b2a7de3035eb2eab2d"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

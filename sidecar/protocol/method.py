@@ -16,12 +16,16 @@ answered.
 """
 
 
+Access: TypeAlias = Literal["free", "control"]
+"""Who may send a request: any client, or one that controls the session, where that is in memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """One row of the table; *doc* is one sentence, *since* the protocol number that brought the method.
 
     *capability* is one that the other side must have declared, None for none. *errors* are the kinds of
-    errors besides the common ones and ``sessionNotFound``.
+    errors besides the common ones, ``sessionNotFound``, and ``controlRequired`` of *access* ``control``.
     """
 
     name: str
@@ -30,6 +34,7 @@ class Method:
     scope: Scope
     doc: str
     _: KW_ONLY
+    access: Access = "free"
     capability: str | None = None
     errors: tuple[str, ...] = ()
     since: int = 1

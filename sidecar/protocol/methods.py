@@ -39,6 +39,7 @@ _TURN: Final = (
         m.TurnStartResult,
         "session",
         "Send a prompt; events report the rest.",
+        access="control",
         errors=("notSteerable", *MOVES),
     ),
     Method(
@@ -47,6 +48,7 @@ _TURN: Final = (
         m.TurnRunResult,
         "session",
         "Send a prompt and wait for the end of its turn.",
+        access="control",
         errors=(
             "notSteerable",
             "modelFailed",
@@ -64,9 +66,17 @@ _TURN: Final = (
         m.TurnSteerResult,
         "session",
         "Add content to the running turn.",
+        access="control",
         errors=("notSteerable",),
     ),
-    Method("sidecar/turn/interrupt", m.InterruptParams, m.InterruptResult, "session", "Stop a turn."),
+    Method(
+        "sidecar/turn/interrupt",
+        m.InterruptParams,
+        m.InterruptResult,
+        "session",
+        "Stop a turn.",
+        access="control",
+    ),
     Method("sidecar/queue/list", m.SidParams, m.QueueResult, "session", "List the waiting prompts."),
     Method(
         "sidecar/queue/edit",
@@ -74,6 +84,7 @@ _TURN: Final = (
         m.QueueResult,
         "session",
         "Change a waiting prompt.",
+        access="control",
         errors=("itemNotFound",),
     ),
     Method(
@@ -82,6 +93,7 @@ _TURN: Final = (
         m.QueueResult,
         "session",
         "Remove a waiting prompt.",
+        access="control",
         errors=("itemNotFound",),
     ),
 )
@@ -107,6 +119,7 @@ _CONTEXT: Final = (
         m.ContextDropResult,
         "session",
         "Leave nodes out of the conversation; a rewind brings them back.",
+        access="control",
         errors=("nodeNotFound", *MOVES),
     ),
     Method(
@@ -115,7 +128,7 @@ _CONTEXT: Final = (
         m.ContextPinResult,
         "session",
         "Pin a passage, which the model sees word for word in each request, or take a pin away.",
-        errors=("nodeNotFound", *STORES),
+        errors=("nodeNotFound", "controlRequired", *STORES),
     ),
     Method(
         "sidecar/context/expand",
@@ -123,6 +136,7 @@ _CONTEXT: Final = (
         m.ContextExpandResult,
         "session",
         "Let the model see the turns behind a summary again, all of them or some.",
+        access="control",
         errors=("compactionNotFound", "nodeNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
@@ -139,6 +153,7 @@ _CONTEXT: Final = (
         m.RehydrateRunResult,
         "session",
         "Add files to the conversation again, with their present content.",
+        access="control",
         errors=("busy", "fileProblem", *STORES),
     ),
     Method(
@@ -172,6 +187,7 @@ _COMPACT: Final = (
         m.CompactStartResult,
         "exclusive",
         "Compact the conversation.",
+        access="control",
         errors=MOVES,
     ),
     Method(
@@ -180,6 +196,7 @@ _COMPACT: Final = (
         m.CancelResult,
         "session",
         "Stop a compaction.",
+        access="control",
         errors=("compactionNotFound",),
     ),
     Method(
@@ -188,6 +205,7 @@ _COMPACT: Final = (
         m.CompactUndoResult,
         "session",
         "Restore the conversation as it was before a compaction.",
+        access="control",
         errors=("compactionNotFound", "wouldExceedWindow", "invalidState", *MOVES),
     ),
     Method(
@@ -215,6 +233,7 @@ _RULE: Final = (
         m.RuleResult,
         "session",
         "Set a rule that holds until it is taken back.",
+        access="control",
         errors=STORES,
     ),
     Method(
@@ -223,6 +242,7 @@ _RULE: Final = (
         m.RuleResult,
         "session",
         "Take a rule back.",
+        access="control",
         errors=STORES,
     ),
 )
@@ -249,6 +269,7 @@ _CHECKPOINT: Final = (
         m.CheckpointRestoreResult,
         "session",
         "Take files back to a checkpoint, except for files that others have changed since.",
+        access="control",
         errors=("busy", *STORES),
     ),
 )
@@ -280,7 +301,7 @@ _PERMISSION: Final = (
         m.PermissionRulesResult,
         "session",
         "List the rules for permissions, say which one answers an action, or change the user's own.",
-        errors=("fileProblem",),
+        errors=("fileProblem", "controlRequired"),
     ),
 )
 

@@ -124,6 +124,7 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
             "params": _ref(row.params.__name__),
             "result": _ref(row.result.__name__),
             "scope": row.scope,
+            "access": row.access,
             "capability": row.capability,
             "errors": list(row.errors),
             "since": row.since,

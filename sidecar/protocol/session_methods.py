@@ -61,6 +61,7 @@ SESSION_METHODS: Final = (
         m.SessionRewindResult,
         "session",
         "Move the end of the conversation to another node; nothing is deleted.",
+        access="control",
         errors=("nodeNotFound", *MOVES),
     ),
     Method(
@@ -69,6 +70,7 @@ SESSION_METHODS: Final = (
         m.SeqResult,
         "exclusive",
         "Give a session a title.",
+        access="control",
         errors=STORES,
     ),
     Method(
@@ -77,6 +79,7 @@ SESSION_METHODS: Final = (
         m.SeqResult,
         "exclusive",
         "Leave a session out of the list.",
+        access="control",
         errors=STORES,
     ),
     Method(
@@ -85,15 +88,16 @@ SESSION_METHODS: Final = (
         m.SeqResult,
         "exclusive",
         "Put an archived session into the list again.",
+        access="control",
         errors=STORES,
     ),
     Method(
         "sidecar/session/delete",
-        m.SidParams,
+        m.SessionDeleteParams,
         m.Empty,
         "exclusive",
         "Delete a session and its files.",
-        errors=("busy", *STORES),
+        errors=("busy", "controlRequired", *STORES),
     ),
     Method(
         "sidecar/session/close",
@@ -101,6 +105,7 @@ SESSION_METHODS: Final = (
         m.SeqResult,
         "exclusive",
         "Close a session; it stays stored.",
+        access="control",
         errors=STORES,
     ),
     Method(
@@ -117,6 +122,7 @@ SESSION_METHODS: Final = (
         m.SetConfigOptionResult,
         "exclusive",
         "Set one option of a session.",
+        access="control",
         errors=("modelNotFound", *STORES),
     ),
     Method(

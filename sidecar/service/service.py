@@ -21,6 +21,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.clients import EditorReport, EditorState
 from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.errors import ControlRequiredError
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
@@ -191,6 +192,16 @@ class Connection:
         self.sink.close()
         self.service.forget(self)
 
+    def check_control(self, sid: str) -> None:
+        """Raise ControlRequiredError when session *sid* is in memory and this client does not control it."""
+        is_loaded = any(session.sid == sid for session in self.hub.sessions)
+        if is_loaded and self not in self.hub.controllers(sid):
+            raise ControlRequiredError(sid)
+
+    def take_control(self, session: Session) -> None:
+        """Let this client act on a session that it opened, before the answer says that it is open."""
+        self.hub.audience.attach(self, session.sid, controls=True)
+
     def follow(self, session: Session, after_seq: int, *, controls: bool = True) -> None:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
@@ -265,6 +276,8 @@ class Connection:
         typed = from_wire(row.params, {} if params is None else params)
 
         def begin() -> Answer | Awaitable[Answer]:
+            if row.access == "control":
+                self.check_control(typed.sid)
             outcome = handler(self, typed)
             if not isinstance(outcome, Awaitable):
                 return _encode(outcome)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from reference_page import golden
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Notice
 from sidecar.llmgateway.scripted import Call, Say
+from sidecar.protocol.methods import METHODS
 
 YES = PermissionAnswer("selected", "allow_once")
 
@@ -208,7 +210,101 @@ async def test_a_session_that_one_client_closes_is_closed_for_all(make_desk: Any
     sid = await desk.talk(first, "1")
     await second.call("attach", sid=sid)
     log = desk.daemon.service.hub.session(sid).record.log
-    await first.call(method, sid=sid)
+    await first.call(method, sid=sid, **({"force": True} if method == "session/delete" else {}))
     received = len(first.sink.events), len(second.sink.events)
     log.append(Notice("info", "no client follows"))
     assert (len(first.sink.events), len(second.sink.events)) == received
+
+
+PINS = {"text": "blue"}
+RULE = {"set": {"effect": "allow", "rule": "git push"}}
+ACTS = [
+    *((row.name, {}) for row in METHODS.values() if row.access == "control"),
+    ("sidecar/context/pin", PINS),
+    ("sidecar/permission/rules", RULE),
+]
+"""Every request that acts on a session."""
+
+OPENS = ("sidecar/session/delete", "sidecar/session/load", "sidecar/session/fork", "sidecar/attach")
+READS = [
+    row.name
+    for row in METHODS.values()
+    if row.access == "free" and row.scope != "daemon" and row.name not in OPENS
+]
+
+
+def to_session(method: str, sid: str, **given: Any) -> dict[str, Any]:
+    return {**(given or golden("methods", method)["params"]), "sid": sid}
+
+
+async def refusal(client: Any, method: str, params: dict[str, Any]) -> str | None:
+    """Return the kind of the error with which a request is answered, None for a result."""
+    try:
+        await client.call(method.removeprefix("sidecar/"), **params)
+    except SidecarError as error:
+        return error.kind
+    return None
+
+
+@pytest.mark.parametrize(("method", "given"), ACTS)
+async def test_only_a_client_that_controls_a_session_acts_on_it(
+    make_desk: Any, method: str, given: dict[str, Any]
+) -> None:
+    desk = make_desk([[Say("one")]])
+    owner, observer, stranger = desk.client("owner"), desk.client("observer"), desk.client("stranger")
+    sid = await desk.talk(owner, "1")
+    await observer.call("attach", sid=sid, mode="observe")
+    before = await owner.call("session/tree", sid=sid)
+    for client in (observer, stranger):
+        assert await refusal(client, method, to_session(method, sid, **given)) == "controlRequired"
+    assert await owner.call("session/tree", sid=sid) == before
+    await stranger.call("attach", sid=sid, mode="control")
+    assert await refusal(stranger, method, to_session(method, sid, **given)) != "controlRequired"
+
+
+@pytest.mark.parametrize("method", READS)
+async def test_every_client_reads(make_desk: Any, method: str) -> None:
+    desk = make_desk([[Say("one")]])
+    owner, stranger = desk.client("owner"), desk.client("stranger")
+    sid = await desk.talk(owner, "1")
+    params = {"sid": sid} if method == "sidecar/context/pin" else to_session(method, sid)
+    params.pop("set", None)
+    assert await refusal(stranger, method, params) != "controlRequired"
+
+
+async def test_deleting_what_another_client_has_open_needs_force(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]], repeat=True)
+    owner, second, stranger = desk.client("owner"), desk.client("second"), desk.client("stranger")
+    sid = await desk.talk(owner, "1")
+    await second.call("attach", sid=sid, mode="observe")
+    for client, names in ((owner, "second"), (second, "owner"), (stranger, "owner, second")):
+        with pytest.raises(SidecarError, match=f"is open in {names}") as raised:
+            await client.call("session/delete", sid=sid)
+        assert raised.value.kind == "controlRequired"
+    await stranger.call("session/delete", sid=sid, force=True)
+    assert (await owner.call("session/list"))["sessions"] == []
+
+
+async def test_a_session_that_nobody_else_has_open_is_deleted_at_once(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]], repeat=True)
+    client, other = desk.client(), desk.client("other")
+    one, two, three = [await desk.talk(client, "1") for _ in range(3)]
+    await client.call("session/delete", sid=one)
+    await client.call("session/close", sid=two)
+    await other.call("session/rename", sid=two, title="anew")
+    await other.call("session/delete", sid=two)
+    client.connection.close()
+    await other.call("session/delete", sid=three)
+    assert (await other.call("session/list"))["sessions"] == []
+
+
+async def test_a_client_controls_what_it_has_loaded_from_the_next_request_on(make_desk: Any) -> None:
+    """An editor sends its prompt without waiting for the answer to the load."""
+    desk = make_desk([[Say("one")], [Say("two")]])
+    first, second = desk.client("first"), desk.client("second")
+    sid = await desk.talk(first, "1")
+    await first.call("session/close", sid=sid)
+    loading = second.begin("session/load", sid=sid)
+    asking = second.begin("turn/run", sid=sid, input=[{"type": "text", "text": "2"}])
+    await loading
+    assert (await asking)["text"] == "two"

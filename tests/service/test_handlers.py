@@ -358,6 +358,7 @@ async def test_a_watch_ends_with_its_client_and_with_its_session(make_desk: Any)
         leaving.sink.notifications("sidecar/fs/changed"),
         len(staying.sink.notifications("sidecar/fs/changed")),
     ) == ([], 1)
+    await staying.call("attach", sid=sid)
     await staying.call("session/close", sid=sid)
     desk.daemon.workspace.disk_changed((file,))
     await asyncio.sleep(0)

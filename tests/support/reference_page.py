@@ -37,8 +37,8 @@ def reference_page() -> str:
     parts = {
         "lifecycle": _lifecycle(),
         "methods_table": _table(
-            ("method", "purpose", "order"),
-            [(_link(row.name), row.doc, row.scope) for row in METHODS.values()],
+            ("method", "purpose", "order", "access"),
+            [(_link(row.name), row.doc, row.scope, row.access) for row in METHODS.values()],
         ),
         "common_errors": _listed(COMMON_ERRORS),
         "methods": _sections(_method("methods", row) for row in METHODS.values()),
@@ -120,8 +120,9 @@ def _method(folder: str, row: Method) -> Iterator[str]:
         "json",
         [pretty({"method": row.name, "params": example["params"]}), pretty({"result": example["result"]})],
     )
-    if row.errors:
-        yield f"*Errors.* {_listed(row.errors)}."
+    errors = (*(("controlRequired",) if row.access == "control" else ()), *row.errors)
+    if errors:
+        yield f"*Errors.* {_listed(errors)}."
 
 
 def _notification(name: str) -> Iterator[str]:

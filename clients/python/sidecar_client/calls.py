@@ -74,7 +74,7 @@ class _Calls:
     session_rename = _Method("sidecar/session/rename", m.SessionRenameParams, m.SeqResult)
     session_archive = _Method("sidecar/session/archive", m.SidParams, m.SeqResult)
     session_unarchive = _Method("sidecar/session/unarchive", m.SidParams, m.SeqResult)
-    session_delete = _Method("sidecar/session/delete", m.SidParams, m.Empty)
+    session_delete = _Method("sidecar/session/delete", m.SessionDeleteParams, m.Empty)
     session_close = _Method("sidecar/session/close", m.SidParams, m.SeqResult)
     session_export = _Method("sidecar/session/export", m.SessionExportParams, m.SessionExportResult)
     session_import = _Method("sidecar/session/import", m.SessionImportParams, m.SessionImportResult)

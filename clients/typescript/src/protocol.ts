@@ -1,7 +1,7 @@
 // The sidecar protocol, number 1. Written by `sidecar schema --format ts`.
 // A choice of words may grow: treat a word that you do not know as one that needs no action.
 
-/** The loaded session to follow; only clients in mode `control` are asked for permissions. `fromSeq` is the last event that the client has; without it, events are sent from now on. */
+/** The loaded session to follow, to `observe` it or to `control` it. Every client may read. One that controls the session is asked for permissions, and may act on it: send prompts, stop turns, compact, change options. A client that starts, loads or forks a session controls it. `fromSeq` is the last event that the client has; without it, events are sent from now on. */
 export interface AttachParams {
   sid: string;
   mode?: "observe" | "control";
@@ -1116,6 +1116,12 @@ export interface SessionCounts {
   running: number;
 }
 
+/** The session to delete; `force` is needed for one that another client has open. */
+export interface SessionDeleteParams {
+  sid: string;
+  force?: boolean;
+}
+
 /** The conversation to export: as Markdown, as one node a line, or as one JSON object. `claude-code` and `codex` are the forms of these agents, which can go on with the file. `view` is that of `sidecar/session/read`; for another agent, `"full"` is the whole conversation of the current branch, with its compactions where they happened. `path` is the absolute path of a new file; without it the text is in the result. An existing file is never overwritten. */
 export interface SessionExportParams {
   sid: string;
@@ -1537,7 +1543,7 @@ export interface Methods {
   "sidecar/session/rename": { params: SessionRenameParams; result: SeqResult };
   "sidecar/session/archive": { params: SidParams; result: SeqResult };
   "sidecar/session/unarchive": { params: SidParams; result: SeqResult };
-  "sidecar/session/delete": { params: SidParams; result: Empty };
+  "sidecar/session/delete": { params: SessionDeleteParams; result: Empty };
   "sidecar/session/close": { params: SidParams; result: SeqResult };
   "sidecar/session/export": { params: SessionExportParams; result: SessionExportResult };
   "sidecar/session/setConfigOption": { params: SetConfigOptionParams; result: SetConfigOptionResult };
@@ -1630,4 +1636,4 @@ export interface EventData {
 }
 
 /** The kinds of errors, in `error.data.kind`. */
-export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "leaseLost" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";
+export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "controlRequired" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "leaseLost" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";

@@ -86,7 +86,7 @@ export class Sessions {
     };
     const remove = async () => {
       if (!(await confirmed(`Delete “${name}” for good?`, "Delete"))) return;
-      await home.request("sidecar/session/delete", { sid: session.sid });
+      await home.request("sidecar/session/delete", { sid: session.sid, force: true });
       deleted(session.sid);
     };
     const meta = [ago(session.updatedAt), plural(session.messages, "message"), `${tokens(session.tokens)} tokens`, this.#isHere ? "" : shortPath(session.cwd, "")].filter(Boolean).join(" · ");

@@ -125,8 +125,10 @@ class TraceSetResult(Value):
 
 
 class AttachParams(Value):
-    """The loaded session to follow; only clients in mode ``control`` are asked for permissions.
+    """The loaded session to follow, to ``observe`` it or to ``control`` it.
 
+    Every client may read. One that controls the session is asked for permissions, and may act on it: send
+    prompts, stop turns, compact, change options. A client that starts, loads or forks a session controls it.
     *from_seq* is the last event that the client has; without it, events are sent from now on.
     """
 

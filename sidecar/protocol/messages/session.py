@@ -243,6 +243,13 @@ class SessionTreeResult(Value):
     leaves: tuple[str, ...]
 
 
+class SessionDeleteParams(Value):
+    """The session to delete; *force* is needed for one that another client has open."""
+
+    sid: str
+    force: bool = False
+
+
 class SessionRenameParams(Value):
     """The session and its new title."""
 

@@ -71,6 +71,8 @@ async def pin(connection: Connection, params: m.ContextPinParams) -> m.ContextPi
     pins, added = session.window.pins, None
     if [params.fact_id, params.node_id, params.text, params.unpin].count(None) < 3:
         raise InvalidInput("give only one of factId, nodeId, text and unpin")
+    if params != m.ContextPinParams(params.sid):
+        connection.check_control(params.sid)
     if params.fact_id is not None:
         added = await pins.find_fact(params.fact_id)
         if added is None:

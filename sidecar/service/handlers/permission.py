@@ -20,6 +20,7 @@ async def rules(connection: Connection, params: m.PermissionRulesParams) -> m.Pe
     if params.test is not None and params.set is not None:
         raise InvalidInput("give test or set, not both", hint="send two requests")
     if params.set is not None:
+        connection.check_control(params.sid)
         change = params.set
         done = await own.change(change.effect, change.rule, remove=change.remove)
         session.record.notices.add(Notice("info", "Permissions", done))

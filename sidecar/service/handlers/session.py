@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import has_halves
 from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
+from sidecar.conductor.errors import OpenElsewhereError
 from sidecar.conductor.hub import ForkOf, NewSession
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
@@ -93,6 +94,8 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
+    is_followed = bool(connection.hub.listeners(session.sid))
+    connection.take_control(session)
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     # Taken together, before anything is awaited: the events after *seq* follow on this past.
     seq, history, compactions = (
@@ -112,7 +115,6 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
         parts = await asyncio.to_thread(timeline, session.record.history.graph, compactions, history.head)
 
     def follow() -> None:
-        is_followed = bool(connection.hub.audience.listeners(session.sid))
         if isinstance(replay, Mapping) and "fromSeq" in replay:
             known = replay["fromSeq"]
             if known > seq:
@@ -209,8 +211,11 @@ async def unarchive(connection: Connection, params: m.SidParams) -> m.SeqResult:
     return m.SeqResult(await connection.hub.amend(params.sid, lambda info: replace(info, archived=False)))
 
 
-async def delete(connection: Connection, params: m.SidParams) -> m.Empty:
+async def delete(connection: Connection, params: m.SessionDeleteParams) -> m.Empty:
     """Remove a session for good."""
+    others = [each.name for each in connection.hub.listeners(params.sid) if each is not connection]
+    if others and not params.force:
+        raise OpenElsewhereError(params.sid, others)
     await connection.hub.delete(params.sid)
     connection.service.unfollow(params.sid)
     return m.Empty()
@@ -307,6 +312,7 @@ def _pairs(values: Iterable[m.NamedValue]) -> tuple[tuple[str, str], ...]:
 
 def _introduce(connection: Connection, session: Session) -> Answer:
     """Answer with a new session, and follow it once the answer is sent."""
+    connection.take_control(session)
     seq = session.record.log.seq
     result = m.SessionNewResult(
         sid=session.sid,
