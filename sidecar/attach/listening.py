@@ -31,6 +31,7 @@ from sidecar.attach.streams import SocketStream, over_socket, read_hello
 from sidecar.protocol.errors import acp_code, error_data, lsp_code
 from sidecar.protocol.framing import frame_with_header, frame_with_newline, is_line_framed
 from sidecar.protocol.jsonrpc import encode_error
+from sidecar.transport.bounds import Strangers
 
 if TYPE_CHECKING:
     from sidecar.attach.broker import Broker
@@ -48,10 +49,7 @@ AUTH_S: Final = 5.0
 """The time for the first line of a connection, in seconds."""
 
 MAX_PENDING: Final = 32
-"""The most connections without a token at a time; of more, the one that has waited longest is closed.
-
-So silent strangers keep no one out: a client sends its token at once, and no stranger that came before it.
-"""
+"""The most connections without a token at a time."""
 
 _LINE_BYTES: Final = 256
 _PREFIX: Final = b"authorization: bearer "
@@ -185,25 +183,14 @@ class TokenAuth:
 
     def __init__(self, token: str, *, auth_s: float = AUTH_S) -> None:
         self._token = token.encode()
-        self._auth_s = auth_s
-        self._pending: dict[asyncio.Timeout, None] = {}
+        self._strangers = Strangers(MAX_PENDING, auth_s)
 
     async def authenticate(self, stream: SocketStream) -> bool:
         """Remove the token from the input and return whether it is right; a wrong one gets an error."""
         line = None
-        if len(self._pending) >= MAX_PENDING:
-            oldest = next(iter(self._pending))
-            del self._pending[oldest]
-            oldest.reschedule(0)
-        limit = asyncio.timeout(self._auth_s)
-        try:
-            async with limit:
-                self._pending[limit] = None
+        with suppress(TimeoutError):
+            async with self._strangers.admit():
                 line = await stream.take_line(_LINE_BYTES)
-        except TimeoutError:
-            pass
-        finally:
-            self._pending.pop(limit, None)
         given = (line or b"").strip()
         is_bearer = given[: len(_PREFIX)].lower() == _PREFIX
         is_right = is_bearer and hmac.compare_digest(given[len(_PREFIX) :].strip(), self._token)

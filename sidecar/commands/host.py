@@ -16,6 +16,7 @@ from sidecar.attach.paths import DaemonPaths
 from sidecar.boot import build
 from sidecar.commands.frontends import open_frontend
 from sidecar.service.contract import Backend
+from sidecar.transport.peer import Limits
 
 _MAX_IDLE_S: Final = 7 * 24 * 3600
 _FIRST_S: Final = 5.0
@@ -28,8 +29,9 @@ class Host:
         socket = str(paths.socket)
         self.daemon = build(paths.home, lifetime="shared")
         self.daemon.warm_up()
+        limits = Limits()
         self.broker = Broker(
-            lambda stream: open_frontend(stream, self._open_backend, socket),
+            lambda stream: open_frontend(stream, self._open_backend, limits, socket),
             lambda: any(session.is_busy for session in self.daemon.service.hub.sessions),
             idle_s,
             first_s=_FIRST_S,

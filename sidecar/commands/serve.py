@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sidecar.attach.streams import SocketStream
     from sidecar.commands.launch import LazyDaemon
     from sidecar.transport.lifetime import Lifetime, SupervisedConnection
+    from sidecar.transport.peer import Limits
     from sidecar.transport.streams import ByteStream
 
 _FOR_SESSIONS: Final = ("sidecar.server.sink",)
@@ -72,8 +73,8 @@ def run(options: Namespace) -> int:
         from sidecar.commands.launch import server_info
         from sidecar.server import LspOptions, serve_lsp
 
-        with _daemon_with_guests(_FOR_SESSIONS) as daemon:
-            lsp = LspOptions(info=server_info(), open_backend=daemon.open)
+        with _daemon_with_guests(_FOR_SESSIONS) as (daemon, limits):
+            lsp = LspOptions(info=server_info(), open_backend=daemon.open, limits=limits)
             return await serve_lsp(stream, lsp, lifetime)
 
     keep_collections_brief()
@@ -99,15 +100,20 @@ async def _serve_agent_panel(stream: ByteStream, lifetime: Lifetime) -> int:
     from sidecar.acp import AcpOptions, serve_acp
     from sidecar.commands.launch import agent_info
 
-    with _daemon_with_guests() as daemon:
-        return await serve_acp(stream, AcpOptions(agent_info(), daemon.open), lifetime)
+    with _daemon_with_guests() as (daemon, limits):
+        return await serve_acp(stream, AcpOptions(agent_info(), daemon.open, limits), lifetime)
 
 
 @contextmanager
-def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
-    """Give the daemon of the client, loaded with *modules*; others of its user can join it from then on."""
-    from sidecar.commands.launch import LazyDaemon
+def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[tuple[LazyDaemon, Limits]]:
+    """Give the daemon of the client, loaded with *modules*, and the limits of each connection.
 
+    Others of its user can join it from then on.
+    """
+    from sidecar.commands.launch import LazyDaemon
+    from sidecar.transport.peer import Limits
+
+    limits = Limits()
     listeners: list[Listener] = []
 
     def admit() -> None:
@@ -120,11 +126,11 @@ def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[LazyDaemon]:
     async def open_frontend(stream: SocketStream) -> SupervisedConnection:
         from sidecar.commands.frontends import open_frontend  # with both faces: only a guest needs it
 
-        return await open_frontend(stream, daemon.open)
+        return await open_frontend(stream, daemon.open, limits)
 
     daemon = LazyDaemon(admit, modules)
     try:
-        yield daemon
+        yield daemon, limits
     finally:
         for listener in listeners:
             listener.close()

@@ -34,16 +34,18 @@ class RequestError(Exception):
 
 
 class PageRequest(Value):
-    """One request; the names of *headers* are in lower case."""
+    """The head of one request; the names of *headers* are in lower case."""
 
     method: str
     path: str
     headers: Mapping[str, str]
-    body: bytes = b""
 
 
-async def read_request(reader: asyncio.StreamReader) -> PageRequest:
-    """Return the request of a connection. Raises RequestError, and IncompleteReadError at its end."""
+async def read_head(reader: asyncio.StreamReader) -> PageRequest:
+    """Return the request of a connection without its body, which nobody need hold for a stranger.
+
+    Raises RequestError, and IncompleteReadError at the end of the connection.
+    """
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii")
     except (asyncio.LimitOverrunError, UnicodeDecodeError):
@@ -67,7 +69,12 @@ async def read_request(reader: asyncio.StreamReader) -> PageRequest:
         raise RequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a message has at most {MAX_BODY_BYTES} bytes"
         )
-    return PageRequest(words[0], words[1].partition("?")[0], headers, await reader.readexactly(int(length)))
+    return PageRequest(words[0], words[1].partition("?")[0], headers)
+
+
+async def read_body(reader: asyncio.StreamReader, request: PageRequest) -> bytes:
+    """Return the body of *request*. Raises IncompleteReadError."""
+    return await reader.readexactly(int(request.headers.get("content-length", "0")))
 
 
 def response(status: HTTPStatus, headers: Mapping[str, str], body: bytes = b"") -> bytes:

@@ -7,6 +7,9 @@ Any program and any page of another site can reach a loopback port. So three thi
 - It has the token, as all but the files do. Only this user was given it: in the fragment of the address,
   which a browser never sends.
 
+A request without the token is read as far as its head. There are few at a time, and the one that waits
+longest makes way for the next, so that strangers cost little memory and keep nobody out.
+
 The page reads a stream of messages, one on each line, and posts its own. The first line names the channel to
 post to. Fetched like this, another site can cause nothing: a browser would ask first, and is refused. The
 server listens no longer than it is needed: it ends when no page has been open for a while.
@@ -25,14 +28,17 @@ from importlib.resources import files
 from typing import Any, Final, Self
 
 from sidecar._internal.errors import log_fault
-from sidecar.panel.http import HEAD_BYTES, PageRequest, RequestError, read_request, response
+from sidecar.panel.http import HEAD_BYTES, PageRequest, RequestError, read_body, read_head, response
 from sidecar.panel.link import DaemonLink
+from sidecar.transport.bounds import Strangers
 
 UNUSED_S: Final = 60.0
 """How long the server stays without an open page, in seconds. A page that is reloaded is back at once."""
 
-_HEAD_S: Final = 10.0
-_MAX_CONNECTIONS: Final = 64
+_STRANGER_S: Final = 10.0
+_MAX_STRANGERS: Final = 32
+"""The time for a connection without the token, and the most of them at a time."""
+
 KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 """The type of each kind of file of the page."""
 
@@ -75,6 +81,7 @@ class PanelServer:
         self._files = page_files()
         self._links: dict[str, DaemonLink] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers = Strangers(_MAX_STRANGERS, _STRANGER_S)
         self._unused_s = unused_s
         self._timer: asyncio.TimerHandle | None = None
         self._is_unused = asyncio.Event()
@@ -107,10 +114,7 @@ class PanelServer:
         self._timer = asyncio.get_running_loop().call_later(self._unused_s, self._is_unused.set)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection in a task of its own, unless there are too many."""
-        if len(self._tasks) >= _MAX_CONNECTIONS:
-            writer.close()
-            return
+        """Serve a connection in a task of its own."""
         task = asyncio.ensure_future(self.serve(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -118,17 +122,26 @@ class PanelServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the request of a connection, and close it."""
         try:
-            request = await asyncio.wait_for(read_request(reader), _HEAD_S)
-            self.check(request)
+            async with self._strangers.admit():
+                request = await read_head(reader)
+                self.check(request)
+                if request.method == "GET":
+                    writer.transport.set_write_buffer_limits(high=0)  # drained when the kernel has all of it
+                    writer.write(self.file(request.path))
+                    await writer.drain()
+                    return
+            body = await read_body(reader, request)
             if request.path == "/events":
-                await self.stream(reader, writer, request.body)
+                await self.stream(reader, writer, body)
             else:
-                writer.write(await self.answer(request))
+                writer.write(await self.take(request.path, body))
         except RequestError as error:
             headers = {**_SAFE_HEADERS, "Content-Type": "text/plain; charset=utf-8"}
             writer.write(response(error.status, headers, f"{error}\n".encode()))
-        except (ConnectionError, TimeoutError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError):
             pass  # the client is gone
+        except TimeoutError:  # it does not read, either
+            writer.transport.abort()
         except Exception as error:
             log_fault("serving the panel", error)
         finally:
@@ -150,16 +163,17 @@ class PanelServer:
         if origin is None or not hmac.compare_digest(given.encode(), known.encode()):
             raise RequestError(HTTPStatus.UNAUTHORIZED, "open the panel with the address that it printed")
 
-    async def answer(self, request: PageRequest) -> bytes:
-        """Return a file of the page, or take the messages that a page posts."""
-        if request.method == "GET":
-            body = self._files[request.path]
-            kind = KINDS[request.path.rpartition(".")[2] if request.path != "/" else "html"]
-            return _plain_response(body, f"{kind}; charset=utf-8")
-        link = self._links.get(request.path.removeprefix("/send/"))
+    def file(self, path: str) -> bytes:
+        """Return the response with a file of the page."""
+        kind = KINDS[path.rpartition(".")[2] if path != "/" else "html"]
+        return _plain_response(self._files[path], f"{kind}; charset=utf-8")
+
+    async def take(self, path: str, body: bytes) -> bytes:
+        """Send the messages that a page posts, and return the response."""
+        link = self._links.get(path.removeprefix("/send/"))
         if link is None:
             raise RequestError(HTTPStatus.GONE, "the connection of this page has ended")
-        for line in request.body.splitlines():
+        for line in body.splitlines():
             await link.send(line)
         return _plain_response(b"", "text/plain")
 

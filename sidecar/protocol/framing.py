@@ -63,6 +63,11 @@ Frame: TypeAlias = bytes | Oversized | BrokenStream
 class Decoder(Protocol):
     """One direction of one connection."""
 
+    @property
+    def waiting(self) -> int:
+        """The number of bytes that are no whole frame yet, or a frame that was not taken."""
+        ...
+
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
         ...
@@ -107,6 +112,11 @@ class HeaderDecoder:
         self._body_bytes: int | None = None
         self._skipped: _Skipped | None = None
         self._is_broken = False
+
+    @property
+    def waiting(self) -> int:
+        """The number of bytes that wait; see :class:`Decoder`."""
+        return self._lines.waiting
 
     def feed(self, data: bytes) -> None:
         """Add received bytes; after a BrokenStream they are dropped."""
@@ -188,6 +198,11 @@ class LineDecoder:
         self._max_body_bytes = max_body_bytes
         self._lines = _Lines()
         self._skipped: _Skipped | None = None
+
+    @property
+    def waiting(self) -> int:
+        """The number of bytes that wait; see :class:`Decoder`."""
+        return self._lines.waiting
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from msgspec import Struct
 
 from sidecar._internal.errors import log_fault
+from sidecar.transport.bounds import Account
 from sidecar.transport.feed import MERGEABLE, MERGED_CHARS, Feed, FeedItem, Projection
 from sidecar.transport.streams import ByteStream
 
@@ -100,6 +101,7 @@ class Outbox:
         stream: the way out.
         frame: wraps one message body for the wire.
         on_room: called when the queue was full and has become half empty.
+        account: is told how many bytes wait.
 
     Attributes:
         is_full: whether the client reads too slowly, so that no more work should be accepted from it for now.
@@ -107,9 +109,14 @@ class Outbox:
     """
 
     def __init__(
-        self, stream: ByteStream, frame: Callable[[bytes], bytes], on_room: Callable[[], None]
+        self,
+        stream: ByteStream,
+        frame: Callable[[bytes], bytes],
+        on_room: Callable[[], None],
+        account: Account,
     ) -> None:
         self._stream = stream
+        self._account = account
         self._frame = frame
         self._on_room = on_room
         self._loop = asyncio.get_running_loop()
@@ -142,7 +149,9 @@ class Outbox:
             return
         self._queue.append(framed)
         self._queued_bytes += len(framed)
-        self.is_full = self.is_full or self.unsent_bytes >= HIGH_WATER_BYTES
+        unsent_bytes = self.unsent_bytes
+        self._account.set(unsent_bytes)
+        self.is_full = self.is_full or unsent_bytes >= HIGH_WATER_BYTES
         self._epoch += 1
         self._schedule()
 
@@ -216,7 +225,9 @@ class Outbox:
             self._schedule()
         if self._stream.has_room and not self._queue:
             self._idle.set()
-        if self.is_full and self.unsent_bytes <= _LOW_WATER_BYTES:
+        unsent_bytes = self.unsent_bytes
+        self._account.set(unsent_bytes)
+        if self.is_full and unsent_bytes <= _LOW_WATER_BYTES:
             self.is_full = False
             self._on_room()
 
@@ -232,6 +243,7 @@ class Outbox:
         self._queue.clear()
         self._queued_states.clear()
         self._queued_bytes = self._written_bytes = 0
+        self._account.set(0)
         self.is_full = False
         self._unschedule()
         self._idle.set()

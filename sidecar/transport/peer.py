@@ -14,12 +14,15 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from msgspec import field
+
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.values import Value
 from sidecar.protocol import jsonrpc
 from sidecar.protocol.errors import RequestCancelled, RequestRefused, error_data
 from sidecar.protocol.framing import MAX_BODY_BYTES, BrokenStream, Decoder, Frame, Oversized
 from sidecar.protocol.jsonrpc import Id
+from sidecar.transport.bounds import HeldBytes
 from sidecar.transport.outbox import Outbox
 from sidecar.transport.streams import ByteStream
 
@@ -49,10 +52,14 @@ class PeerRefused(SidecarError):
 
 
 class Limits(Value):
-    """The limits of one connection: bytes of one body, and requests open at once."""
+    """The limits of one connection: bytes of one body, and requests open at once.
+
+    *held* is the bound that it shares with all other connections of its daemon.
+    """
 
     max_body_bytes: int = MAX_BODY_BYTES
     max_in_flight: int = 1024
+    held: HeldBytes = field(default_factory=HeldBytes)
 
 
 class Dialect(Value):
@@ -98,7 +105,8 @@ class Peer:
     """
 
     def __init__(self, stream: ByteStream, dialect: Dialect, frontend: Frontend, limits: Limits) -> None:
-        self.outbox = Outbox(stream, dialect.frame, self._proceed)
+        self.outbox = Outbox(stream, dialect.frame, self._proceed, limits.held.open(stream.close))
+        self._incoming = limits.held.open(stream.close)
         self._stream = stream
         self._dialect = dialect
         self._frontend = frontend
@@ -194,6 +202,7 @@ class Peer:
         self._fail_own_requests()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.outbox.drain(), seconds)
+        self._incoming.set(0)
         self.outbox.close()
         self._stream.close()
         self._ended.set()
@@ -214,6 +223,7 @@ class Peer:
         """Handle the end of the client's input, or of the whole connection."""
         self._is_input_over = True
         if self.is_lost:
+            self._incoming.set(0)
             self.outbox.close()
             self._fail_own_requests()
         self._proceed()
@@ -232,6 +242,7 @@ class Peer:
             if self._loop.time() >= until and self._has_frame():
                 next_slice = self._loop.call_soon(self._proceed)
         self._soon = next_slice
+        self._incoming.set(self._decoder.waiting)
         self.outbox.uncork()
         if self._soon is not None:
             self._stream.pause_reading()

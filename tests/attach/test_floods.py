@@ -187,6 +187,33 @@ def test_a_flood_leaves_others_their_turn_and_memory_its_bounds(
     assert grown <= MOST_BYTES
 
 
+N_STUCK = 40
+UNREAD_BYTES = 400_000_000
+"""What a crowd asks for and does not read, and what the daemon may hold of it at most."""
+
+
+def test_a_crowd_that_reads_nothing_has_one_bound(
+    paths: DaemonPaths, calm: Wire, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stays within the limit of one client. All of them held 1.5 GB."""
+    before = calm.rss_bytes()
+    crowd = [Wire(paths.socket) for _ in range(N_STUCK)]
+    asked = b"".join(message("sidecar/schema", {}, 100 + n) for n in range(400))
+    for wire in crowd:
+        wire.socket.setblocking(False)
+        with suppress(OSError):  # it was left
+            wire.socket.send(asked)
+    most = 0
+    while queues(calm)["in"] > 1:
+        most = max(most, calm.rss_bytes() - before)
+    with capsys.disabled():
+        say(f"{N_STUCK} clients that read nothing cost {most / 1e6:+.0f} MB")
+    assert most <= UNREAD_BYTES
+    assert statistics.median(calm.round_trips(N_TRIPS)) < 1.0
+    for wire in crowd:
+        wire.socket.close()
+
+
 N_TURNS = 5
 ANSWER = "word " * 800_000
 TALKER = {"scripted": [[{"text": ANSWER, "deltas": 500}]] * (2 * N_TURNS), "contextWindow": 100_000_000}

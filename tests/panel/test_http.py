@@ -7,14 +7,14 @@ from http import HTTPStatus
 
 import pytest
 
-from sidecar.panel.http import RequestError, read_request
+from sidecar.panel.http import RequestError, read_head
 
 
 async def read(head: str) -> tuple[str, str]:
     reader = asyncio.StreamReader()
     reader.feed_data(f"{head}\r\n\r\n".encode())
     reader.feed_eof()
-    request = await read_request(reader)
+    request = await read_head(reader)
     return request.method, request.path
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.panel import PanelServer
-from sidecar.panel.http import HEAD_BYTES, RequestError, read_request
+from sidecar.panel.http import HEAD_BYTES, MAX_BODY_BYTES, RequestError, read_head
 from sidecar.panel.server import KINDS, page_files
 
 pytestmark = pytest.mark.processes
@@ -128,6 +128,30 @@ async def test_strangers_get_nothing(line: str, headers: dict[str, str | None], 
         assert await status(server, line, headers) == expected
 
 
+async def test_silent_strangers_keep_nobody_out() -> None:
+    async with serving() as server:
+        port = int(split_url(server)[0].rpartition(":")[2])
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+        page = await Connection.open(server, "GET /", headers={"Origin": None, "Authorization": None})
+        stream = await Connection.open(server, "POST /events")
+        assert (page.status, stream.status) == (HTTPStatus.OK, HTTPStatus.OK)
+        assert await silent[0][0].read() == b"", "the one that waited longest made way"
+        for connection in (page, stream):
+            await connection.close()
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_the_message_of_a_stranger_is_not_waited_for() -> None:
+    async with serving() as server:
+        host, _ = split_url(server)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(host.rpartition(":")[2]))
+        head = f"POST /send/x HTTP/1.1\r\nHost: {host}\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n"
+        writer.write(head.encode())
+        assert (await reader.readline()).split()[1] == b"401"
+        writer.close()
+
+
 async def test_a_page_speaks_with_the_daemon_through_its_channel() -> None:
     async with serving() as server:
         stream = await Connection.open(server, "POST /events")
@@ -195,7 +219,7 @@ async def test_a_broken_request_is_refused(sent: bytes, expected: HTTPStatus) ->
     reader = asyncio.StreamReader(limit=HEAD_BYTES)
     reader.feed_data(sent)
     with pytest.raises(RequestError) as refused:
-        await read_request(reader)
+        await read_head(reader)
     assert refused.value.status == expected
 
 

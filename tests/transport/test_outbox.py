@@ -18,6 +18,7 @@ from memory_stream import MemoryStream
 from sidecar.conductor.events import Event, Notice, TextDelta
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
+from sidecar.transport.bounds import HeldBytes
 from sidecar.transport.feed import FeedItem, Gap, Projection
 from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
 
@@ -35,7 +36,9 @@ class Box:
     def __init__(self) -> None:
         self.stream = MemoryStream()
         self.rooms = 0
-        self.outbox = Outbox(self.stream, frame_with_newline, self._on_room)
+        self.outbox = Outbox(
+            self.stream, frame_with_newline, self._on_room, HeldBytes().open(self.stream.close)
+        )
         self.stream.open(self)
         self.writes: list[bytes] = []
         write = self.stream.write
