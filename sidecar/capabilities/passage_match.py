@@ -91,6 +91,9 @@ def find_drifted(text: str, old: str, new: str) -> DriftedPlaces | None:
         The places by the strictest comparison that finds any, the first :data:`MOST_PLACES` of them; None
         when none does. More than one place is ambiguous.
     """
+    if old[-1:] in (" ", "\t"):
+        # Blanks at its end are at the end of a line, or else would be there: it goes on to that end.
+        old, new = f"{old}\n", f"{new}\n"
     # A missing end of the last line is forgiven like a blank: it is added here, and taken away again.
     whole = text if text.endswith("\n") else f"{text}\n"
     found = find_by_characters(whole, old, new) or find_by_lines(whole, old, new)
@@ -346,18 +349,20 @@ def fit_lines(block: Block, given: Block, wanted: Block, indents: Sequence[str])
     fitted_old += [""] * block.n_blank
     gaps = learn_gaps(block, given)
     places = {0: 0} | replaced_lines(given, wanted) | aligned
+    unseen = unseen_gaps(block, given, wanted)
     for index, (line, indent) in enumerate(zip(wanted.lines, indents, strict=True)):
         at, place = aligned.get(index), places.get(index)
         # A line that is added keeps the blank lines of the replacement before it.
         n_blank = gaps.get(line.n_blank, line.n_blank)
         if place is not None and line.n_blank == given.lines[place].n_blank:
-            n_blank = block.lines[place].n_blank
+            n_blank = max(block.lines[place].n_blank, unseen.get(index, 0))
         body = line.body
         if at is not None and not has_its_spacing(given.lines[at], block.lines[at]):
             body = block.lines[at].body
         fitted_new += [*[""] * n_blank, indent + body]
     if wanted.lines:
-        fitted_new += [""] * (block.n_blank if wanted.n_blank == given.n_blank else wanted.n_blank)
+        n_blank = block.n_blank if wanted.n_blank == given.n_blank else wanted.n_blank
+        fitted_new += [""] * max(n_blank, unseen.get(len(wanted.lines), 0))
     return "\n".join(fitted_old), "\n".join(fitted_new)
 
 
@@ -374,6 +379,19 @@ def replaced_lines(given: Block, wanted: Block) -> dict[int, int]:
     """Return the first lines in *wanted* of changed parts, by index, and those in *given* in their place."""
     changes = match_lines(given, wanted).get_opcodes()
     return {first: place for tag, place, _, first, _ in changes if tag == "replace"}
+
+
+def unseen_gaps(block: Block, given: Block, wanted: Block) -> dict[int, int]:
+    """Return the blank lines before lines that go, which *given* lacks, by the line of *wanted* behind them.
+
+    They part what stands before from what stands behind: they stay.
+    """
+    pairs = list(zip(block.lines, given.lines, strict=True))
+    return {
+        first: max(own.n_blank * (own.n_blank > theirs.n_blank) for own, theirs in pairs[start:end])
+        for tag, start, end, first, _ in match_lines(given, wanted).get_opcodes()
+        if tag == "delete" and start > 0
+    }
 
 
 def is_gap_unclear(block: Block, given: Block, wanted: Block) -> bool:

@@ -117,6 +117,8 @@ def test_a_passage_that_may_mean_several_things_is_refused(
         pytest.param("one\r\n  two two\r\n", "two  two\n", "three\n", "one\r\n  three\r\n", id="line ends"),
         pytest.param("wait… “x”\n", 'wait... "x"', 'wait... "y"', "wait… “y”\n", id="one for three"),
         pytest.param("one\n\n\ntwo\n", "one\n\ntwo\n", "", "", id="a passage is taken away"),
+        pytest.param("bb\n\ncc\ndd\n", "bb\ncc\ndd\n", "bb\ndd\n", "bb\n\ndd\n", id="a gap stays"),
+        pytest.param("a\nlast one\nb\n", "a \nlast one ", "A \nlast one ", "A\nlast one\nb\n", id="ends"),
         pytest.param("x\nlast line", "last  line\n", "end\n", "x\nend", id="no last line end, and blanks"),
     ],
 )  # fmt: skip
