@@ -64,17 +64,35 @@ def look_at_image(path: Path) -> ImageFile | None:
     with open_regular(path, follow_links=False) as file:
         head = file.read(12)
         n_bytes = file.seek(0, io.SEEK_END)
+    kind = kind_of_image(head)
+    return None if kind is None else ImageFile(kind, n_bytes)
+
+
+def kind_of_image(head: bytes) -> str | None:
+    """Return the format of an image by its first 12 bytes, None for anything else."""
     kind = next((name for mark, name in _IMAGE_MARKS if head.startswith(mark)), None)
-    if kind is None or (kind == "webp" and head[8:] != b"WEBP"):
-        return None
-    return ImageFile(kind, n_bytes)
+    return None if kind == "webp" and head[8:] != b"WEBP" else kind
 
 
 def load_image(path: Path, image: ImageFile) -> ImageBlock | str:
     """Return the *image* at *path*, made smaller where it must be, or the reason why it cannot be shown."""
     if image.n_bytes > _MOST_IMAGE_BYTES:
         return f"the limit is {_MOST_IMAGE_BYTES} bytes"
-    raw, kind = read_bytes(path, _MOST_IMAGE_BYTES, follow_links=False), image.kind
+    return fit_image(read_bytes(path, _MOST_IMAGE_BYTES, follow_links=False), image.kind)
+
+
+def decode_image(data: str) -> ImageBlock | str:
+    """Return the image in the base64 *data* of a tool server, fitted, or why it cannot be shown."""
+    try:
+        raw = base64.b64decode(data[: 2 * _MOST_IMAGE_BYTES], validate=True)
+    except ValueError:
+        return "it is not base64"
+    kind = kind_of_image(raw[:12])
+    return "its format is not known" if kind is None else fit_image(raw, kind)
+
+
+def fit_image(raw: bytes, kind: str) -> ImageBlock | str:
+    """Return an image of *kind*, made smaller where it must be, or the reason why it cannot be shown."""
     try:
         from PIL import Image  # an extra, and slow to import
     except ImportError:

@@ -384,7 +384,7 @@ def replaced_lines(given: Block, wanted: Block) -> dict[int, int]:
 def unseen_gaps(block: Block, given: Block, wanted: Block) -> dict[int, int]:
     """Return the blank lines before lines that go, which *given* lacks, by the line of *wanted* behind them.
 
-    They part what stands before from what stands behind: they stay.
+    They part the lines before from the lines behind, and stay.
     """
     pairs = list(zip(block.lines, given.lines, strict=True))
     return {

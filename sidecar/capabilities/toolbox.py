@@ -36,6 +36,7 @@ from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import FIND, GLOB, LS
 from sidecar.capabilities.read import READ
 from sidecar.capabilities.todo import TODO
+from sidecar.capabilities.tool_search import divide_by_budget, named_call, search_tools
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome
@@ -75,6 +76,7 @@ class SessionToolBox:
         observe: receives the reports on every call.
 
     Attributes:
+        hidden: the tools of servers that a request does not declare, by name; they are found by a search.
         n_failed_alike: how often in a row the newest call has failed with the same arguments and the same
             words; 0 for one that has not.
     """
@@ -92,15 +94,22 @@ class SessionToolBox:
         self.offer("", ())
 
     def offer(self, group: str, tools: Iterable[Tool]) -> None:
-        """Offer *tools* besides the first ones; they replace the earlier tools of their *group*."""
+        """Offer *tools* besides the first ones; they replace the earlier tools of their *group*.
+
+        Tools of the group ``servers`` are declared within a budget, with a search for the others.
+        """
         offer = tuple(tools)
         if group in self._extra and self._extra[group] == offer:
             return
         self._extra[group] = offer
-        extra = (tool for each in self._extra.values() for tool in each)
+        n_others = len(self._own) + sum(len(each) for name, each in self._extra.items() if name != "servers")
+        declared, hidden = divide_by_budget(self._extra.get("servers", ()), n_others)
+        groups = self._extra | {"servers": (*declared, *search_tools(hidden))}
+        extra = (tool for each in groups.values() for tool in each)
         offered = {tool.descriptor.name: (tool, tool.descriptor) for tool in (*self._own, *extra)}
+        self.hidden = {tool.descriptor.name: tool for tool in hidden}
         unlisted = {tool.descriptor.name: tool for tool in UNLISTED_TOOLS}
-        self._tools = unlisted | {name: tool for name, (tool, _) in offered.items()}
+        self._tools = unlisted | self.hidden | {name: tool for name, (tool, _) in offered.items()}
         self._effects = {name: tool.effects for name, tool in self._tools.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())
 
@@ -114,6 +123,7 @@ class SessionToolBox:
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return the report on the start of *call*; that of a tool that is gone has its name alone."""
+        call = named_call(call, self.hidden)
         tool = self._tools.get(call.name)
         if tool is None:
             return ToolActivity(
@@ -148,6 +158,7 @@ class SessionToolBox:
 
     async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
         """Run *call* and return its outcome; never raises but for cancellation."""
+        call = named_call(call, self.hidden)
         tool = self._tools.get(call.name)
         started = self.describe(call)
         self._observe(started)

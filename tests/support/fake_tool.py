@@ -20,12 +20,13 @@ class FakeTool:
     reply: ToolReply = field(default_factory=lambda: ToolReply("done"))
     act: Callable[[Mapping[str, Any], ToolContext, CancelToken], Awaitable[ToolReply]] | None = None
     kind: ToolKind = "other"
+    description: str = ""
     calls: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def descriptor(self) -> ToolDescriptor:
         """A descriptor that takes anything."""
-        return ToolDescriptor(self.name, f"Fake {self.name}.", {"type": "object"})
+        return ToolDescriptor(self.name, self.description or f"Fake {self.name}.", {"type": "object"})
 
     @property
     def effects(self) -> ToolEffects:

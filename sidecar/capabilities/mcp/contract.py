@@ -71,10 +71,11 @@ class ListedTool(Value):
 
 
 class CallResult(Value):
-    """The result of a call, as text of any length."""
+    """The result of a call, as text of any length; *images* as base64."""
 
     text: str
     is_error: bool = False
+    images: tuple[str, ...] = ()
 
 
 class OnProgress(Protocol):

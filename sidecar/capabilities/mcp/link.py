@@ -30,6 +30,7 @@ from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ImageContent,
     Implementation,
     PaginatedRequestParams,
     TextContent,
@@ -151,7 +152,8 @@ class PackageLink:
         async with self._explain_failures():
             result = await self.session.send_request(request, CallToolResult, progress_callback=on_progress)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
-        return CallResult("\n".join(texts), result.is_error)
+        images = tuple(block.data for block in result.content if isinstance(block, ImageContent))
+        return CallResult("\n".join(texts), result.is_error, images)
 
     async def wait_for_change(self) -> bool:
         """Return once the tools have changed: True to list them anew, False when the connection has ended."""

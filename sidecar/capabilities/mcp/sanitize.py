@@ -1,7 +1,8 @@
 """Sanitising the answers of servers: mistakes are mended before the protocol package sees them. Pure.
 
 One tool that is described badly costs its server no other tool, and no provider refuses a whole request
-because of it. The result of a call is always text: blocks of other kinds are described in words.
+because of it. The result of a call is one text, in which blocks of other kinds are described in words, and
+the images behind it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _REFUSED: Final = frozenset(
     {"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref", "$schema"}
 )
 _HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_MOST_IMAGES: Final = 8
 _WHOLE: Final = (None, "complete")
 
 
@@ -34,10 +36,10 @@ def sanitize_listing(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sanitize_result(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to ``tools/call`` as one text; one that does not complete the call is left as it is.
+    """Return the answer to ``tools/call`` as one text and images; one that is no end stays as it is.
 
-    >>> sanitize_result({"content": [{"type": "text", "text": "4"}, {"type": "image", "data": "AAAA"}]})
-    {'content': [{'type': 'text', 'text': '4\\n[image, 3 bytes, not shown]'}], 'isError': False}
+    >>> sanitize_result({"content": [{"type": "text", "text": "4"}, {"type": "audio", "data": "AAAA"}]})
+    {'content': [{'type': 'text', 'text': '4\\n[audio, 3 bytes, not shown]'}], 'isError': False}
     """
     if raw.get("resultType") not in _WHOLE:
         return dict(raw)
@@ -46,7 +48,14 @@ def sanitize_result(raw: Mapping[str, Any]) -> dict[str, Any]:
         blocks = [_dump(raw["structuredContent"])]
     kept = {"resultType": raw["resultType"]} if "resultType" in raw else {}
     text = {"type": "text", "text": "\n".join(blocks)}
-    return {**kept, "content": [text], "isError": raw.get("isError") is True}
+    images = [
+        {"type": "image", "data": data, "mimeType": "image/*"}
+        for block in _list(raw.get("content"))
+        if isinstance(block, dict) and block.get("type") == "image"
+        for data in [block.get("data")]
+        if isinstance(data, str)
+    ]
+    return {**kept, "content": [text, *images[:_MOST_IMAGES]], "isError": raw.get("isError") is True}
 
 
 def sanitize_schema(schema: object) -> dict[str, Any]:
@@ -110,8 +119,10 @@ def describe_block(block: object) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text
-        case {"type": "image" | "audio" as kind, "data": str(data), **rest}:
-            return f"[{_join_words(kind, rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
+        case {"type": "image", "data": str(data), **rest}:
+            return f"[{_join_words('image', rest.get('mimeType'))}, {_n_bytes(data)} bytes]"
+        case {"type": "audio", "data": str(data), **rest}:
+            return f"[{_join_words('audio', rest.get('mimeType'))}, {_n_bytes(data)} bytes, not shown]"
         case {"type": "resource_link", "uri": str(uri), **rest}:
             return f"[{_join_words('resource', rest.get('title') or rest.get('name'), uri)}]"
         case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:

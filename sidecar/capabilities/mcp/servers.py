@@ -1,8 +1,9 @@
 """The tool servers of one session: connected in the background, listed, called, reported when they end.
 
 A session is there at once, its servers follow; a prompt waits for them for a bounded time. A server that
-fails costs its own tools and nothing else. How to speak to a server is not known here: that is a
-:class:`ServerLink`.
+fails costs its own tools and nothing else. They stay declared until the next prompt, so that the requests of
+a prompt begin alike: a server that is started again mostly has the same ones, and until then a call of them
+says why it fails. How to speak to a server is not known here: that is a :class:`ServerLink`.
 """
 
 from __future__ import annotations
@@ -104,8 +105,11 @@ class SessionToolServers:
     async def ready(self, cancel: CancelToken) -> None:
         """Wait until every server is ready or has failed, but no longer than ``prompt_s``.
 
-        A prompt that goes on without some of them warns the user; later prompts wait for none.
+        A prompt that goes on without some of them warns the user; later prompts wait for none. The tools of
+        servers that are not started again are gone from here on.
         """
+        if any(each.drop_tools_if_failed() for each in self._connections):
+            self._publish_tools()
         starting = self._servers_starting()
         left_s = self._wait_until_s - asyncio.get_running_loop().time()
         if not starting or left_s <= 0:
@@ -191,7 +195,8 @@ class ServerConnection:
             ServerFailed: the server refused, ended or sent nothing for ``idle_s``, or *cancel* fired.
         """
         if self._link is None:
-            raise ServerFailed(f"the server {self.server.name!r} has ended")
+            again = "it is not started again" if self._life.done() else "it is being started again"
+            raise ServerFailed(f"the server {self.server.name!r} has ended; {again}")
         loop = asyncio.get_running_loop()
         idle_s, active_at = self._timeouts.idle_s, loop.time()
 
@@ -259,7 +264,7 @@ class ServerConnection:
             pause_s = pauses.pop(0) if was_ready and pauses else None
             text = self._problem = mask_secrets(" ".join(reason.split()))[:_REASON_CHARS]
             if ran or pause_s is None:
-                what = "has ended: its tools are gone" if was_ready else "did not start: it adds no tools"
+                what = "has ended" if was_ready else "did not start: it adds no tools"
                 if was_ready:
                     again = "not started again" if pause_s is None else f"started again in {pause_s:g} s"
                     text = f"{text}; it is {again}"
@@ -291,10 +296,14 @@ class ServerConnection:
         finally:
             was_ready, self._link = self._link is not None, None
             self.settled.set()
-        self.is_lost, self.tools = True, ()
-        if not self._is_leaving:
-            self._on_change()
+        self.is_lost = True
         return was_ready, reason
+
+    def drop_tools_if_failed(self) -> bool:
+        """Let go of the tools of a server that is not started again; return whether it had any."""
+        had_tools = self._life.done() and bool(self.tools)
+        self.tools = () if had_tools else self.tools
+        return had_tools
 
     def _set_tools(self, tools: tuple[ListedTool, ...]) -> None:
         if tools != self.tools:

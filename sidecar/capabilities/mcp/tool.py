@@ -11,18 +11,19 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext, ToolReply
+from sidecar.capabilities.file_formats import decode_image
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress
 from sidecar.capabilities.output import HeadTail
 from sidecar.capabilities.paths import require_permission
 from sidecar.capabilities.typed_tool import error_reply
-from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import ServerToolAccess
 from sidecar.text.calls import ToolEffects, ToolKind, effects_of_kind
 
@@ -97,7 +98,21 @@ class McpTool(Value, kw_only=True):
             return error_reply(f"{self.name}: {error.message}", error.hint)
         output = HeadTail(context.max_output_chars)
         output.add(result.text.encode("utf-8", "replace"))
-        return ToolReply(output.text(), is_error=result.is_error)
+        images, note = await load_images(result.images, context)
+        return ToolReply(output.text() + note, is_error=result.is_error, images=images)
+
+
+async def load_images(images: Sequence[str], context: ToolContext) -> tuple[tuple[ImageBlock, ...], str]:
+    """Return the *images* of a result that the model sees, and a note on the others."""
+    if not images:
+        return (), ""
+    if not context.sees_images:
+        return (), "\n[the images are not shown: this model sees no images]"
+    found = await asyncio.to_thread(lambda: [decode_image(each) for each in images])
+    notes = [
+        f"\n[image {n} is not shown: {each}]" for n, each in enumerate(found, 1) if isinstance(each, str)
+    ]
+    return tuple(each for each in found if isinstance(each, ImageBlock)), "".join(notes)
 
 
 def server_slugs(names: Iterable[str]) -> tuple[str, ...]:

@@ -253,8 +253,14 @@ class SessionServers:
         self._emit = record.events.emit
 
         def offer(tools: Sequence[Tool]) -> None:
-            self.tools = tuple(tools)
+            self.tools, n_before = tuple(tools), len(offered.hidden)
             offered.offer("servers", tools)
+            if (n_hidden := len(offered.hidden)) > n_before:
+                self.warn(
+                    f"{n_hidden} of {len(tools)} tools of servers are not declared to the model",
+                    "They would take too much of each request. The model finds them with find_tools and "
+                    "calls them with call_tool; name fewer servers to declare all of them.",
+                )
 
         self._servers = deps.tool_servers(ServerHost(record.roots[0], offer, self.warn, deps.child_started))
         self.missing = ", ".join(str(server.get("name", "?")) for server in record.info.mcp_servers)

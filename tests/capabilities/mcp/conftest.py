@@ -26,10 +26,12 @@ class Rig:
 
     folder: Path
     offered: dict[str, Tool] = field(default_factory=dict)
+    n_offers: int = 0
     warnings: list[tuple[str, str]] = field(default_factory=list)
     children: dict[int, str] = field(default_factory=dict)
     started: list[int] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    warned: asyncio.Event = field(default_factory=asyncio.Event)
     made: list[SessionToolServers] = field(default_factory=list)
 
     def servers(
@@ -65,11 +67,13 @@ class Rig:
         return StdioServer("real", sys.executable, (str(REAL_SERVER), "stdio"))
 
     def _offer(self, tools: Sequence[Tool]) -> None:
+        self.n_offers += 1
         self.offered = {tool.descriptor.name: tool for tool in tools}
         self.news.set()
 
     def _warn(self, title: str, text: str) -> None:
         self.warnings.append((title, text))
+        self.warned.set()
         self.news.set()
 
     def _child_started(self, pid: int, what: str) -> Callable[[], None]:

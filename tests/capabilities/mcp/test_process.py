@@ -36,7 +36,7 @@ async def failure(rig: Rig, desk: Desk, tool: str) -> str:
 
 def check_lost(rig: Rig, why: str) -> None:
     assert rig.warnings == [("The tool server 'plain' did not start: it adds no tools", why)]
-    assert (rig.offered, rig.children) == ({}, {})
+    assert rig.children == {}
 
 
 async def test_a_sound_server(rig: Rig, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +98,8 @@ async def test_a_server_that_dies_in_a_call(rig: Rig, desk: Desk) -> None:
     why = "exit code 3: out of luck, token=[secret]"
     assert await failure(rig, desk, "die") == f"mcp__plain__die: {why}"
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [
-        ("The tool server 'plain' has ended: its tools are gone", f"{why}; it is started again in 1 s")
-    ]
-    assert (rig.offered, rig.children) == ({}, {})
+    assert rig.warnings == [("The tool server 'plain' has ended", f"{why}; it is started again in 1 s")]
+    assert rig.children == {}
 
 
 async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -> None:
@@ -109,9 +107,7 @@ async def test_a_server_that_floods_its_output_in_a_call(rig: Rig, desk: Desk) -
     why = "it writes too much to its standard output that is not a message"
     assert await failure(rig, desk, "flood") == f"mcp__plain__flood: {why}"
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [
-        ("The tool server 'plain' has ended: its tools are gone", f"{why}; it is started again in 1 s")
-    ]
+    assert rig.warnings == [("The tool server 'plain' has ended", f"{why}; it is started again in 1 s")]
     assert rig.children == {}
 
 

@@ -65,7 +65,9 @@ async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, nam
     assert "validation error" in await desk.failure(add, a="x", b=3)
     assert await desk.output(count, up_to=3) == "done"
     assert desk.progress[0] == "1 of 3 at 1\n"
-    assert await desk.output(picture) == "[image image/png, 5 bytes, not shown]"
+    assert await desk.output(picture) == (
+        "[image image/png, 5 bytes]\n[the images are not shown: this model sees no images]"
+    )
     await check_cancel(desk, hang, cancelled)
     await servers.aclose()
     assert rig.warnings == []
@@ -116,8 +118,7 @@ async def test_a_server_that_leaves(rig: Rig, desk: Desk, request: pytest.Fixtur
     tools = dict(rig.offered)
     await desk.failure(tools["mcp__real__add"], a=2, b=3)
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings[0][0] == "The tool server 'real' has ended: its tools are gone"
-    assert rig.offered == {}
+    assert rig.warnings[0][0] == "The tool server 'real' has ended"
 
 
 async def test_a_panel_brings_servers_of_both_kinds(rig: Rig, port: int, tmp_path: Path) -> None:

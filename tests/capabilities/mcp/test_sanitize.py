@@ -52,7 +52,9 @@ PNG = base64.b64encode(b"12345").decode()
 
 def check(block: Any, text: str) -> None:
     mended = sanitize_result({"content": [block]})
-    assert mended == {"content": [{"type": "text", "text": text}], "isError": False}
+    described, *images = mended["content"]
+    assert described == {"type": "text", "text": text}
+    assert [each["data"] for each in images] == ([PNG] if text.startswith("[image") else [])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def check(block: Any, text: str) -> None:
         pytest.param({"type": "text", "text": "hi"}, "hi", id="text is text"),
         pytest.param(
             {"type": "image", "data": PNG, "mimeType": "image/png"},
-            "[image image/png, 5 bytes, not shown]",
+            "[image image/png, 5 bytes]",
             id="a picture is described",
         ),
         pytest.param({"type": "audio", "data": PNG}, "[audio, 5 bytes, not shown]", id="and a sound"),
@@ -170,8 +172,9 @@ def test_whatever_is_listed_the_package_takes(raw: dict[str, Any]) -> None:
 )
 def test_whatever_is_answered_the_package_takes(raw: dict[str, Any]) -> None:
     mended = sanitize_result({key: value for key, value in raw.items() if key in ("content", "isError")})
-    (block,) = mcp_types.CallToolResult.model_validate(mended, by_name=False).content
+    block, *images = mcp_types.CallToolResult.model_validate(mended, by_name=False).content
     assert isinstance(block.text, str)
+    assert all(isinstance(image.data, str) for image in images)
 
 
 def test_a_schema_is_sent_unless_it_is_huge_or_deep_or_not_finite() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,10 @@ def start(
 ) -> tuple[SessionToolServers, FakeSpeaker]:
     speaker = FakeSpeaker(links)
     return rig.servers(speaker.open, timeouts), speaker
+
+
+def has_offer(rig: Rig, name: str) -> bool:
+    return name in rig.offered
 
 
 async def call(rig: Rig, name: str, cancel: CancelToken | None = None) -> CallResult:
@@ -123,37 +128,44 @@ async def test_a_prompt_waits_no_longer_than_is_bearable_and_the_next_one_not_at
     assert rig.warnings == [("Still starting: 'a'", "The prompt goes on without the tools of these servers.")]
 
 
-async def test_a_server_that_ends_takes_its_tools_along(rig: Rig) -> None:
+@pytest.mark.parametrize(("restart_s", "again"), [((), "not"), ((30.0,), "being")])
+async def test_the_tools_of_a_server_that_ends_stay_declared_until_the_next_prompt(
+    rig: Rig, restart_s: tuple[float, ...], again: str
+) -> None:
     link = FakeLink((listed("x"),))
-    servers, _ = start(rig, {"a": link, "b": FakeLink((listed("x"),))})
+    servers, _ = start(
+        rig, {"a": link, "b": FakeLink((listed("x"),))}, ServerTimeouts(prompt_s=30, restart_s=restart_s)
+    )
     servers.use((A, B))
     await servers.ready(CancelToken())
-    kept = rig.offered["mcp__a__x"]
     link.end("exit code 1")
     await rig.until(lambda: bool(rig.warnings))
-    assert rig.warnings == [
-        ("The tool server 'a' has ended: its tools are gone", "exit code 1; it is started again in 1 s")
-    ]
-    assert list(rig.offered) == ["mcp__b__x"]
-    rig.offered["mcp__a__x"] = kept
-    with pytest.raises(ServerFailed, match="the server 'a' has ended"):
+    assert list(rig.offered) == ["mcp__a__x", "mcp__b__x"]
+    with pytest.raises(ServerFailed, match=f"the server 'a' has ended; it is {again} "):
         await call(rig, "mcp__a__x")
+    await servers.ready(CancelToken())
+    assert list(rig.offered) == ["mcp__a__x", "mcp__b__x"][again == "not" :]
 
 
 async def test_a_server_that_ended_is_started_again_by_itself(rig: Rig) -> None:
+    """And its tools are declared all the time, the same ones but for those that are new."""
     link = FakeLink((listed("x"),))
     servers, speaker = start(rig, {"a": link}, ServerTimeouts(prompt_s=30, restart_s=(0, 0)))
     servers.use((A,))
     await servers.ready(CancelToken())
-    for _ in range(2):
+    n_offers = rig.n_offers
+    for new in ("y", "z"):
+        link.listing = (listed("x"), listed(new))
+        rig.warned.clear()
         link.end("exit code 1")
-        await rig.until(lambda: not rig.offered)
+        await rig.warned.wait()
         link.is_over = False
-        await rig.until(lambda: list(rig.offered) == ["mcp__a__x"])
+        await rig.until(partial(has_offer, rig, f"mcp__a__{new}"))
+    assert (list(rig.offered), rig.n_offers) == (["mcp__a__x", "mcp__a__z"], n_offers + 2)
     assert await call(rig, "mcp__a__x") == CallResult("x")
     link.end("exit code 1")
     await rig.until(lambda: len(rig.warnings) == 3)
-    ended = "The tool server 'a' has ended: its tools are gone"
+    ended = "The tool server 'a' has ended"
     again = (ended, "exit code 1; it is started again in 0 s")
     assert rig.warnings == [again, again, (ended, "exit code 1; it is not started again")]
     assert speaker.opened == ["a"] * 3
@@ -167,7 +179,7 @@ async def test_a_server_that_cannot_be_started_again_is_reported_once(rig: Rig) 
     speaker.links["a"] = FileNotFoundError(2, "No such file")
     link.end("exit code 1")
     await rig.until(lambda: len(rig.warnings) == 2)
-    ended = "The tool server 'a' has ended: its tools are gone"
+    ended = "The tool server 'a' has ended"
     assert rig.warnings == [
         (ended, "exit code 1; it is started again in 0 s"),
         (ended, "No such file; it is not started again"),

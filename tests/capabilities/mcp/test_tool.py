@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import doctest
 import re
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from sidecar.capabilities.mcp import sanitize
 from sidecar.capabilities.mcp import tool as tool_module
 from sidecar.capabilities.mcp.contract import CallResult, ListedTool, OnProgress, ServerFailed
 from sidecar.capabilities.mcp.tool import McpTool, server_slugs, tool_names
-from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import ServerToolAccess
 from sidecar.text.calls import ToolKind
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tests.capabilities.conftest import Desk
 SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
 LOOK = ListedTool("look.up", "Look up", "Look something up.", SCHEMA)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 TAKEN_BY_ALL = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -112,6 +114,22 @@ async def test_the_result_is_bounded(desk: Desk, length: int) -> None:
     output = await desk.output(tool(Server(CallResult("x" * length))), q="x")
     assert len(output) <= 1100
     assert ("not shown here" in output) == (length > 1000)
+
+
+async def test_images_are_shown_to_models_that_see(desk: Desk) -> None:
+    result = CallResult("[image, 70 bytes]", images=(PIXEL, "????", base64.b64encode(b"text").decode()))
+    blind = await desk.run(tool(Server(result)))
+    assert (blind.output, blind.images) == (
+        "[image, 70 bytes]\n[the images are not shown: this model sees no images]",
+        (),
+    )
+    desk.sees_images = True
+    seeing = await desk.run(tool(Server(result)))
+    assert seeing.images == (ImageBlock("image/png", PIXEL),)
+    assert seeing.output == (
+        "[image, 70 bytes]\n[image 2 is not shown: it is not base64]"
+        "\n[image 3 is not shown: its format is not known]"
+    )
 
 
 async def test_what_a_tool_says_went_wrong_is_an_error(desk: Desk) -> None:
