@@ -1,19 +1,26 @@
 """Paths of tools: resolved, displayed, and permitted by the user when they lead out of the session's trees.
 
-Nothing here reads or writes a file; a question without an answer counts as a no.
+Nothing here reads or writes a file; a question without an answer counts as a no. A path that is not there is
+answered with the nearest ones that are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import time
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext
 from sidecar.permissions.access import ReadAccess
-from sidecar.workspace.contract import FileView
+from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.handles import error_of_swap, require_resolved
+from sidecar.workspace.ignore import walk
 from sidecar.workspace.paths import ResolvedPath, resolve_path
 
 _VERBS: Final = {
@@ -24,6 +31,11 @@ _VERBS: Final = {
     "bash": "Run a command in",
 }
 """What a tool does to a path, where its name is no word for it."""
+
+_MOST_NEAR: Final = 3
+_LEAST_ALIKE: Final = 0.7
+_MOST_LOOKED_AT: Final = 20_000
+_LOOK_S: Final = 0.3
 
 
 class PermissionRefused(SidecarError):
@@ -78,6 +90,36 @@ async def require_permission(context: ToolContext, question: PermissionQuestion)
     decision = await context.ask(question)
     if not decision.is_allowed:
         raise PermissionRefused(question.title, decision.why)
+
+
+async def find_near(spelled: str, context: ToolContext) -> str:
+    """Return a hint with the files and folders that a wrong path may mean; empty for none.
+
+    These are the ones of a similar name in its folder, else the ones of its name anywhere in the folder of
+    the session that is not ignored.
+    """
+
+    def look() -> list[str]:
+        resolved = resolve_path(spelled, context.cwd, context.roots)
+        if not resolved.inside:
+            return []
+        with suppress(OSError):
+            names = os.listdir(resolved.path.parent)
+            if similar := get_close_matches(resolved.path.name, names, _MOST_NEAR, _LEAST_ALIKE):
+                return [display_path(resolved.path.parent / name, context.cwd) for name in similar]
+        ends_at = time.monotonic() + _LOOK_S
+        entries = walk(
+            context.cwd, context.cwd, cap=_MOST_LOOKED_AT, is_cancelled=lambda: time.monotonic() > ends_at
+        )
+        name = resolved.path.name.casefold()
+        found = (entry.path for entry in entries if entry.name.casefold() == name)
+        return [display_path(path, context.cwd) for path in islice(found, _MOST_NEAR)]
+
+    try:
+        near = await asyncio.to_thread(look)
+    except FileAccessError:
+        return ""
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def display_path(path: Path | str, cwd: Path) -> str:

@@ -40,7 +40,8 @@ from sidecar.capabilities.tool_search import divide_by_budget, named_call, searc
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.text.calls import ToolEffects
+from sidecar.text.calls import ToolEffects, own_name
+from sidecar.text.mend import mend_object, place_of_mistake
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class SessionToolBox:
 
     def describe(self, call: ToolCall) -> ToolActivity:
         """Return the report on the start of *call*; that of a tool that is gone has its name alone."""
-        call = named_call(call, self.hidden)
+        call = self.read_call(call)
         tool = self._tools.get(call.name)
         if tool is None:
             return ToolActivity(
@@ -151,6 +152,16 @@ class SessionToolBox:
             ),
         )
 
+    def read_call(self, call: ToolCall) -> ToolCall:
+        """Return the call of a tool here that *call* means: mended, by its name here, or by its own."""
+        call = named_call(mend_call(call), self.hidden)
+        if call.name in self._tools:
+            return call
+        meant = own_name(
+            call.name, {each.descriptor.name: each.effects for each in (*self._own, *UNLISTED_TOOLS)}
+        )
+        return call if meant is None else replace(call, name=meant)
+
     @property
     def runner(self) -> SessionToolBox:
         """The runner of the calls: this box."""
@@ -158,7 +169,7 @@ class SessionToolBox:
 
     async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
         """Run *call* and return its outcome; never raises but for cancellation."""
-        call = named_call(call, self.hidden)
+        call = self.read_call(call)
         tool = self._tools.get(call.name)
         started = self.describe(call)
         self._observe(started)
@@ -280,9 +291,18 @@ def check_arguments(call: ToolCall) -> Mapping[str, Any] | ToolReply:
         message = f"{call.name}: the arguments are {type(arguments).__name__}, not an object"
         return error_reply(message, "send an object")
     if _UNPARSED in arguments:
-        message = f"{call.name}: the arguments are not valid JSON, perhaps cut off"
+        place = place_of_mistake(str(arguments[_UNPARSED]))
+        message = f"{call.name}: the arguments are not valid JSON, perhaps cut off ({place})"
         return error_reply(message, "send the call again, in smaller parts")
     return arguments
+
+
+def mend_call(call: ToolCall) -> ToolCall:
+    """Return *call* with its arguments as an object, also where their text has small mistakes."""
+    given = call.input
+    text = given.get(_UNPARSED) if isinstance(given, Mapping) else given
+    mended = mend_object(text) if isinstance(text, str) else None
+    return call if mended is None else replace(call, input=mended)
 
 
 def _cancel_reply(name: str) -> ToolReply:

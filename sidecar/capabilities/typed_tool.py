@@ -1,8 +1,9 @@
 """Tools made of functions: arguments as a struct, a title, the work; their JSON schema and its check.
 
 Schema and check come from one frozen struct for each tool. The check is tolerant where models err harmlessly
-(numbers as text, other names for ``path``, unknown fields, null for a missing one) and clear where they do
-not. Bad arguments and expected failures become error replies; every other exception passes through.
+(numbers, lists and objects as text, other names for ``path``, unknown fields, null for a missing one) and
+clear where they do not. Bad arguments and expected failures become error replies; every other exception
+passes through.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.paths import find_near
 from sidecar.llmgateway.contract import ToolDescriptor
-from sidecar.text.calls import PATH_ARGUMENTS, ToolEffects, ToolKind
+from sidecar.text.calls import COMMAND_ARGUMENTS, PATH_ARGUMENTS, ToolEffects, ToolKind, unwrap_command
+from sidecar.text.mend import mend_value
+from sidecar.workspace.contract import FileAccessError
 
 A = TypeVar("A", bound=msgspec.Struct)
 _OTHER_NAMES: Final = (
@@ -59,7 +63,15 @@ class TypedTool(Value, Generic[A], kw_only=True):
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken) -> ToolReply:
         """Run one call; see ``Tool.run``."""
         try:
-            return await self.perform(parse_arguments(self.arguments, arguments), context, cancel)
+            parsed = parse_arguments(self.arguments, arguments)
+            return await self.perform(parsed, context, cancel)
+        except FileAccessError as error:
+            near = (
+                await find_near(getattr(parsed, "path", ""), context) if error.problem == "notFound" else ""
+            )
+            return error_reply(
+                f"{self.name}: {error.message}", " else ".join(filter(None, (near, error.hint)))
+            )
         except SidecarError as error:
             return error_reply(f"{self.name}: {error.message}", error.hint)
 
@@ -88,16 +100,25 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
     given_values: dict[str, Any] = _use_own_names(
         {name: value for name, value in raw.items() if value is not None}
     )
-    path_name = next((name for name in PATH_ARGUMENTS if name in given_values), None)
-    if "path" in of.__struct_fields__ and path_name is not None:
-        given_values["path"] = given_values[path_name]
+    for names in (PATH_ARGUMENTS, COMMAND_ARGUMENTS):
+        known = next((name for name in names if name in given_values), None)
+        if names[0] in of.__struct_fields__ and known is not None:
+            given_values[names[0]] = given_values[known]
+    schema = arguments_schema(of)
+    for name, each in schema["properties"].items():
+        value = given_values.get(name)
+        if isinstance(value, str) and each.get("type") in ("array", "object"):
+            given_values[name] = _use_own_names(mend_value(value))
+        elif isinstance(value, list) and name == "command":
+            given_values[name] = unwrap_command(value)
+        elif value == "" and name == "path" and "default" in each:
+            del given_values[name]
     try:
         return msgspec.convert(given_values, of, strict=False)
     except UnicodeEncodeError:
         problem = "a name, or the text of a number, has half a character"
     except msgspec.ValidationError as error:
         problem = str(error)
-    schema = arguments_schema(of)
     required = schema.get("required", ())
     usage = ", ".join(
         f"{name} ({each.get('type', 'value')}{', required' if name in required else ''})"

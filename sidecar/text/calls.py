@@ -149,6 +149,35 @@ def effects_of_name(name: str) -> ToolEffects | None:
     return _BY_NAME.get(re.split(r"__|[.:]", name.casefold())[-1])
 
 
+_SAME_NAMES: Final = {
+    "rg": "grep",
+    "search": "grep",
+    "list_dir": "ls",
+    "list_files": "ls",
+    "todowrite": "todo",
+}
+
+
+def own_name(name: str, own: Mapping[str, ToolEffects]) -> str | None:
+    """Return the tool among *own* that a model means by a *name* which it knows from another agent.
+
+    That is the one of that name but for prefix and case, else the only one with its effects, or with a word
+    in common; None where there is no such tool.
+
+    >>> own = {"read": READS_FILE, "grep": SEARCHES, "ls": SEARCHES, "bash": RUNS_COMMAND}
+    >>> [own_name(name, own) for name in ("functions.Read", "shell", "grep_search", "list_dir", "frob")]
+    ['read', 'bash', 'grep', 'ls', None]
+    """
+    plain = re.split(r"__|[.:]", name.casefold())[-1]
+    plain = _SAME_NAMES.get(plain, plain)
+    if plain in own:
+        return plain
+    alike = [each for each, effects in own.items() if effects == effects_of_name(plain) != NO_EFFECTS]
+    if len(alike) > 1:
+        alike = [each for each in alike if each in words_of(plain)]
+    return alike[0] if len(alike) == 1 else None
+
+
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _FILE: Final = frozenset(("path", "file", "filepath", "filename", "abspath", "uri"))
 _COMMAND: Final = frozenset(("command", "cmd", "commandline", "script", "commands"))

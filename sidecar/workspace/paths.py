@@ -72,7 +72,8 @@ def decode_file_uri(uri: str, *, windows: bool) -> str | None:
 def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath:
     """Resolve a path as a model spells it: relative to *cwd*, from ``~``, absolute, or a ``file:`` URI.
 
-    A path that does not exist yet is resolved through the folder it would be in.
+    A path that does not exist yet is resolved through the folder it would be in. An at sign before a path, as
+    mentions have it, is not part of it where only the path without it is there.
 
     Args:
         spelled: the path, in any of these spellings.
@@ -92,6 +93,8 @@ def resolve_path(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath
         message = f"{spelled!r} does not name a file of this machine"
         raise FileAccessError("notFound", message, hint="give a plain path")
     real = real_path(cwd / path)
+    if spelled.startswith("@") and not real.exists() and (cwd / spelled[1:]).exists():
+        real = real_path(cwd / spelled[1:])
     return ResolvedPath(real, is_inside(real, roots))
 
 

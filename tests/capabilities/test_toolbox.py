@@ -116,7 +116,8 @@ async def test_it_is_the_runtimes_tool_box(desk: Desk) -> None:
     [
         pytest.param(
             {"__unparsed": '{"a": '},
-            "fake: the arguments are not valid JSON, perhaps cut off; send the call again, in smaller parts",
+            "fake: the arguments are not valid JSON, perhaps cut off (line 1, column 7: Expecting value); "
+            "send the call again, in smaller parts",
             id="unparsed",
         ),
         pytest.param([1], "fake: the arguments are list, not an object; send an object", id="a list"),
@@ -283,3 +284,41 @@ async def test_a_tool_of_an_earlier_version_answers_and_is_not_offered(desk: Des
     assert (outcome.output, outcome.is_error) == ("src/a.py", False)
     assert "glob" not in [each.name for each in bench.box.descriptors()]
     assert not bench.box.effects()["glob"].may_change
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        pytest.param("functions.read", {"path": "a.py"}, id="a prefix"),
+        pytest.param("Read", {"file_path": "a.py"}, id="an upper case letter"),
+        pytest.param("read_file", {"path": "@a.py"}, id="another name, and a path as mentions have it"),
+        pytest.param("read", {"__unparsed": "{'path': 'a.py',}"}, id="quotes of Python"),
+        pytest.param("read", '{"path": "a.py"}', id="an object in a text"),
+    ],
+)
+async def test_a_call_in_the_habits_of_other_agents(desk: Desk, name: str, given: Any) -> None:
+    (desk.root / "a.py").write_text("one\n")
+    bench = Bench(desk, FakeTool())
+    outcome = await bench.run(given, name=name)
+    assert (outcome.output, outcome.is_error) == ("     1\tone", False)
+    assert [(each.name, each.title) for each in bench.reported] == [
+        ("read", f"Read {'@' * ('@' in str(given))}a.py")
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        pytest.param("src/modle.py", "did you mean src/model.py?", id="a slip in the name"),
+        pytest.param("lib/model.py", "did you mean src/model.py?", id="another folder"),
+        pytest.param("src/other.txt", "check the spelling", id="nothing near"),
+        pytest.param("/etc/passwdx", "check the spelling", id="outside nothing is looked for"),
+    ],
+)
+async def test_a_wrong_path_is_answered_with_the_nearest(desk: Desk, path: str, near: str) -> None:
+    (desk.root / "src").mkdir()
+    (desk.root / "src/model.py").write_text("one\n")
+    failed = await Bench(desk, FakeTool()).run({"path": path}, name="read")
+    assert failed.is_error
+    assert near in failed.output
+    assert ("did you mean" in failed.output) == near.startswith("did")

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.bash import BashArguments
+from sidecar.capabilities.grep import GrepArguments
 from sidecar.capabilities.typed_tool import arguments_schema, parse_arguments
 
 
@@ -105,3 +107,26 @@ def test_half_a_character_in_a_name_is_a_mistake_that_can_be_told() -> None:
     assert "bad arguments: a name, or the text of a number, has half a character; given: ?" in str(
         caught.value
     )
+
+
+@pytest.mark.parametrize(
+    ("raw", "parsed"),
+    [
+        pytest.param(
+            {"path": "a", "steps": '[{"title": "t"},]'}, Sample(path="a", steps=(Step(title="t"),)), id="text"
+        ),
+        pytest.param({"path": "a", "steps": "[]"}, Sample(path="a"), id="an empty list"),
+    ],
+)
+def test_a_list_that_is_given_as_text(raw: dict[str, Any], parsed: Sample) -> None:
+    assert parse_arguments(Sample, raw) == parsed
+
+
+def test_an_empty_path_is_the_default() -> None:
+    assert parse_arguments(GrepArguments, {"pattern": "x", "path": ""}).path == "."
+
+
+@pytest.mark.parametrize("command", ["ls -l", ["ls", "-l"], ["bash", "-lc", "ls -l"]])
+def test_a_command_line_in_the_shapes_of_other_agents(command: object) -> None:
+    for name in ("command", "cmd"):
+        assert parse_arguments(BashArguments, {name: command}).command == "ls -l"
