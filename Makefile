@@ -64,7 +64,7 @@ lint: $(READY)
 
 # Plays a session again, then writes REFERENCE.md and the types of the TypeScript client.
 reference: $(READY)
-	$(BIN)/python tests/support/reference_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/tools/reference_page.py
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s
@@ -72,7 +72,7 @@ bench: $(READY)
 # The same tasks with pi, codex, gemini-cli and opencode on one fake model, in one table. They are installed from npm
 # into .peers where they are missing, and reach nobody but the fake. Ten minutes.
 bench-peers: $(READY)
-	PYTHONPATH=tests/support $(BIN)/python -m peers.bench
+	PYTHONPATH=tests/support:tests/tools $(BIN)/python -m peers.bench
 
 # What a compaction keeps: use of sessions, planted facts, rounds and engines; in a minute. FIDELITY_DATA names a folder
 # of recordings by agent, on which use is measured then.
@@ -102,7 +102,7 @@ soak: $(READY)
 
 # The pictures of the README: screens of real runs, with a model that plays a part.
 pictures: $(READY)
-	PYTHONPATH=tests/support $(BIN)/python tests/support/pictures.py
+	PYTHONPATH=tests/support $(BIN)/python tests/tools/pictures.py
 
 format: $(READY)
 	$(BIN)/ruff format .

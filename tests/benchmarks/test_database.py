@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import scale
 from postgres_fixtures import database, make_server, server
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.shelf import describe_stored
@@ -17,7 +18,6 @@ from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.runtime.store import SessionPlace, SessionStore
-from tests.benchmarks import scale
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer

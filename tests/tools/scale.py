@@ -1,6 +1,6 @@
 """What many users would need of a database: measured with a few sessions on a real server, then multiplied.
 
-    python tests/benchmarks/scale.py postgresql://ann@127.0.0.1/sidecar --sessions 200
+    python tests/tools/scale.py postgresql://ann@127.0.0.1/sidecar --sessions 200
 
 The shape of a session is that of 34 recorded ones of several agents: 5.4 nodes a prompt, 2.0 kB a node, 294
 nodes a session. The habits of a user are assumptions, which the options change.
