@@ -14,14 +14,11 @@ scattered free blocks that glibc keeps until it is told to trim. Its other parts
 Python collects them some time later. :class:`FreedMemory` does both after a moment, and while no turn runs.
 
 A long conversation is a million objects that stay, and each full collection would walk through them again
-while everything waits, other threads too: a third of a second. So after a collection that took long,
-:class:`BriefCollections` excludes its survivors from the later ones. Such an object is freed as ever when
-nothing refers to it any more; only parts that refer to each other stay. For those all are looked at again
-when memory is returned: at once where they are few, else in a quiet minute.
-
-Work on a whole conversation makes tables with an item for each entry. A collection looks at every item of a
-new table, three times over, so even one of the young objects alone takes long. Under :func:`bulk_work` there
-is none until the tables are excluded.
+while everything waits, other threads too: with 100,000 messages, a third to three quarters of a second for
+each load, undo or compaction. So after a collection that took long, :class:`BriefCollections` excludes its
+survivors from the later ones, and nothing of that waits for more than a twentieth of a second. Such an object
+is freed as ever when nothing refers to it any more; only parts that refer to each other stay. For those all
+are looked at again when memory is returned: at once where they are few, else in a quiet minute.
 """
 
 from __future__ import annotations
@@ -29,9 +26,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from time import perf_counter, process_time, thread_time
+from collections.abc import Callable, Mapping
+from time import perf_counter, process_time
 from typing import Final
 
 _SETTINGS: Final = (
@@ -43,9 +39,6 @@ _SETTINGS: Final = (
 
 _DELAY_S: Final = 1.0
 """How long sessions that are closed one after another are waited for."""
-
-_BULK_S: Final = 0.1
-"""Work of more processor time than this has made large tables."""
 
 _MOST_EXCLUDED: Final = 100_000
 """So many excluded objects are looked at again at once, which takes a twentieth of a second."""
@@ -79,24 +72,6 @@ class BriefCollections:
 def keep_collections_brief() -> None:
     """Let no collection of this process walk through objects that an earlier long one has left."""
     gc.callbacks.append(BriefCollections())
-
-
-@contextmanager
-def bulk_work() -> Iterator[None]:
-    """Collect no garbage meanwhile, in no thread, and exclude all objects if this thread worked long.
-
-    One that begins inside another one changes nothing.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        began_s = thread_time()
-        yield
-        if thread_time() - began_s > _BULK_S:
-            gc.freeze()
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def return_freed_memory(most_excluded: int = sys.maxsize) -> None:

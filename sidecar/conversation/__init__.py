@@ -8,7 +8,6 @@ the history, so after an undo, a rewind or a load it is right by construction. P
 from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
 from sidecar.conversation.history import (
-    TABLE_KEPT_EVERY,
     AppendOnlySeq,
     History,
     Index,
@@ -16,7 +15,6 @@ from sidecar.conversation.history import (
 )
 
 __all__ = [
-    "TABLE_KEPT_EVERY",
     "AppendOnlySeq",
     "Entry",
     "EntryKind",

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.conversation.entries import Entry, FileRead, LineRange
-from sidecar.conversation.history import TABLE_KEPT_EVERY, Index
+from sidecar.conversation.history import Index
 
 WeighRead: TypeAlias = Callable[[Entry, str], int]
 """Returns the tokens of one call's result in an entry, or of a restored file for an empty call id."""
@@ -53,12 +53,6 @@ class FilesSeen:
         self.n_prompts = 0
         self.touched: dict[str, None] = {}
 
-    def copy(self) -> FilesSeen:
-        """Return a copy, which changes by itself; in it no path was touched yet."""
-        copy = FilesSeen()
-        copy.files, copy.n_prompts = dict(self.files), self.n_prompts
-        return copy
-
     def take_touched(self) -> tuple[str, ...]:
         """Return the paths with a new read since the last call."""
         touched, self.touched = tuple(self.touched), {}
@@ -83,7 +77,7 @@ def files_seen_index(weigh: WeighRead) -> Index[FilesSeen]:
             state.touched[read.path] = None
         return state
 
-    return Index(FilesSeen, add, reaches_folded=True, copy=FilesSeen.copy, keep_every=TABLE_KEPT_EVERY)
+    return Index(FilesSeen, add, reaches_folded=True)
 
 
 def merge_reads(older: FileRead, newer: FileRead) -> FileRead:

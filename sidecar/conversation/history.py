@@ -12,18 +12,17 @@ advanced by its new entries; when the history was moved, it is folded again. So 
 load has to remember to correct anything. An index may reach through summaries: then the entries that a
 summary stands for are folded first, marked as no longer in view. A step never awaits.
 
-An advance costs the new entries. A move costs the entries behind the last state that was kept and still fits:
-states are kept at intervals, of this path and of the one before it. A long path is folded before the move, in
-a thread, beside the present state (:meth:`Index.prepare`); the move then takes that over.
+An advance costs the new entries, a move all entries of the path. So that no other session waits for that, the
+path is folded before the move, in a thread, beside the present state (:meth:`Index.prepare`); the move then
+takes that over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter, indexOf, is_
-from typing import Final, Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 from sidecar.conversation.entries import Entry
 from sidecar.llmgateway.contract import Turn
@@ -254,19 +253,6 @@ class History(AppendOnlySeq[Entry]):
 S = TypeVar("S")
 
 
-TABLE_KEPT_EVERY: Final = 16_384
-"""The entries between two kept states of an index whose state is a table: each of them is a copy."""
-
-
-@dataclass(slots=True)
-class _Folded(Generic[S]):
-    """A history, its state, and the states that were kept on the way, one for each interval."""
-
-    history: History
-    state: S
-    kept: list[S] = field(default_factory=list)
-
-
 class Index(Generic[S]):
     """A state that follows a history.
 
@@ -283,8 +269,6 @@ class Index(Generic[S]):
         step: Callable[[S, Entry, bool], S],
         *,
         reaches_folded: bool = False,
-        copy: Callable[[S], S] | None = None,
-        keep_every: int = 256,
     ) -> None:
         """Make an index.
 
@@ -293,103 +277,53 @@ class Index(Generic[S]):
             step: returns the state after one more entry. It owns the state it is given and may change and
                 return it. Its last argument says whether the model still sees the entry.
             reaches_folded: whether entries behind summaries are folded as well, as not in view.
-            copy: returns a state that no later step changes; the state itself where it is a value. Without
-                it no states are kept, and a move folds the whole path.
-            keep_every: the entries between two states that are kept.
         """
         self._start = start
         self._step = step
         self._reaches_folded = reaches_folded
-        self._copy = copy
-        self._keep_every = keep_every
-        # The present path first, then the one before it or the one to come.
-        self._paths = [self._begin()]
+        self._present = (History(), start())
+        self._next: tuple[History, S] | None = None
         self._is_used = False
-        self._behind: tuple[str, S] | None = None
 
     def of(self, history: History) -> S:
         """Return the state of *history*."""
         self._is_used = True
-        present = self._paths[0]
-        added = history.since(present.history)
-        if added is not None:
-            self._advance(present, history, added)
-            return present.state
-        folded = self._follow(history, self._paths[::-1])
-        self._paths = [folded, *(path for path in self._paths if path is not folded)][:2]
-        return folded.state
+        known, state = self._present
+        if (added := history.since(known)) is None:
+            begun = [(History(), self._start()), self._present, *([self._next] if self._next else [])]
+            found = (each for each in begun if count_shared(each[0], history) == len(each[0]))
+            known, state = max(found, key=lambda each: len(each[0]))
+            self._next, added = None, history[len(known) :]
+        self._present = history, self._fold(state, history, added)
+        return self._present[1]
 
     def prepare(self, history: History) -> None:
         """Fold *history*, to which the conversation is about to move, beside the present state.
 
         May run in a thread while the present state is in use. An index that nobody uses stays as it is.
+        Without this, the undo of 100,000 messages holds up all sessions for a second.
         """
-        present, *others = self._paths
-        if self._is_used and history.since(present.history) != ():
-            self._paths[1:] = [self._follow(history, others, present)]
+        if self._is_used and history.since(self._present[0]) is None:
+            self._next = history, self._fold(self._start(), history, history)
 
     def apart(self, copy: Callable[[S], S]) -> Index[S]:
         """Return an index at the same place, which goes on by itself; *copy* returns a state of its own."""
         other = Index(self._start, self._step, reaches_folded=self._reaches_folded)
-        present = self._paths[0]
-        other._paths = [_Folded(present.history, copy(present.state))]
+        other._present = self._present[0], copy(self._present[1])
         return other
 
     def forget(self) -> None:
         """Go back to before everything."""
-        self._paths, self._behind = [self._begin()], None
+        self._present, self._next = (History(), self._start()), None
 
-    def _begin(self) -> _Folded[S]:
-        return _Folded(History(), self._start())
-
-    def _follow(
-        self, history: History, paths: Sequence[_Folded[S]], present: _Folded[S] | None = None
-    ) -> _Folded[S]:
-        """Return *history* folded, from the state that shares most with it.
-
-        Args:
-            history: the path wanted.
-            paths: paths with states that may be taken over.
-            present: one more path, of which only kept states may be used; None for none.
-        """
-        found, n_found = self._begin(), 0
-        for path in (*paths, *([] if present is None else [present])):
-            is_begun = history.since(path.history) is not None
-            n_shared = len(path.history) if is_begun else count_shared(path.history, history)
-            n_kept = min(n_shared // self._keep_every, len(path.kept))
-            if n_shared == len(path.history) and path is not present:
-                if n_shared > n_found:
-                    found, n_found = path, n_shared
-            elif self._copy is not None and n_kept * self._keep_every > n_found:
-                found, n_found = self._begin(), n_kept * self._keep_every
-                found.state, found.kept = self._copy(path.kept[n_kept - 1]), path.kept[:n_kept]
-            if n_found == len(history):
-                break
-        self._advance(found, history, history[n_found:])
-        return found
-
-    def _advance(self, path: _Folded[S], history: History, added: Sequence[Entry]) -> None:
-        """Let *path* go on with the entries *added*, to *history*."""
-        for number, entry in enumerate(added, len(history) - len(added) + 1):
+    def _fold(self, state: S, history: History, added: Sequence[Entry]) -> S:
+        """Return *state* after the entries *added*, with which *history* ends."""
+        for entry in added:
             if entry.kind == "summary" and self._reaches_folded:
-                self.fold_behind(path, history, entry, is_first=number == 1)
-            path.state = self._step(path.state, entry, True)
-            if self._copy is not None and number % self._keep_every == 0:
-                path.kept.append(self._copy(path.state))
-        path.history = history
-
-    def fold_behind(self, path: _Folded[S], history: History, summary: Entry, *, is_first: bool) -> None:
-        """Fold the entries behind *summary*; of one that begins a path, an earlier one's are known."""
-        origin = summary.origin
-        if is_first and self._copy is not None and self._behind is not None:
-            node_id, state = self._behind
-            if node_id in (summary.node_id, *origin[:1]):
-                path.state = self._copy(state)
-                origin = () if node_id == summary.node_id else origin[1:]
-        for folded in history.unfold(replace(summary, origin=origin)):
-            path.state = self._step(path.state, folded, False)
-        if is_first and self._copy is not None and summary.node_id and summary.origin:
-            self._behind = summary.node_id, self._copy(path.state)
+                for folded in history.unfold(entry):
+                    state = self._step(state, folded, False)
+            state = self._step(state, entry, True)
+        return state
 
 
 def count_shared(one: Sequence[object], other: Sequence[object]) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -29,7 +28,6 @@ from sidecar.transport.streams import ByteStream
 if TYPE_CHECKING:
     from sidecar.service.contract import Answer
 
-_LARGE_BYTES: Final = 256 * 1024
 _UNKNOWN_CODE: Final = -32603
 _SLICE_S: Final = 0.0005
 """How long one client's messages are handled before other clients get a turn."""
@@ -260,12 +258,7 @@ class Peer:
         return self._next is not None
 
     def _handle_frame(self, frame: Frame) -> None:
-        received: jsonrpc.Message | Oversized | BrokenStream
-        if isinstance(frame, bytes):
-            received = jsonrpc.decode(frame) if len(frame) <= _LARGE_BYTES else decode_large(frame)
-        else:
-            received = frame
-        match received:
+        match jsonrpc.decode(frame) if isinstance(frame, bytes) else frame:
             case jsonrpc.Request() as request:
                 self._handle_request(request)
             case jsonrpc.Notification(method, params):
@@ -367,17 +360,3 @@ class Peer:
         for method, future in self._own_requests.values():
             if not future.done():
                 future.set_exception(PeerGoneError(f"the client is gone and did not answer {method!r}"))
-
-
-def decode_large(frame: bytes) -> jsonrpc.Message:
-    """Return the message in *frame*, decoded without the garbage collector.
-
-    The collector would scan the growing result again and again: every client would wait three times as long.
-    """
-    if not gc.isenabled():
-        return jsonrpc.decode(frame)
-    gc.disable()
-    try:
-        return jsonrpc.decode(frame)
-    finally:
-        gc.enable()

@@ -144,28 +144,3 @@ def test_what_survives_a_long_collection_is_looked_at_again_when_memory_is_retur
         [sys.executable, "-c", EXCLUDED], capture_output=True, text=True, check=True
     ).stdout
     assert printed.split() == ["True", "False", "True", "True"]
-
-
-BULK = """
-import gc
-from sidecar._internal import allocator
-
-collections = []
-gc.callbacks.append(lambda phase, info: collections.append(info["generation"]))
-gc.freeze()
-for allocator._BULK_S in (3600, 0):
-    with allocator.bulk_work():
-        with allocator.bulk_work():
-            kept = [[] for _ in range(100_000)]
-        kept += [[] for _ in range(100_000)]
-        n_inside = len(collections)
-    held = [[] for _ in range(1_000)]
-    n_new = sum(len(gc.get_objects(generation)) for generation in range(3))
-    print(n_inside, gc.isenabled(), len(collections) > 0, n_new > 200_000)
-    collections.clear()
-"""
-
-
-def test_work_on_a_whole_conversation_is_not_interrupted_and_what_it_made_not_looked_at() -> None:
-    printed = subprocess.run([sys.executable, "-c", BULK], capture_output=True, text=True, check=True).stdout
-    assert printed.splitlines() == ["0 True True True", "0 True True False"]

@@ -338,15 +338,15 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
         )
     session.window.request.usage()
     folded = {"on the loop": 0, "beside it": 0}
-    advance, take, unfold = Index._advance, SessionTranscript.take, History.unfold
+    fold, take, unfold = Index._fold, SessionTranscript.take, History.unfold
 
     def count(n_entries: int) -> None:
         is_loop = threading.current_thread() is threading.main_thread()
         folded["on the loop" if is_loop else "beside it"] += n_entries
 
-    def advance_counted(index: Any, path: Any, history: History, added: Sequence[Entry]) -> None:
+    def fold_counted(index: Any, state: Any, history: History, added: Sequence[Entry]) -> Any:
         count(len(added))
-        advance(index, path, history, added)
+        return fold(index, state, history, added)
 
     def take_counted(transcript: SessionTranscript, added: Sequence[Entry]) -> None:
         count(len(added))
@@ -357,7 +357,7 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
             count(1)
             yield each
 
-    monkeypatch.setattr(Index, "_advance", advance_counted)
+    monkeypatch.setattr(Index, "_fold", fold_counted)
     monkeypatch.setattr(SessionTranscript, "take", take_counted)
     monkeypatch.setattr(History, "unfold", unfold_counted)
     assert (await session.preview(CompactionRequest())).noop is None

@@ -90,7 +90,7 @@ def mutable_index() -> Index[list[tuple[str, bool]]]:
         state.append((found.node_id, in_view))
         return state
 
-    return Index(list, step, reaches_folded=True, copy=list, keep_every=3)
+    return Index(list, step, reaches_folded=True)
 
 
 MOVES = st.sampled_from(["append", "move", "fork", "summarise", "back"])
@@ -124,38 +124,23 @@ def test_an_advanced_index_equals_one_that_is_folded_anew(moves: list[tuple[str,
             assert index.of(history) == expected
 
 
-@pytest.mark.parametrize("n_shared", [0, 255, 256, 700, 1_000])
-def test_an_index_folds_only_what_two_paths_do_not_share(n_shared: int) -> None:
-    steps: list[Entry] = []
-
-    def step(n_chars: int, entry: Entry, in_view: bool) -> int:
-        steps.append(entry)
-        return n_chars + len(entry.node_id)
-
-    index = Index(lambda: 0, step, copy=int)
-    path, other = ([entry(f"{each}{n}") for n in range(1_000)] for each in "xyz"[:2])
-    whole = index.of(History(path))
-    moved = [*path[:n_shared], *other[n_shared:]]
-    is_same = n_shared == 1_000
-    for expected, entries in ((whole, moved), (whole, path)):
-        steps.clear()
-        assert index.of(History(entries)) == expected
-        # The path before is known whole.
-        assert len(steps) == (0 if is_same or entries is path else 1_000 - n_shared // 256 * 256)
-    assert index.of(History(moved[:300])) == Index(lambda: 0, step).of(History(moved[:300]))
-
-
-def test_a_prepared_move_folds_nothing_more() -> None:
+@pytest.mark.parametrize("is_healed", [False, True])
+def test_a_prepared_move_folds_nothing_more(is_healed: bool) -> None:
+    """A conversation that is healed after its move is a copy of what was prepared, with entries behind it."""
     index, steps = counting_index()
     path = History([entry(f"{n}") for n in range(100)])
     index.of(path)
     back = History(path[:60])
     index.prepare(back)
     steps[0] = 0
-    index.of(back.extended([A]))
+    index.of(History([*back, A]) if is_healed else back.extended([A]))
     assert steps[0] == 1
-    index.of(path)
-    assert steps[0] == 1
+
+
+def test_an_index_that_nobody_asked_prepares_nothing() -> None:
+    index, steps = counting_index()
+    index.prepare(History([A, B]))
+    assert steps[0] == 0
 
 
 @given(
@@ -172,8 +157,6 @@ def test_a_path_that_grew_and_was_compacted_is_known_as_one_that_is_read_anew(
             list,
             lambda state, entry, in_view: [*state, (entry.node_id, in_view)],
             reaches_folded=True,
-            copy=list,
-            keep_every=3,
         )
 
     index = make_index()

@@ -14,7 +14,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.record.queue import PromptQueue
 from sidecar.conductor.record.records import reads_by_call
@@ -138,7 +137,6 @@ class HistoryWriter:
         being used. Raises ValueError for an unknown node.
         """
 
-        @bulk_work()
         def prepare() -> History:
             history = self.history_at(node_id)
             n_sound = count_shared(self._journal.heal(history), history.turns)
@@ -154,7 +152,6 @@ class HistoryWriter:
         entry names its first node, where it stands as it was said.
         """
 
-        @bulk_work()
         def prepare() -> SessionBranch:
             again = (
                 replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
@@ -206,7 +203,7 @@ class HistoryWriter:
     async def load(self) -> Sequence[Turn]:
         """Read the active path from the store."""
         await self._journal.load()
-        await asyncio.to_thread(bulk_work()(self._lead), self.current)
+        await asyncio.to_thread(self._lead, self.current)
         return self.turns
 
     async def append(self, *entries: Entry) -> str | None:

@@ -13,7 +13,6 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Literal
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
@@ -100,7 +99,6 @@ class Changes:
         history = self._history.current
         later = [*takewhile(lambda entry: entry.node_id != undone.before_head, reversed(history))]
 
-        @bulk_work()
         def look() -> tuple[frozenset[str], tuple[str, ...]]:
             kept = history.first(len(history) - len(later)).node_ids
             changes = self._checkpoints.of_entries(later, kept, undone.before_head)
@@ -125,7 +123,7 @@ class Changes:
         removed, kept = await asyncio.to_thread(self.find_removed, target)
         await history.move_to(target)
         if self._digests_branches:
-            digest = await asyncio.to_thread(bulk_work()(digest_left), history.graph, left, to_node)
+            digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
             self._record.amend(
                 lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
             )
@@ -163,7 +161,6 @@ class Changes:
         except ValueError:
             raise NodeNotFound(self._record.sid, to_node or "") from None
 
-    @bulk_work()
     def find_removed(self, target: History) -> tuple[Sequence[Entry], frozenset[str]]:
         """Return the entries that a move to *target* takes away, and the nodes that stay."""
         kept = frozenset(target.node_ids)
@@ -178,7 +175,6 @@ class Changes:
         if not node_ids:
             return HeadChange(history.head, (), 0)
 
-        @bulk_work()
         def part() -> tuple[Sequence[Entry], Sequence[Entry]]:
             place = {node: index for index, node in enumerate(history.node_ids)}
             for node in node_ids:
@@ -226,7 +222,6 @@ class Changes:
         await self._store_size()
         return HeadChange(head, nodes, tokens, edited)
 
-    @bulk_work()
     def _edited_files(self, entries: Sequence[Entry], history: History) -> tuple[str, ...]:
         """Return the URIs of the files that *entries* edited, or entries behind them that *history* lacks."""
         effects = self._tools.effects()

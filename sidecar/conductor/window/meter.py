@@ -163,9 +163,7 @@ class ContextMeter:
 
 def weights_index() -> Index[Weights]:
     """Return a new index of the weights of a conversation."""
-    return Index(
-        Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)), copy=lambda weights: weights
-    )
+    return Index(Weights, lambda weights, entry, _: weights.plus(weigh_entry(entry)))
 
 
 def entry_tokens(entry: Entry) -> int:

@@ -29,7 +29,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.deps import SessionDeps
@@ -129,7 +128,6 @@ class PriceTrigger:
         self._n_calls: Index[int] = Index(
             int,
             lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant"),
-            copy=int,
         )
         self.prepare, self.forget = self._n_calls.prepare, self._n_calls.forget
 
@@ -215,7 +213,7 @@ class SessionEngines:
         """Let the engine *name* take in the conversation in a thread, as the session's own one has done."""
         if name != self.own_name and name not in self._warm:
             made = self.make(name)
-            await asyncio.to_thread(bulk_work()(made.gate), given, CompactionRequest(force=False))
+            await asyncio.to_thread(made.gate, given, CompactionRequest(force=False))
             self._made[name] = made
             self._warm.add(name)
 

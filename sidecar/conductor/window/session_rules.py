@@ -45,7 +45,7 @@ from sidecar.conductor.window.rule_changes import (
     statement_of_change,
     statements_of_prompt,
 )
-from sidecar.conversation import TABLE_KEPT_EVERY, Entry, History, Index
+from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import Conversation, TextBlock
 from sidecar.window_budget.wording import may_set_rules
 
@@ -82,7 +82,7 @@ class SessionRules:
             path.update(dict.fromkeys(self._search(entry)))
             return path
 
-        self._prompts = Index(dict[str, None], add, copy=dict, keep_every=TABLE_KEPT_EVERY)
+        self._prompts = Index(dict[str, None], add)
         record.history.follow(self)
         record.history.watch(lambda appended: self.follow())
         self._changes: tuple[RuleChange, ...] = ()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-from sidecar._internal.allocator import bulk_work
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.chronicling import Keeping, SessionChronicle
@@ -70,7 +69,7 @@ class SessionWindow:
     async def load(self) -> None:
         """Take in the loaded conversation."""
         # Each index folds the whole conversation once; nobody else asks for one yet.
-        await asyncio.to_thread(bulk_work()(self.request.usage))
+        await asyncio.to_thread(self.request.usage)
         await self.rules.load()
 
     async def aclose(self) -> None:

@@ -127,7 +127,7 @@ class EditorNotes:
     def __init__(self, editor: SessionEditor, workspace: WorkspacePort) -> None:
         self._editor = editor
         self._workspace = workspace
-        self._index: Index[dict[str, str]] = Index(dict, add_sections, copy=dict)
+        self._index: Index[dict[str, str]] = Index(dict, add_sections)
         self._folding = Lock()
 
     async def note(self, history: History) -> Entry | None:

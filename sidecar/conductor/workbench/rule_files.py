@@ -38,7 +38,7 @@ from sidecar.conductor.record.session_events import OneTimeNotices
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.workbench.files import SessionFiles, shown_path
-from sidecar.conversation import TABLE_KEPT_EVERY, Entry, Index
+from sidecar.conversation import Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import ToolEffects
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
@@ -113,10 +113,6 @@ class FoldersReached(Struct):
     open_calls: dict[str, tuple[str, ...]] = field(default_factory=dict)
     folders: dict[str, None] = field(default_factory=dict)
 
-    def copy(self) -> FoldersReached:
-        """Return a copy, which changes by itself."""
-        return FoldersReached(dict(self.open_calls), dict(self.folders))
-
     def add(self, entry: Entry, effects: Mapping[str, ToolEffects], cwd: Path) -> FoldersReached:
         """Take in one entry."""
         for block in entry.turn.blocks:
@@ -140,8 +136,6 @@ def folders_reached_index(
         FoldersReached,
         lambda state, entry, _: state.add(entry, effects(), cwd),
         reaches_folded=True,
-        copy=FoldersReached.copy,
-        keep_every=TABLE_KEPT_EVERY,
     )
 
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.command_output import output_folder
@@ -100,7 +99,6 @@ class Workbench:
         """Take in the loaded conversation, which may be long, and the stored *records*."""
         self.checkpoints.load(records)
 
-        @bulk_work()
         def fold() -> None:
             self.files.fold()
             self.rule_files.reached.of(self._record.history.current)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry, History, count_shared, kind_by_role
@@ -317,7 +316,6 @@ class SessionJournal:
         async with self._opening:
             if self._stored is None:
 
-                @bulk_work()
                 def read() -> tuple[StoredSession, History]:
                     stored = self._read()
                     path = stored.graph.entry_path(stored.graph.leaf)

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.llmgateway.contract import AssistantTurn, Turn
@@ -57,7 +56,6 @@ class StoredSession(Value):
     integrity: IntegrityReport
 
 
-@bulk_work()
 def read_session(
     lines: Iterable[Line],
     session_id: str,

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sidecar._internal.allocator import bulk_work
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
@@ -93,7 +92,6 @@ class Expander:
             entries = expand_entries(history, summary, folded, nodes, archive)
             return entries, given.overhead_tokens + own.weigh(entries)
 
-        @bulk_work()
         def expand() -> tuple[Collection[str], list[Entry], int]:
             folded = find_originals(history, summary, archive)
             chosen = self.choose(folded, request)

@@ -54,7 +54,7 @@ class RuntimeEngine(SessionEngine):
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_HEADING,))
 
     def __init__(self) -> None:
-        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS), copy=int)
+        self._chars = Index(int, lambda n, entry, in_view: n + turn_chars(entry.turn, IMAGE_CHARS))
 
     def apart(self) -> RuntimeEngine:
         """Return a copy, for a thread: a plan looks at every turn."""
