@@ -117,9 +117,7 @@ class Prompts:
     def check_room(self, n_added: int = 1) -> None:
         """Raise QueueFullError when *n_added* more requests must not wait in the session."""
         waiting = (*self._jobs.waiting, *self._queue.steered)
-        n_chars = 0
-        for job in waiting:
-            n_chars += count_chars(job.content) if isinstance(job, PromptJob) else 0
+        n_chars = sum(count_chars(job.content) for job in waiting if isinstance(job, PromptJob))
         if len(waiting) + n_added > MAX_WAITING or n_chars >= _MAX_WAITING_CHARS:
             raise QueueFullError(self._record.sid, len(waiting))
 
