@@ -318,7 +318,7 @@ SAID: dict[str, tuple[str, ...]] = {
     ),
     "A server that crashes, hangs or sends nonsense costs its own tools only, and a notice says so": (
         f"{SERVERS}::test_a_server_that_does_not_start_costs_only_its_tools",
-        f"{SERVERS}::test_a_server_that_ends_takes_its_tools_along",
+        f"{SERVERS}::test_the_tools_of_a_server_that_ends_stay_declared_until_the_next_prompt",
         "capabilities/mcp/test_process.py::test_answers_that_are_wrong_or_too_much",
         "conductor/test_clients.py::test_a_message_of_a_server_is_a_notice",
     ),
@@ -361,8 +361,8 @@ SAID: dict[str, tuple[str, ...]] = {
     "stays right when the conversation is undone or rewound": (
         "conductor/test_indexes.py::test_an_index_that_is_advanced_equals_one_that_is_rebuilt",
     ),
-    "A test plays these three journeys and checks that they pass the modules named here": (
-        "test_readme.py::test_a_journey_passes_the_modules_that_are_named",
+    "A test plays these three journeys and checks that they pass these functions in this order": (
+        "test_readme.py::test_a_journey_passes_the_functions_that_are_named_in_their_order",
     ),
 }
 """Words of the other sections that promise something, and the tests that keep them."""
