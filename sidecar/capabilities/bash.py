@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,10 +64,12 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
     confined = ConfinedCommand(shell_argv(arguments.command), allow_all_files)
     if context.confine is not None:
         confined = await context.confine(confined.argv, cwd, context.roots)
+    folder = display_path(cwd, context.cwd)
+    title = run_title(arguments.command, folder, in_background=arguments.background)
     question = PermissionQuestion(
         call_id=context.call_id,
         tool="bash",
-        title=_title(arguments) if context.confine is None else f"{_title(arguments)} (in the sandbox)",
+        title=title if context.confine is None else f"{title} (in the sandbox)",
         subject="command",
         detail=arguments.command,
         access=CommandAccess(arguments.command, cwd, is_posix=runs_posix_shell()),
@@ -217,8 +220,16 @@ def child_environment(variables: dict[str, str]) -> dict[str, str]:
     return kept | {"PYTHONIOENCODING": "utf-8"}
 
 
-def _title(arguments: BashArguments) -> str:
-    return f"Run {arguments.command.strip().partition(chr(10))[0]}"
+def run_title(command: str, folder: str, *, in_background: bool) -> str:
+    """Return a title with the folder before the command: the end of a long line may be out of sight.
+
+    >>> run_title("make install", "evil", in_background=True)
+    'Run in evil, in the background: make install'
+    """
+    place = "" if folder in ("", ".") else f"in {shlex.quote(folder)}"
+    how = ", ".join(filter(None, (place, "in the background" if in_background else "")))
+    line = command.strip().partition("\n")[0]
+    return f"Run {how}: {line}" if how else f"Run {line}"
 
 
 def runs_posix_shell() -> bool:
@@ -274,6 +285,6 @@ BASH = TypedTool(
     kind="execute",
     effects=RUNS_COMMAND,
     arguments=BashArguments,
-    describe=_title,
+    describe=lambda given: run_title(given.command, given.cwd, in_background=given.background),
     perform=run_command,
 )

@@ -342,7 +342,10 @@ class PermissionOption(Value):
 
 
 class PermissionSubject(Value):
-    """The subject of a question; *type* is ``toolCall``, ``command`` or ``path``."""
+    """The subject of a question; *type* is ``toolCall``, ``command`` or ``path``.
+
+    *detail* is for reading: hidden characters stand in it as numbers, and long runs of blanks are counted.
+    """
 
     type: str
     tool_call_id: str

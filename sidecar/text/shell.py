@@ -32,7 +32,6 @@ The cost is linear in the length of the line; a loop has at most 20 words. Pure.
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -40,6 +39,7 @@ from msgspec import Struct
 from msgspec import field as struct_field
 
 from sidecar._internal.values import Value
+from sidecar.text.visible import is_hidden
 
 MAX_CHARS: Final = 50_000
 _MAX_DEPTH: Final = 20
@@ -65,7 +65,6 @@ _RUN: Final = re.compile(r"[\w./:@%+,=^-]+", re.ASCII)
 _QUOTED_RUN: Final = re.compile(r'[^"$`\\]+')
 _MAX_TURNS: Final = 20
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"'}
-_HIDDEN: Final = ("Cc", "Cf", "Zs", "Zl", "Zp")
 
 _HEAD: Final = re.compile(
     r"(?:for|select)[ \t]+\w+[^;\n]*|case[ \t]+[^\n;]*?[ \t]+in\b|function[ \t]+[^\s({]+"
@@ -549,7 +548,7 @@ class _Parser:
                     self.at -= 1
                     text, is_own = self.read_expansion(is_quoted=False)
                     word.add(text, is_own=is_own)
-                case _ if not char.isascii() and unicodedata.category(char) in _HIDDEN:
+                case _ if not char.isascii() and is_hidden(char):
                     self.doubt("it holds a character that cannot be seen")
                     word.add(char)
                 case _ if char < " " or char == "\x7f":

@@ -57,6 +57,18 @@ async def test_permission_is_asked_first(desk: Desk) -> None:
     assert desk.n_children == 1
 
 
+async def test_the_question_tells_the_folder_and_whether_it_runs_on(desk: Desk) -> None:
+    (desk.root / "evil").mkdir()
+    for given in ({"cwd": "evil", "background": True}, {"cwd": f"{desk.root}/evil/.."}, {"cwd": "/"}):
+        desk.answer = False
+        await desk.failure(BASH, command="make install", **given)
+    assert [each.title for each in desk.asked if each.subject == "command"] == [
+        "Run in evil, in the background: make install",
+        "Run make install",
+    ]
+    assert BASH.title({"command": "make", "cwd": "a b"}) == "Run in 'a b': make"
+
+
 def test_the_environment_holds_no_secrets() -> None:
     variables = {
         "PATH": "p",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,16 @@ async def test_the_first_answer_decides_for_all_clients() -> None:
     assert await broker_of(slow, quick).ask(ASK, "t1") == PermissionDecision(True)
     assert quick.resolved == slow.resolved == [("allow_once", "quick")]
     assert slow.was_cancelled
+
+
+async def test_a_question_shows_what_cannot_be_seen() -> None:
+    client = FakeClient(answer=selected("reject_once"))
+    blanks = " " * 3000
+    asked = replace(question(f"ls{blanks}; rm\u3164 -r"), title="Run ls\u202e")
+    await broker_of(client).ask(asked, "t1")
+    (request,) = client.requests
+    assert request.title == "Run ls‹U+202E›"
+    assert request.subject.detail == "ls‹3,000 blanks›; rm‹U+3164› -r"
 
 
 async def test_a_client_that_comes_later_is_asked_once_and_may_answer() -> None:

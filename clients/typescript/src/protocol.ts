@@ -861,7 +861,7 @@ export interface PermissionRulesResult {
   verdict?: PermissionVerdict;
 }
 
-/** The subject of a question; `type` is `toolCall`, `command` or `path`. */
+/** The subject of a question; `type` is `toolCall`, `command` or `path`. `detail` is for reading: hidden characters stand in it as numbers, and long runs of blanks are counted. */
 export interface PermissionSubject {
   type: string;
   toolCallId: string;

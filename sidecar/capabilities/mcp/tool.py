@@ -36,7 +36,6 @@ _STRANGE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _UNDERSCORES: Final = re.compile(r"_{2,}")
 _DESCRIPTION_CHARS: Final = 4000
 _TITLE_CHARS: Final = 80
-_DETAIL_CHARS: Final = 2000
 _PROGRESS_EVERY_S: Final = 0.1
 
 CallServer: TypeAlias = Callable[[str, Mapping[str, Any], OnProgress, CancelToken], Awaitable[CallResult]]
@@ -81,7 +80,7 @@ class McpTool(Value, kw_only=True):
             tool=self.name,
             title=self.title(arguments),
             subject="toolCall",
-            detail=json.dumps(arguments, ensure_ascii=False, default=str)[:_DETAIL_CHARS],
+            detail=json.dumps(arguments, ensure_ascii=False, default=str),
             access=ServerToolAccess(self.slug, self.listed.name, self.listed.is_read_only),
         )
         try:

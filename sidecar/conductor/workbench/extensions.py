@@ -35,7 +35,6 @@ from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.permissions.access import ProjectTextAccess
 from sidecar.permissions.policy import Policy
 
-_DETAIL_CHARS: Final = 4_000
 _LINE_CHARS: Final = 120
 _NOTE: Final = "<hook>\n{}\n</hook>"
 
@@ -191,7 +190,7 @@ class SessionExtensions:
             tool="command",
             title=f"Use the command /{command.name} of this folder",
             subject="path",
-            detail=f"{command.path}\n\n{command.text[:_DETAIL_CHARS]}",
+            detail=f"{command.path}\n\n{command.text}",
             access=ProjectTextAccess(command.path),
         )
         decision = await self._ask(question)

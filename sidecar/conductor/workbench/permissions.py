@@ -35,6 +35,7 @@ from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED
 from sidecar.permissions.rules import Rule
 from sidecar.permissions.table import entries
+from sidecar.text.visible import make_visible
 
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
@@ -125,8 +126,8 @@ class PermissionBroker(Struct):
             sid=self.sid,
             turn_id=turn_id,
             permission_id=self.new_id(),
-            title=ask.title,
-            subject=PermissionSubject(ask.subject, ask.call_id, ask.tool, ask.detail, diffs),
+            title=make_visible(ask.title),
+            subject=PermissionSubject(ask.subject, ask.call_id, ask.tool, make_visible(ask.detail), diffs),
             options=make_options(verdict),
             expires_at=self.clock_ms() + self.timeout_ms,
             description=f"{verdict.why[:1].upper()}{verdict.why[1:]}.",

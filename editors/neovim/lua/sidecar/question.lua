@@ -113,6 +113,10 @@ local function fill(question)
   local why = question.params.description
   if not diff then
     local lines = lines_of(subject.detail)
+    if question.params.title ~= "Run " .. subject.detail then -- where and how it runs, of which a bar may show the end alone
+      table.insert(lines, 1, (question.params.title:gsub("\n", " ")))
+      table.insert(lines, 2, "")
+    end
     if why then
       vim.list_extend(lines, { "", why })
     end
@@ -162,7 +166,7 @@ function M.show(question)
   local is_writing = vim.fn.mode():match("^[icRsS\22]") ~= nil
   local is_change = #question.params.subject.diffs > 0
   local n_lines = #lines_of(question.params.subject.detail)
-  local height = is_change and math.max(8, math.floor(vim.o.lines / 3)) or math.min(10, n_lines + 3)
+  local height = is_change and math.max(8, math.floor(vim.o.lines / 3)) or math.min(12, n_lines + 5)
   question.came_from = api.nvim_get_current_win()
   question.shown_at = vim.uv.now()
   local buffer = api.nvim_create_buf(false, true)
