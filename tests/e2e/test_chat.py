@@ -108,6 +108,43 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     assert '" continues it' in chat.text.replace("\n", "")
 
 
+def test_nothing_is_allowed_by_one_key_before_it_was_shown(tmp_path: Path, project: Path) -> None:
+    """Long lines are shown whole, blanks are counted, and more than sixty lines ask to be viewed."""
+    (project / "evil").mkdir()
+    hiding = {"command": f"make x{' ' * 3000}; touch y", "cwd": "evil", "background": True}
+    long = {"path": "b.py", "content": "word " * 60 + "far\n" + "line\n" * 99 + "the end\n"}
+    scenes: Sequence[Scene] = (
+        (Called("c1", "bash", (json.dumps(hiding),)), Spent(900, 20), Ended("tool_calls")),
+        (Called("c2", "write", (json.dumps(long),)), Spent(900, 20), Ended("tool_calls")),
+        says("Written."),
+    )
+    with provider_in_thread(scenes) as provider:
+        home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
+        chat = Screened(
+            project, {**provider_env(provider), **home}, "chat", "--model", "anthropic:claude-sonnet-4-5"
+        )
+        chat.wait_for("»")
+        chat.type("do it\r")
+        chat.wait_for("[n]o")
+        assert "Run in evil, in the background: make x‹3,000 blanks›; touch y" in " ".join(chat.text.split())
+        chat.type("n")
+        chat.wait_for("and 41 more lines")
+        assert "far" in chat.text.split()
+        assert "the end" not in chat.text
+        chat.type("y")  # no answer yet, so it goes to the box
+        chat.wait_for("clear what you have typed")
+        chat.type("\x7f")
+        chat.wait_for("[v]iew")
+        chat.type("v")
+        chat.wait_for("[y]es")
+        assert "the end" in chat.text
+        chat.type("y")
+        chat.wait_for("Written.")
+        assert (project / "b.py").read_text() == long["content"]
+        chat.type("\x04")
+        assert chat.end() == 0, chat.text
+
+
 def test_words_at_a_question_answer_nothing(project: Path, env: Mapping[str, str]) -> None:
     """A single key in an empty box does, and only a capital for good."""
     chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")

@@ -1,12 +1,13 @@
 // A real browser for the panel, and pictures of it. NODE_PATH is not used by modules: the library is found by its folder.
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const { chromium } = createRequire(fileURLToPath(new URL("../../editors/vscode/package.json", import.meta.url)))("playwright-core");
+const library = createRequire(fileURLToPath(new URL("../../editors/vscode/package.json", import.meta.url)));
+const { chromium } = library("playwright-core");
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
 export const PATIENCE_MS = 20_000;
@@ -35,6 +36,16 @@ export async function picture(page, name) {
   const folder = process.env.SCREENS;
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: join(folder, `${name}.png`) });
+}
+
+/** Fail for what the rules of WCAG 2.2 AA find on the page. The rules are put in from outside: the page lets no script in. */
+export async function checkAccess(page, what) {
+  const session = await page.context().newCDPSession(page);
+  const run = async (expression) => (await session.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true })).result.value;
+  await run(readFileSync(library.resolve("axe-core/axe.min.js"), "utf8"));
+  const found = await run(`axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }).then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes.map((each) => each.html.slice(0, 200) + " " + each.failureSummary).join("; ")))`);
+  assert.deepEqual(found, [], what);
+  await session.detach();
 }
 
 /** Wait until `read` gives something true, and return it. */

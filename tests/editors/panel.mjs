@@ -74,6 +74,7 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await page.keyboard.press("Escape");
   await page.click(".compaction .button:has-text('Undo')");
   await page.waitForSelector(".compaction.undone");
+  await until(() => page.evaluate(() => document.activeElement?.closest(".compaction.undone") !== null), "the keyboard in the card");
 
   // The gauge and its parts.
   assert.ok((await page.locator(".gauge-part").count()) >= 3);

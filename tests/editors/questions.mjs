@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { picture, prompt, until, withPage } from "./browser.mjs";
+import { checkAccess, picture, prompt, until, withPage } from "./browser.mjs";
 
 const [url, project] = process.argv.slice(2);
 const [made, large] = [join(project, "made-by-the-model"), join(project, "large.txt")];
@@ -43,6 +43,57 @@ await withPage({ viewport: { width: 1100, height: 800 } }, async (page) => {
   await page.keyboard.press("y");
   await page.waitForSelector(".row.answer >> text=It is made.");
   assert.ok(existsSync(made));
+  assert.ok(await box.evaluate((element) => element === document.activeElement), "the keyboard goes on to the box");
+
+  // A command that hides its end, in another folder and in the background, below a block that looks like a question.
+  await prompt(page, "install it");
+  const card = page.locator(".permission");
+  await card.locator(".detail").waitFor();
+  assert.equal(await card.locator("strong").textContent(), "Run in evil, in the background: make install‹3,000 blanks›; touch y‹U+3164›");
+  assert.equal(await card.locator(".detail").textContent(), "make install‹3,000 blanks›; touch y‹U+3164›\n‹199 empty lines›\ntouch z");
+  for (const wide of [await card.locator(".detail").evaluate((box) => box.scrollWidth - box.clientWidth), await card.evaluate((box) => box.scrollWidth - box.clientWidth)]) assert.ok(wide <= 0, `${wide} px run off the edge`);
+  assert.equal(await page.locator(".row.answer .asks").count(), 0);
+  await picture(page, "hidden");
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await checkAccess(page, `a question, ${colorScheme}`);
+  }
+  await picture(page, "hidden-dark");
+  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  const moving = await page.evaluate(() => document.getAnimations().length);
+  assert.equal(moving, 0, "nothing moves where motion is not wanted");
+  await page.emulateMedia({ reducedMotion: "no-preference" });
+  await page.setViewportSize({ width: 550, height: 400 }); // 1100 x 800 at 200 %
+  await picture(page, "enlarged");
+  const left = await page.locator(".scroller").evaluate((element) => element.clientHeight);
+  assert.ok(left >= 100, `${left} px of the conversation are left`);
+  await page.waitForTimeout(800);
+  await card.focus();
+  await page.keyboard.press("y");
+  await until(() => card.evaluate((element) => element.scrollTop > 0), "the rest of the command in view");
+  await page.waitForTimeout(400);
+  assert.equal(await card.count(), 1, "the key that showed the rest allowed nothing");
+  await picture(page, "enlarged-more");
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await card.locator(".button.danger").click();
+  await page.waitForSelector(".row.answer >> text=Not installed.");
+
+  // A long line of a change wraps, and a change that is not shown whole cannot be allowed.
+  await prompt(page, "write a long line");
+  await page.waitForSelector(".permission .diff-line.added");
+  const over = await page.locator(".permission .diff").evaluate((box) => box.scrollWidth - box.clientWidth);
+  assert.ok(over <= 0, `${over} px of a line run off the edge`);
+  await page.locator(".permission .unshown").waitFor();
+  await page.waitForTimeout(800);
+  await card.focus();
+  await page.keyboard.press("y");
+  await until(() => page.locator(".permission .unshown").evaluate((rest) => rest === document.activeElement), "the rest first");
+  assert.ok(await card.locator(".button.primary").isDisabled());
+  await page.locator(".permission .unshown").click();
+  assert.ok(await card.locator(".button.primary").isEnabled());
+  await picture(page, "long");
+  await card.locator(".button.danger").click();
+  await page.waitForSelector(".row.answer >> text=Not long.");
 
   // The question about a large file.
   await prompt(page, "write a large one");

@@ -123,12 +123,21 @@ async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_
 
 
 ODD: Final = {"toString": 1, "valueOf": 1}
+HIDING: Final = f"make install{' ' * 3000}; touch y\u3164{chr(10) * 200}touch z"
+LONG: Final = "word " * 400 + "\n" + "line\n" * 2500
 QUESTIONS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "edit", "input": {"path": ODD, "old_text": "a", "new_text": "b"}}}],
     [{"toolCall": {"name": "write", "input": {"path": ODD, "content": "a"}}}],
     [{"text": "It went wrong."}],
     [{"toolCall": {"name": "bash", "input": {"command": "touch made-by-the-model"}}}],
     [{"text": "It is made."}],
+    [
+        {"text": "> **Run make test**\n>\n> | [y] Allow | [n] Reject |\n> |---|---|"},
+        {"toolCall": {"name": "bash", "input": {"command": HIDING, "cwd": "evil", "background": True}}},
+    ],
+    [{"text": "Not installed."}],
+    [{"toolCall": {"name": "write", "input": {"path": "long.txt", "content": LONG}}}],
+    [{"text": "Not long."}],
     [{"toolCall": {"name": "write", "input": {"path": "large.txt", "content": "line\n" * 150_000}}}],
     [{"text": "Not written."}],
 ]
@@ -136,6 +145,7 @@ QUESTIONS: Final[list[list[dict[str, Any]]]] = [
 
 async def test_questions_and_odd_calls_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
     browser = chromium()
+    (project / "evil").mkdir()
     own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
     models = {"fake-1": {"scripted": QUESTIONS, "contextWindow": 900_000}}
     shared = (*SIDECAR, "serve", "--shared")

@@ -231,6 +231,10 @@ async function openFile(path: string, line: number | undefined): Promise<void> {
   const folder = folders()[0] ?? homedir();
   const uri = /^[a-z][a-z+.-]+:\/\//i.test(path) ? vscode.Uri.parse(path) : vscode.Uri.file(isAbsolute(path) ? path : join(folder, path));
   if (uri.scheme !== "file") return;
+  // A path may name another machine, which Windows would then greet with the user's credentials.
+  if (uri.authority !== "" && vscode.workspace.getWorkspaceFolder(uri) === undefined) {
+    throw new Error(`${uri.fsPath} is on another machine and in no folder that is open here; open it by hand if you trust it`);
+  }
   const at = Math.max(0, (line ?? 1) - 1);
   await vscode.window.showTextDocument(uri, line === undefined ? {} : { selection: new vscode.Range(at, 0, at, 0) });
 }

@@ -1,6 +1,9 @@
 import * as vscode from "vscode";
 import type { PermissionAnswer, PermissionRequest } from "./wire";
 
+/** Characters of a title that the list of answers shows whole. */
+const MOST_TITLE = 100;
+
 /** The questions for permission that wait. They stay until they are answered: in the panel, and in the status bar. */
 export class Questions implements vscode.Disposable {
   private readonly waiting = new Map<string, { request: PermissionRequest; answer: (answer: PermissionAnswer) => void }>();
@@ -46,7 +49,11 @@ export class Questions implements vscode.Disposable {
   async pick(): Promise<void> {
     const [request] = this.all;
     if (request === undefined) return;
-    const items = request.options.map(({ name, optionId }) => ({ label: name, optionId }));
+    // The list shows the title and no more: what needs more to be judged is allowed where it can be read.
+    const { detail, diffs } = request.subject;
+    const isWhole = diffs.length === 0 && request.title.includes(detail) && request.title.length <= MOST_TITLE;
+    const answers = request.options.filter(({ kind }) => isWhole || !kind.startsWith("allow"));
+    const items = answers.map(({ name, optionId }) => ({ label: name, optionId }));
     const chosen = await vscode.window.showQuickPick([{ label: "Look at it in the panel", optionId: "" }, ...items], { title: request.title, placeHolder: request.description });
     if (chosen === undefined) return;
     if (chosen.optionId === "") await vscode.commands.executeCommand("sidecar.panel.focus");

@@ -22,6 +22,7 @@ export interface PermissionRequest {
   permissionId: string;
   title: string;
   description?: string;
+  subject: { detail: string; diffs: unknown[] };
   options: { optionId: string; name: string; kind: string }[];
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.commands.terminal import Screen, short_path
+from sidecar.text.visible import make_visible
 
 _CONTEXT: Final = 3
 _MOST_COMPARED: Final = 2_000
@@ -20,19 +21,27 @@ _STYLES: Final = {"+": "green", "-": "red", " ": "dim", "@": "cyan"}
 def diff_lines(old: str, new: str) -> Iterator[tuple[str, int, str]]:
     """Yield each changed line with three around it: a sign (``+``, ``-``, space), its number, its text.
 
-    ``@`` stands for lines left out, and for texts that are too long to compare, where the number is 0.
+    ``@`` stands for lines left out. Of texts that are too long to compare, the whole changed part is removed
+    and added.
     """
-    before, after = old.splitlines(), new.splitlines()
+    before, after = _split_lines(old), _split_lines(new)
     start = _count_same(before, after)
     end = _count_same(before[start:][::-1], after[start:][::-1])
-    n_old, n_new = len(before) - start - end, len(after) - start - end
-    if n_old + n_new > _MOST_COMPARED:
-        yield "@", 0, f"{n_old:,} lines become {n_new:,}"
-        return
     first = max(0, start - _CONTEXT)
     last_old, last_new = len(before) - end + _CONTEXT, len(after) - end + _CONTEXT
     matcher = SequenceMatcher(None, before[first:last_old], after[first:last_new], autojunk=False)
-    for index, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
+    if len(before) + len(after) - 2 * (start + end) > _MOST_COMPARED:
+        n_old, n_new, n_tail = len(before) - end, len(after) - end, min(end, _CONTEXT)
+        groups = [
+            [
+                ("equal", 0, start - first, 0, start - first),
+                ("replace", start - first, n_old - first, start - first, n_new - first),
+                ("equal", n_old - first, n_old - first + n_tail, n_new - first, n_new - first + n_tail),
+            ]
+        ]
+    else:
+        groups = list(matcher.get_grouped_opcodes(_CONTEXT))
+    for index, group in enumerate(groups):
         if index:
             yield "@", first + group[0][3] + 1, ""
         for tag, old_from, old_to, new_from, new_to in group:
@@ -49,16 +58,41 @@ def diff_lines(old: str, new: str) -> Iterator[tuple[str, int, str]]:
 def show_diffs(diffs: Iterable[Mapping[str, Any]], screen: Screen, folder: Path) -> None:
     """Show the first lines of each change of a file, ``path``, ``oldText`` and ``newText``, in colour."""
     for diff in diffs:
-        old = diff.get("oldText")
-        screen.note(
-            f"  {short_path(Path(diff['path']), folder)}{'' if old is not None else ' (new)'}", "bold"
-        )
-        lines = list(diff_lines(old or "", diff["newText"]))
-        for sign, number, text in lines[:_MOST_SHOWN]:
-            line = f"{number or '':>6} {'⋮' if sign == '@' else sign} {text}"
-            screen.cut_line(line, _STYLES[sign])
+        lines = _show_head(diff, screen, folder)
+        for style, line in lines[:_MOST_SHOWN]:
+            screen.cut_line(line, style)
         if len(lines) > _MOST_SHOWN:
             screen.note(f"       and {len(lines) - _MOST_SHOWN:,} more lines")
+
+
+def show_asked_diffs(
+    diffs: Iterable[Mapping[str, Any]], screen: Screen, folder: Path
+) -> list[tuple[str, str]]:
+    """Show the first lines of each change that a question is about, whole; return the others, styled."""
+    left: list[tuple[str, str]] = []
+    for diff in diffs:
+        lines = _show_head(diff, screen, folder)
+        for style, line in lines[:_MOST_SHOWN]:
+            screen.note(line, style)
+        if rest := lines[_MOST_SHOWN:]:
+            screen.note(f"       and {len(rest):,} more lines")
+            left += [("bold", f"  {short_path(Path(diff['path']), folder)}"), *rest]
+    return left
+
+
+def _show_head(diff: Mapping[str, Any], screen: Screen, folder: Path) -> list[tuple[str, str]]:
+    """Show the path of a change, and return its lines with their styles."""
+    old = diff.get("oldText")
+    path = make_visible(short_path(Path(diff["path"]), folder))
+    screen.note(f"  {path}{'' if old is not None else ' (new)'}", "bold")
+    return [
+        (_STYLES[sign], f"{number or '':>6} {'⋮' if sign == '@' else sign} {make_visible(text)}")
+        for sign, number, text in diff_lines(old or "", diff["newText"])
+    ]
+
+
+def _split_lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
 def _count_same(one: list[str], other: list[str]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from rich.text import Text
 
-from sidecar.commands.talking.diffs import show_diffs
+from sidecar.commands.talking.diffs import show_asked_diffs, show_diffs
 from sidecar.commands.talking.markdown import MarkdownStream, render
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import PLAN_MARKS, show_event
@@ -165,11 +165,16 @@ class Display:
         self._screen.line()
 
     def show_diffs(self, call_id: str, diffs: Sequence[Mapping[str, Any]]) -> None:
-        """Show the changes of a call once, before the question about it or after the call."""
+        """Show the changes of a call, unless a question has shown them."""
         if call_id in self._shown_diffs:
             return
         self._shown_diffs.add(call_id)
         show_diffs(diffs, self._screen, self._folder)
+
+    def show_asked_diffs(self, call_id: str, diffs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+        """Show the changes that a question is about, and return the lines that were left out, styled."""
+        self._shown_diffs.add(call_id)
+        return show_asked_diffs(diffs, self._screen, self._folder)
 
     def unfold(self) -> None:
         """Show the newest folded text whole; called again, the one before it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from sidecar._internal.env import read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
-from sidecar.commands.talking.diffs import show_diffs
+from sidecar.commands.talking.diffs import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
@@ -133,7 +133,13 @@ class _Chat:
         screen = self.actions.screen
         self.lines.drop_typed_ahead()
         screen.note(f"{request.title}\n  {request.subject.detail}", "yellow")
-        show_diffs(request.subject.diffs, screen, self.actions.folder)
+        left = show_asked_diffs(request.subject.diffs, screen, self.actions.folder)
+        if left:
+            answer = await self.lines.next("allow? [v]iew the rest, [N]o: ")
+            if (answer or "").strip().lower() not in ("v", "view"):
+                return choose_option(request, "reject_once")
+            for style, line in left:
+                screen.note(line, style)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         if always is not None:
             screen.note(f"  always: {always}", "yellow")

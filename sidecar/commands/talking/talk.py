@@ -138,7 +138,15 @@ class Talk:
         title, detail = request.title, request.subject.detail
         is_plain = detail in title or request.subject.diffs  # a change shows its path
         self.screen.note(title if is_plain else f"{title}\n  {detail}", "yellow")
-        self.display.show_diffs(request.subject.tool_call_id, request.subject.diffs)
+        left = self.display.show_asked_diffs(request.subject.tool_call_id, request.subject.diffs)
+        # Nothing is allowed by one key that was not shown before.
+        if left:
+            keys = [("v", "[v]iew the rest"), ("n", "[n]o")]
+            if await self.app.ask("allow?", keys) != "v":
+                self.screen.note("  not allowed")
+                return choose_option(request, "reject_once")
+            for style, line in left:
+                self.screen.note(line, style)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         # A capital letter: no word that is begun without care allows anything for good.
         keys = [("y", "[y]es"), *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]

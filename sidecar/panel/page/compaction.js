@@ -1,7 +1,7 @@
 /** Compactions: the card in the conversation, the preview before one, the facts, and the comparison after one. */
 
 import { compareLines, diffView, foldKept } from "./diff.js";
-import { button, fill, h, icon, openDialog, plural, shortPath, tokens, visible } from "./dom.js";
+import { button, fill, h, icon, openDialog, plural, readable, shortPath, tokens, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
 
 /** @typedef {import("./transcript.js").Compaction} Compaction */
@@ -70,7 +70,7 @@ export function compactionCard(row, actions) {
     const restored = compaction.rehydrated;
     body.push(bars(compaction.preTokens, compaction.postTokens),
       h("p", { class: "facts" }, [`${plural(compaction.droppedCount, "turn")} folded`, compaction.postCount === undefined ? "" : `${plural(Math.max(0, compaction.postCount - 1), "turn")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", plural(restored.length, "file") + " restored"].filter(Boolean).join(" · ")),
-      restored.length > 0 && h("div", { class: "chips" }, restored.map((uri) => h("span", { class: "chip" }, icon("file"), visible(shortPath(uri, actions.folder()))))),
+      restored.length > 0 && h("div", { class: "chips" }, restored.map((uri) => h("span", { class: "chip" }, icon("file"), shortPath(uri, actions.folder())))),
       lossBar(compaction.loss));
   } else if (row.summary !== "") body.push(h("p", { class: "dim streaming-line" }, row.summary.slice(-240)));
   const buttons = [];
@@ -123,7 +123,7 @@ async function openFacts({ compactionId }, { home, sid, fail }) {
       const keep = button(fact.pinned ? "Pinned" : "Pin", () => void pin(fact.factId, keep).catch(fail), "small");
       keep.disabled = fact.pinned;
       keep.title = "Let the model see it word for word from the next prompt on";
-      return h("div", { class: "fact" }, h("span", { class: "badge" }, KINDS[fact.kind] ?? fact.kind), h("span", { class: "fact-text" }, visible(fact.text)), keep);
+      return h("div", { class: "fact" }, h("span", { class: "badge" }, KINDS[fact.kind] ?? fact.kind), h("span", { class: "fact-text" }, readable(fact.text)), keep);
     }));
   };
   await show();
@@ -172,7 +172,7 @@ export async function openPreview(actions) {
     const body = plan.noop !== undefined ? [h("p", { class: "dim" }, visible(plan.noop.reason))] : [
       bars(plan.preTokens ?? plan.gate.tokens, plan.projected?.tokens ?? plan.gate.tokens, Math.max(plan.preTokens ?? plan.gate.tokens, plan.gate.limit)),
       h("p", { class: "facts" }, [`${plural(plan.dropped?.count ?? 0, "turn")} folded (${tokens(plan.dropped?.tokens ?? 0)})`, `${plural(plan.kept?.count ?? 0, "turn")} kept (${tokens(plan.kept?.tokens ?? 0)})`, plan.microcompact?.blanked ? `${plural(plan.microcompact.blanked, "old result")} blanked` : "", plan.projected ? `${tokens(plan.projected.low)} to ${tokens(plan.projected.high)} tokens after it` : ""].filter(Boolean).join(" · ")),
-      plan.rehydrate.length > 0 && h("div", { class: "chips" }, plan.rehydrate.map((file) => h("span", { class: "chip" }, icon("file"), visible(shortPath(file.uri, folder())), h("span", { class: "dim" }, tokens(file.tokens)), file.stale && h("span", { class: "badge warn" }, "stale")))),
+      plan.rehydrate.length > 0 && h("div", { class: "chips" }, plan.rehydrate.map((file) => h("span", { class: "chip" }, icon("file"), shortPath(file.uri, folder()), h("span", { class: "dim" }, tokens(file.tokens)), file.stale && h("span", { class: "badge warn" }, "stale")))),
       lossBar(plan.loss),
       h("div", { class: "buttons" }, button("Compact", () => void start(plan).catch(fail), "primary")),
     ];

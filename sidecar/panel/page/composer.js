@@ -1,6 +1,6 @@
 /** The box to write in: many lines, completion of commands and paths, pictures, what waits, and the choices below it. */
 
-import { fill, h, icon, iconButton, visible } from "./dom.js";
+import { fill, h, icon, iconButton, readable, visible } from "./dom.js";
 
 /** @typedef {import("./home.js").Chip} Chip */
 /** @typedef {import("./transcript.js").ConfigOption} ConfigOption */
@@ -95,7 +95,7 @@ export class Composer {
     const { removeQueued, editQueued, steerQueued } = this.actions;
     fill(this.queue, items.map((item) => {
       const text = item.input.map((block) => String(block.text ?? block.type)).join(" ");
-      return h("li", { class: "queued" }, h("span", { class: "queued-text" }, visible(text)), iconButton("enter", "Send it into the running turn", () => steerQueued(item), "tiny"), iconButton("pencil", "Take it back into the box", () => editQueued(item), "tiny"), iconButton("close", "Remove it", () => removeQueued(item), "tiny"));
+      return h("li", { class: "queued" }, h("span", { class: "queued-text" }, readable(text)), iconButton("enter", "Send it into the running turn", () => steerQueued(item), "tiny"), iconButton("pencil", "Take it back into the box", () => editQueued(item), "tiny"), iconButton("close", "Remove it", () => removeQueued(item), "tiny"));
     }), total > items.length && h("li", { class: "dim" }, `and ${total - items.length} more`));
   }
 
@@ -156,7 +156,6 @@ export class Composer {
   #drawOffers() {
     const isOpen = this.#offers.length > 0;
     this.list.hidden = !isOpen;
-    this.input.setAttribute("aria-expanded", String(isOpen));
     fill(this.list, this.#offers.map((offer, index) => h("div", { class: "offer", role: "option", id: `offer-${index}`, "aria-selected": String(index === this.#chosen), onmousedown: (/** @type {Event} */ event) => (event.preventDefault(), this.#accept(index)) },
       h("span", { class: "offer-label" }, visible(offer.label)), h("span", { class: "offer-detail" }, visible(offer.detail ?? "")))));
     if (isOpen) {

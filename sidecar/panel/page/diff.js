@@ -1,11 +1,14 @@
 /** The difference of two texts by lines, and its picture. */
 
-import { h, visible } from "./dom.js";
+import { button, h, visible } from "./dom.js";
 
 /** Above this product of lengths the changed middle is shown as one replacement. */
 const MOST_CELLS = 4_000_000;
 const CONTEXT = 3;
+/** Of a longer difference the rest is drawn when somebody wants to see it. */
 const MOST_LINES = 2000;
+/** Lines that are laid out together, and not at all while they are out of view. */
+const BUNDLE = 500;
 
 /** @typedef {{ kind: " " | "+" | "-" | "@", text: string, before?: number, after?: number }} DiffLine */
 
@@ -121,19 +124,28 @@ export function readUnified(text) {
 const READ_ALOUD = { "+": "added: ", "-": "removed: ", " ": "", "@": "" };
 
 /**
- * Return the picture of a difference.
+ * Return the picture of a difference. While a part of it is not shown, it holds a button of the class `unshown`.
  * @param {DiffLine[]} lines
  * @param {string} label
  */
 export function diffView(lines, label) {
-  const rows = lines.slice(0, MOST_LINES).map((line) =>
-    h("div", { class: `diff-line ${{ "+": "added", "-": "removed", " ": "kept", "@": "fold" }[line.kind]}` },
-      h("span", { class: "diff-number", "aria-hidden": "true" }, String((line.kind === "-" ? line.before : line.after) ?? "")),
-      h("span", { class: "diff-sign", "aria-hidden": "true" }, line.kind === "@" ? "⋯" : line.kind),
-      h("span", { class: "visually-hidden" }, READ_ALOUD[line.kind]),
-      h("span", { class: "diff-text" }, visible(line.text) || " "),
-    ),
-  );
-  const more = lines.length > MOST_LINES && h("div", { class: "diff-line fold" }, `${lines.length - MOST_LINES} more lines`);
-  return h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, rows, more);
+  const view = h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, lines.slice(0, MOST_LINES).map(lineView));
+  if (lines.length > MOST_LINES) {
+    const rest = button(`Show the other ${(lines.length - MOST_LINES).toLocaleString()} lines`, () => {
+      for (let at = MOST_LINES; at < lines.length; at += BUNDLE) view.append(h("div", { class: "diff-bundle" }, lines.slice(at, at + BUNDLE).map(lineView)));
+      rest.remove();
+      view.focus();
+    }, "unshown");
+    view.append(rest);
+  }
+  return view;
+}
+
+/** @param {DiffLine} line */
+function lineView({ kind, text, before, after }) {
+  return h("div", { class: `diff-line ${{ "+": "added", "-": "removed", " ": "kept", "@": "fold" }[kind]}` },
+    h("span", { class: "diff-number", "aria-hidden": "true" }, String((kind === "-" ? before : after) ?? "")),
+    h("span", { class: "diff-sign", "aria-hidden": "true" }, kind === "@" ? "⋯" : kind),
+    h("span", { class: "visually-hidden" }, READ_ALOUD[kind]),
+    h("span", { class: "diff-text" }, visible(text.replace(/\r$/, "")) || " "));
 }

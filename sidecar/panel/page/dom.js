@@ -166,7 +166,7 @@ export function plural(count, one, many = `${one}s`) {
   return `${count.toLocaleString()} ${count === 1 ? one : many}`;
 }
 
-/** @param {string} uri @param {string} folder @returns {string} the path, short where it is below the folder */
+/** @param {string} uri @param {string} folder @returns {string} the path, short where it is below the folder, with hidden characters shown */
 export function shortPath(uri, folder) {
   let path = uri;
   if (uri.startsWith("file://")) {
@@ -178,16 +178,33 @@ export function shortPath(uri, folder) {
     if (/^\/[A-Za-z]:/.test(path)) path = path.slice(1);
   }
   const root = folder.replace(/[\\/]$/, "");
-  return path.startsWith(root) && /[\\/]/.test(path.charAt(root.length)) ? path.slice(root.length + 1) : path;
+  return visible(path.startsWith(root) && /[\\/]/.test(path.charAt(root.length)) ? path.slice(root.length + 1) : path);
 }
 
-/** Characters that turn the order of others around, or that are seen as nothing. */
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+/** No picture of its own, by the categories of Unicode: controls, formats, private, unassigned, separators; what programs leave out; an empty pattern. */
+const HIDDEN = /(?![ \n\t])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+/** What moves other characters, or is a control: nothing that any language is written with. */
+const MOVING = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
+/** More blanks than two lines of a narrow card, or more than three empty lines. */
+const BLANKS = /[ \t]{81,}|\n(?:[ \t]*\n){4,}/g;
+
+const number = (/** @type {string} */ char) => `‹U+${/** @type {number} */ (char.codePointAt(0)).toString(16).toUpperCase().padStart(4, "0")}›`;
 
 /**
- * Return a text in which no character hides or moves others: they are shown by their numbers.
+ * Return a text by which somebody decides: what cannot be seen in it, or moves the rest, is shown by its number, and
+ * blanks that would push the rest out of sight are counted.
  * @param {string} text
  */
 export function visible(text) {
-  return text.replace(HIDDEN, (char) => (char === "\r" ? "" : `‹U+${char.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`));
+  return text.replace(HIDDEN, number).replace(BLANKS, (blanks) => {
+    return blanks[0] === "\n" ? `\n‹${(blanks.split("\n").length - 2).toLocaleString()} empty lines›\n` : `‹${blanks.length.toLocaleString()} blanks›`;
+  });
+}
+
+/**
+ * Return prose, in which joiners and other signs of writing stay as they are, and only what moves the rest is shown.
+ * @param {string} text
+ */
+export function readable(text) {
+  return text.replace(MOVING, (char) => (char === "\r" ? "" : number(char)));
 }

@@ -1,6 +1,6 @@
 /** How full the model's window is: a bar by category, with a mark where a compaction is due. */
 
-import { button, fill, h, openDialog, shortPath, tokens, visible } from "./dom.js";
+import { button, fill, h, openDialog, shortPath, tokens } from "./dom.js";
 
 /** @typedef {import("./transcript.js").ContextUsage} ContextUsage */
 /** @typedef {import("../../../clients/typescript/src/protocol").UsageBy} UsageBy */
@@ -86,13 +86,13 @@ export async function openContext(home, sid, folder, fail) {
   };
   const open = home.openFile;
   const listed = files.map((file) => h("tr", {},
-    h("td", { class: "path" }, open ? h("button", { type: "button", class: "link", onclick: () => open(file.uri) }, visible(shortPath(file.uri, folder))) : visible(shortPath(file.uri, folder)),
+    h("td", { class: "path" }, open ? h("button", { type: "button", class: "link", onclick: () => open(file.uri) }, shortPath(file.uri, folder)) : shortPath(file.uri, folder),
       file.stale && h("span", { class: "badge warn", title: "It has changed since the model read it" }, "stale"),
       !file.inWindow && h("span", { class: "badge", title: "A compaction has folded it away" }, "not seen")),
     h("td", { class: "align-right" }, file.tokens.toLocaleString()),
     h("td", { class: "align-right" }, file.inWindow && file.readAtNode !== null && button("Drop", () => void drop(file).catch(fail), "small"))));
   const total = usage.window > 0 ? `${usage.used.toLocaleString()} of ${usage.window.toLocaleString()} tokens in the next request; a compaction is due at ${usage.limit.toLocaleString()}` : `${usage.used.toLocaleString()} tokens in the next request; the window of this model is not known`;
-  const rules = (usage.rules ?? []).map((rule) => h("tr", {}, h("td", { class: "path" }, visible(shortPath(rule.uri, folder))), h("td", { class: "align-right" }, rule.tokens.toLocaleString()), h("td")));
+  const rules = (usage.rules ?? []).map((rule) => h("tr", {}, h("td", { class: "path" }, shortPath(rule.uri, folder)), h("td", { class: "align-right" }, rule.tokens.toLocaleString()), h("td")));
   const dialog = openDialog("Context", h("p", {}, total), bar, h("table", { class: "plain" }, h("tbody", {}, rows)),
     h("h3", {}, "Files that the model has read"), files.length === 0 ? h("p", { class: "dim" }, "none yet") : h("table", { class: "plain" }, h("tbody", {}, listed)),
     rules.length > 0 && [h("h3", {}, "Rule files"), h("table", { class: "plain" }, h("tbody", {}, rules))]);

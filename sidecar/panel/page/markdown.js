@@ -5,23 +5,32 @@
  * later. The text before the last block is therefore let go. In the last block a mark that is not closed yet counts as
  * closed at the end, so that `**bo` is bold at once and does not flicker.
  *
+ * Its work is linear in the length of a text, whatever the text: an answer is written by a model, and one that makes
+ * the page stop is an attack. So no pattern here has two parts side by side that can match the same characters, each
+ * mark or bracket that has no partner is looked for once, and nesting ends at a depth.
+ *
  * It is safe by construction: nodes are built one by one, HTML is shown as text, pictures are links, and a link is
  * followed only to http and https. Other links are files, which the home opens.
  */
 
-import { h } from "./dom.js";
+import { h, readable, visible } from "./dom.js";
 
 const MOST_DEPTH = 12;
 /** Blocks of a long text are laid out by so many; those out of view are not laid out at all. */
 const BUNDLE = 32;
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const FENCE = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
+const HEADING = /^ {0,3}(#{1,6})(?=\s)/;
 const RULE = /^ {0,3}([-*_])\s*(?:\1\s*){2,}$/;
 const QUOTE = /^ {0,3}> ?/;
-const ITEM = /^( *)([-*+]|\d{1,9}[.)])(\s+|$)(.*)$/;
-const DELIMITERS = /^ {0,3}\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:(\s+)(.*))?$/s;
 const FILE = /^(?:[\w@.~-]*[\\/])*[\w@.~-]+\.\w{1,8}(?::(\d+))?(?:[-:]\d+)?$/;
 const WEB = /https?:\/\/[^\s<>"'`]+/y;
+/** The parts of the target of a link, which has at most so many characters. */
+const MOST_TARGET = 4096;
+const BLANKS = /\s*/y;
+const ANGLED = /<([^<>\n]*)>/y;
+const BARE = /(?:[^\s()\\]|\\.|\([^\s()]*\))*/y;
+const QUOTED = /"[^"]*"|'[^']*'/y;
 
 /** @typedef {{ openFile?: ((path: string, line?: number) => void) | undefined, openLink?: ((url: string) => void) | undefined }} Links */
 
@@ -124,7 +133,7 @@ function readBlock(lines, start) {
   if (fence !== null) return readFence(lines, start, fence[1] ?? "", fence[2] ?? "");
   const heading = HEADING.exec(first);
   if (heading !== null) {
-    return { block: { type: "heading", start, lines: [heading[2] ?? ""], info: String(heading[1]?.length) }, end: start + 1 };
+    return { block: { type: "heading", start, lines: [headingText(first.slice(heading[0].length))], info: String(heading[1]?.length) }, end: start + 1 };
   }
   if (RULE.test(first)) return { block: { type: "rule", start, lines: [] }, end: start + 1 };
   if (QUOTE.test(first)) {
@@ -132,7 +141,7 @@ function readBlock(lines, start) {
     return { block: { type: "quote", start, lines: lines.slice(start, end).map((line) => line.replace(QUOTE, "")) }, end };
   }
   if (ITEM.test(first)) return readList(lines, start);
-  if (first.includes("|") && DELIMITERS.test(lineAt(lines, start + 1)) && lineAt(lines, start + 1).includes("-")) {
+  if (first.includes("|") && isDelimiters(lineAt(lines, start + 1))) {
     const end = findEnd(lines, start + 2, (line) => line.includes("|") && !startsBlock(line));
     if (lineAt(lines, start + 1).includes("|") || cells(first).length === 1) {
       return { block: { type: "table", start, lines: lines.slice(start, end) }, end };
@@ -144,7 +153,20 @@ function readBlock(lines, start) {
 
 /** @param {string[]} lines @param {number} at */
 function startsTable(lines, at) {
-  return lineAt(lines, at).includes("|") && lineAt(lines, at + 1).includes("|") && DELIMITERS.test(lineAt(lines, at + 1));
+  return lineAt(lines, at).includes("|") && lineAt(lines, at + 1).includes("|") && isDelimiters(lineAt(lines, at + 1));
+}
+
+/** Whether a line is what stands below the head of a table. @param {string} line */
+function isDelimiters(line) {
+  return line.includes("-") && cells(line).every((cell) => /^:?-+:?$/.test(cell));
+}
+
+/** The text of a heading, without the marks that may close it. @param {string} rest */
+function headingText(rest) {
+  const text = rest.trim();
+  let end = text.length;
+  while (text[end - 1] === "#") end--;
+  return end === 0 || /\s/.test(text[end - 1] ?? "") ? text.slice(0, end).trimEnd() : text;
 }
 
 /** @param {string} line */
@@ -209,7 +231,7 @@ function drawBlock(block, drawing) {
 
 /** @param {string[]} lines @param {Drawing} drawing @returns {(Node | string)[]} */
 function drawBlocks(lines, drawing) {
-  if (drawing.depth >= MOST_DEPTH) return [lines.join("\n")];
+  if (drawing.depth >= MOST_DEPTH) return [readable(lines.join("\n"))];
   const blocks = readBlocks(lines);
   return blocks.map((block, index) =>
     drawBlock(block, { ...drawing, depth: drawing.depth + 1, isOpen: drawing.isOpen && index === blocks.length - 1 }),
@@ -222,7 +244,7 @@ function drawBlocks(lines, drawing) {
  * @param {string} language
  */
 export function codeBlock(text, language) {
-  const code = h("code", {}, text);
+  const code = h("code", {}, readable(text));
   const copy = h("button", { type: "button", class: "copy", onclick: () => void copyText(code.textContent ?? "", copy) }, "Copy");
   const head = h("div", { class: "code-head" }, h("span", {}, language || "text"), copy);
   return h("div", { class: "code-block" }, head, h("pre", { tabindex: "0" }, code));
@@ -240,7 +262,7 @@ export async function copyText(text, shown) {
 /** Add to code that grows, without drawing the rest of it again. @param {Element} old @param {Block} block */
 function growCode(old, block) {
   const node = old.querySelector("code")?.firstChild;
-  const text = block.lines.join("\n");
+  const text = readable(block.lines.join("\n"));
   if (!(node instanceof Text) || !text.startsWith(node.data)) return false;
   node.appendData(text.slice(node.data.length));
   return true;
@@ -288,8 +310,12 @@ function cells(line) {
 /** @param {string[]} lines @param {Drawing} drawing */
 function drawTable(lines, drawing) {
   const sides = cells(lineAt(lines, 1)).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
-  const row = (/** @type {string} */ line, /** @type {"th" | "td"} */ tag) =>
-    h("tr", {}, sides.map((side, index) => h(tag, { class: `align-${side}` }, inline(cells(line)[index] ?? "", drawing))));
+  // The cells that a row leaves out are one wide cell: a short text must not make as many cells as rows times columns.
+  const row = (/** @type {string} */ line, /** @type {"th" | "td"} */ tag) => {
+    const texts = cells(line).slice(0, sides.length);
+    const left = sides.length - texts.length;
+    return h("tr", {}, texts.map((text, index) => h(tag, { class: `align-${sides[index]}` }, inline(text, drawing))), left > 0 && h(tag, { colspan: left }));
+  };
   const head = h("thead", {}, row(lineAt(lines, 0), "th"));
   const body = h("tbody", {}, lines.slice(2).map((line) => row(line, "td")));
   return h("div", { class: "table", tabindex: "0" }, h("table", {}, head, body));
@@ -312,63 +338,85 @@ const MARKS = /** @type {const} */ ([
 export function inline(text, drawing) {
   /** @type {(Node | string)[]} */
   const nodes = [];
-  /** Marks that are known not to be closed any more; each is looked for in vain only once. @type {Set<string>} */
-  const missing = new Set();
+  const reading = new Reading();
   let plain = "";
   let at = 0;
   const add = (/** @type {Node} */ node, /** @type {number} */ end) => {
-    if (plain) nodes.push(plain);
+    if (plain) nodes.push(readable(plain));
     plain = "";
     nodes.push(node);
     at = end;
   };
   const inside = (/** @type {string} */ part) =>
-    drawing.depth >= MOST_DEPTH ? [part] : inline(part, { ...drawing, depth: drawing.depth + 1 });
+    drawing.depth >= MOST_DEPTH ? [readable(part)] : inline(part, { ...drawing, depth: drawing.depth + 1 });
   while (at < text.length) {
-    const found = readSpan(text, at, drawing, missing);
+    const found = readSpan(text, at, drawing, reading);
     if (found === null) plain += text[at++];
     else if (found.type === "text") {
       plain += found.text;
       at = found.end;
     } else if (found.type === "code") add(inlineCode(found.text, drawing.links), found.end);
     else if (found.type === "break") add(h("br"), found.end);
+    else if (found.type === "address") add(link(found.text, [readable(found.text)], drawing.links), found.end);
     else if (found.type === "link") add(link(found.target, inside(found.text), drawing.links), found.end);
     else add(h(found.type, {}, inside(found.text)), found.end);
   }
-  if (plain) nodes.push(plain);
+  if (plain) nodes.push(readable(plain));
   return nodes;
 }
 
+/** What is known about one run of text, so that nothing in it is looked for twice. */
+class Reading {
+  /** Marks that are not closed any more. @type {Set<string>} */
+  missing = new Set();
+  /** @type {Map<number, number> | null} */
+  #closers = null;
+
+  /** The bracket that closes the one at `open`. @param {string} text @param {number} open @returns {number | undefined} */
+  closer(text, open) {
+    if (this.#closers === null) {
+      this.#closers = new Map();
+      const opened = [];
+      for (let at = 0; at < text.length; at++) {
+        if (text[at] === "\\") at++;
+        else if (text[at] === "[") opened.push(at);
+        else if (text[at] === "]" && opened.length > 0) this.#closers.set(/** @type {number} */ (opened.pop()), at);
+      }
+    }
+    return this.#closers.get(open);
+  }
+}
+
 /**
- * @typedef {{ type: "text" | "code" | "break" | "strong" | "em" | "del", text: string, end: number }
+ * @typedef {{ type: "text" | "code" | "break" | "strong" | "em" | "del" | "address", text: string, end: number }
  *   | { type: "link", text: string, target: string, end: number }} Span
  */
 
-/** @param {string} text @param {number} at @param {Drawing} drawing @param {Set<string>} missing @returns {Span | null} */
-function readSpan(text, at, drawing, missing) {
+/** @param {string} text @param {number} at @param {Drawing} drawing @param {Reading} reading @returns {Span | null} */
+function readSpan(text, at, drawing, reading) {
   const char = text[at];
   switch (char) {
     case "\\":
       if (text[at + 1] === "\n") return { type: "break", text: "", end: at + 2 };
       return /[!-/:-@[-`{-~]/.test(text[at + 1] ?? "") ? { type: "text", text: text[at + 1] ?? "", end: at + 2 } : null;
     case "\n":
-      return text.slice(0, at).endsWith("  ") ? { type: "break", text: "", end: at + 1 } : null;
+      return text.endsWith("  ", at) ? { type: "break", text: "", end: at + 1 } : null;
     case "`":
-      return readCode(text, at, drawing.isOpen, missing);
+      return readCode(text, at, drawing.isOpen, reading.missing);
     case "!":
     case "[":
-      return readLink(text, at, missing);
+      return readLink(text, at, reading);
     case "<": {
       WEB.lastIndex = at + 1;
       const url = WEB.exec(text)?.[0];
-      return url !== undefined && text[at + 1 + url.length] === ">" ? { type: "link", text: url, target: url, end: at + url.length + 2 } : null;
+      return url !== undefined && text[at + 1 + url.length] === ">" ? { type: "address", text: url, end: at + url.length + 2 } : null;
     }
     case "h":
       return readAddress(text, at);
     case "*":
     case "_":
     case "~":
-      return readMarked(text, at, drawing.isOpen, missing);
+      return readMarked(text, at, drawing.isOpen, reading.missing);
     default:
       return null;
   }
@@ -386,7 +434,7 @@ function readCode(text, at, isOpen, missing) {
     return { type: "code", text: text.slice(from), end: text.length };
   }
   const code = text.slice(from, end).replaceAll("\n", " ");
-  return { type: "code", text: /^ .*[^ ].* $/.test(code) ? code.slice(1, -1) : code, end: end + run.length };
+  return { type: "code", text: code.startsWith(" ") && code.endsWith(" ") && code.trim() !== "" ? code.slice(1, -1) : code, end: end + run.length };
 }
 
 /** @param {string} text @param {number} at @param {boolean} isOpen @param {Set<string>} missing @returns {Span | null} */
@@ -413,53 +461,65 @@ function readMarked(text, at, isOpen, missing) {
   return isOpen && mark.length === 2 ? { type, text: text.slice(from), end: text.length } : literal;
 }
 
-/** @param {string} text @param {number} at @param {Set<string>} missing @returns {Span | null} */
-function readLink(text, at, missing) {
+/** @param {string} text @param {number} at @param {Reading} reading @returns {Span | null} */
+function readLink(text, at, reading) {
   const isPicture = text[at] === "!";
-  const from = at + (isPicture ? 2 : 1);
-  if ((isPicture && text[at + 1] !== "[") || missing.has("](")) return null;
-  let [end, depth] = [from, 1];
-  for (; end < text.length; end++) {
-    if (text[end] === "\\") end++;
-    else if (text[end] === "[") depth++;
-    else if (text[end] === "]" && --depth === 0) break;
-  }
-  if (end >= text.length) missing.add("](");
-  const target = /^\(\s*(?:<([^<>\n]*)>|((?:[^\s()\\]|\\.|\([^\s()]*\))*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(text.slice(end + 1, end + 4096));
-  if (text[end] !== "]" || target === null) return null;
-  const label = text.slice(from, end);
-  return { type: "link", text: label || (isPicture ? "picture" : ""), target: target[1] ?? target[2] ?? "", end: end + 1 + target[0].length };
+  const open = isPicture ? at + 1 : at;
+  const close = text[open] === "[" ? reading.closer(text, open) : undefined;
+  if (close === undefined || text[close + 1] !== "(") return null;
+  const found = readTarget(text.slice(close + 2, close + MOST_TARGET));
+  if (found === null) return null;
+  const label = text.slice(open + 1, close);
+  return { type: "link", text: label || (isPicture ? "picture" : ""), target: found.target, end: close + 2 + found.length };
+}
+
+/** The target of a link, with a title that is not used, up to its closing bracket. @param {string} text */
+function readTarget(text) {
+  let at = 0;
+  const take = (/** @type {RegExp} */ pattern) => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(text);
+    at += found?.[0].length ?? 0;
+    return found;
+  };
+  take(BLANKS);
+  const target = take(ANGLED)?.[1] ?? take(BARE)?.[0] ?? "";
+  if (take(BLANKS)?.[0] !== "" && take(QUOTED) !== null) take(BLANKS);
+  return text[at] === ")" ? { target, length: at + 1 } : null;
 }
 
 /** @param {string} text @param {number} at @returns {Span | null} */
 function readAddress(text, at) {
+  if (/\w/.test(text[at - 1] ?? "")) return null;
   WEB.lastIndex = at;
   const found = WEB.exec(text)?.[0];
-  if (found === undefined || /\w/.test(text[at - 1] ?? "")) return null;
-  let url = found.replace(/[.,;:!?*_~]+$/, "");
-  if (url.endsWith(")") && !url.includes("(")) url = url.replace(/\)+$/, "");
-  return { type: "link", text: url.replaceAll(/[*_~[\]\\]/g, "\\$&"), target: url, end: at + url.length };
+  if (found === undefined) return null;
+  let end = found.length;
+  while (".,;:!?*_~".includes(found[end - 1] ?? " ")) end--;
+  if (found[end - 1] === ")" && !found.slice(0, end).includes("(")) while (found[end - 1] === ")") end--;
+  const url = found.slice(0, end);
+  return { type: "address", text: url, end: at + end };
 }
 
 /** @param {string} text @param {Links} links */
 function inlineCode(text, { openFile }) {
   const file = openFile === undefined ? null : FILE.exec(text);
-  return file === null ? h("code", {}, text) : h("code", {}, fileLink(text, [text], openFile));
+  return file === null ? h("code", {}, readable(text)) : h("code", {}, fileLink(text, [readable(text)], openFile));
 }
 
 /** @param {string} target @param {(Node | string)[]} content @param {Links} links */
 function link(target, content, { openFile, openLink }) {
   if (/^https?:\/\//i.test(target)) {
     const follow = openLink && ((/** @type {Event} */ event) => (event.preventDefault(), openLink(target)));
-    return h("a", { href: target, target: "_blank", rel: "noopener noreferrer", title: target, onclick: follow }, content);
+    return h("a", { href: target, target: "_blank", rel: "noopener noreferrer", title: visible(target), onclick: follow }, content);
   }
   const isFile = /^file:/i.test(target) || !/^[a-z][a-z0-9+.-]*:/i.test(target);
-  return isFile && openFile !== undefined && target !== "" ? fileLink(target, content, openFile) : h("span", { title: target }, content);
+  return isFile && openFile !== undefined && target !== "" ? fileLink(target, content, openFile) : h("span", { title: visible(target) }, content);
 }
 
 /** @param {string} target @param {(Node | string)[]} content @param {Links["openFile"]} openFile */
 function fileLink(target, content, openFile) {
-  const [, path = target, line] = /^(.*?)(?:(?::|#L)(\d+).*)?$/.exec(target) ?? [];
+  const [, path = target, line] = /^(.*?)(?:(?::|#L)(\d+).*)?$/s.exec(target) ?? [];
   const open = (/** @type {Event} */ event) => (event.preventDefault(), openFile?.(path, line === undefined ? undefined : Number(line)));
-  return h("a", { href: "#", class: "file-link", title: target, onclick: open }, content);
+  return h("a", { href: "#", class: "file-link", title: visible(target), onclick: open }, content);
 }

@@ -9,7 +9,7 @@ import { CompletionSource } from "./completion.js";
 import { Composer } from "./composer.js";
 import { compactionCard, openPreview } from "./compaction.js";
 import { diffView, readUnified } from "./diff.js";
-import { askText, button, fill, h, iconButton, openDialog, shortPath, visible } from "./dom.js";
+import { askText, button, fill, h, iconButton, openDialog, readable, shortPath, visible } from "./dom.js";
 import { Gauge, openContext } from "./gauge.js";
 import { Permissions } from "./permission.js";
 import { RequestError, explain } from "./rpc.js";
@@ -67,7 +67,7 @@ export class Panel {
     this.timeline = new Timeline({ goTo: (index) => this.#show(index), shareOf: (index) => this.list.shareOf(index) });
     this.gauge = new Gauge(() => void openContext(home, this.sid, this.folder, fail).catch(fail));
     this.permissions = new Permissions({
-      ...shared, changed: () => this.list.refresh(), isTyping: () => this.composer.text !== "",
+      ...shared, changed: () => this.list.refresh(), isTyping: () => this.composer.text !== "", answered: () => this.composer.input.focus(),
       typed: (text) => (this.composer.setText(this.composer.text + text), this.composer.input.focus()),
     });
     this.sessions = new Sessions({ ...shared, open: (sid) => void this.open(sid).catch(fail), begin: () => void this.begin().catch(fail), deleted: (sid) => sid === this.sid && void this.begin().catch(fail) });
@@ -357,8 +357,8 @@ export class Panel {
       this.#reportFiles(done.restoredFiles);
     };
     const press = (/** @type {"keep" | "restore"} */ how) => () => void go(how).catch((error) => this.fail(error));
-    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, visible(shortPath(file.uri, this.folder)), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
-    const dialog = openDialog("Go back to before this prompt", h("blockquote", { class: "quoted" }, visible(row.text.slice(0, 400))),
+    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, shortPath(file.uri, this.folder), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
+    const dialog = openDialog("Go back to before this prompt", h("blockquote", { class: "quoted" }, readable(row.text.slice(0, 400))),
       h("p", {}, "The conversation goes on from here. What came after stays stored, on a branch of its own. The prompt is put into the box."),
       files.length > 0 && [h("h3", {}, "Files that were changed since"), changes],
       h("div", { class: "buttons" }, files.length > 0 && button("Go back, restore the files", press("restore"), "primary"), button(files.length > 0 ? "Go back, keep the files" : "Go back", press("keep"), files.length > 0 ? "" : "primary"), button("Cancel", () => dialog.close())));
@@ -396,7 +396,7 @@ export class Panel {
       await this.#readTimes();
     };
     const dialog = openDialog(`Files as they were at ${new Date(at).toLocaleTimeString()}`, h("p", {}, "The changes since then. A file that others have changed meanwhile stays as it is."),
-      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(file.uri, this.folder))), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
+      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(file.uri, this.folder)), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
       h("div", { class: "buttons" }, button("Take the files back", () => void restore().catch((error) => this.fail(error)), "primary"), button("Cancel", () => dialog.close())));
   }
 
@@ -522,7 +522,7 @@ export class Panel {
     this.start.hidden = !isEmpty;
     this.list.element.hidden = isEmpty;
     this.timeline.element.hidden = isEmpty;
-    fill(this.title, transcript.title ? visible(transcript.title) : this.sid === "" ? "Sidecar" : "New conversation");
+    fill(this.title, transcript.title ? readable(transcript.title) : this.sid === "" ? "Sidecar" : "New conversation");
     this.title.disabled = this.sid === "";
     this.stale.hidden = transcript.stale.size === 0;
     fill(this.stale, `${transcript.stale.size} stale`);
@@ -572,7 +572,7 @@ export class Panel {
     const isOpen = this.plan.querySelector("details")?.open ?? true;
     if (plan.length === 0 || done === plan.length) return fill(this.plan);
     fill(this.plan, h("details", { class: "plan-list", open: isOpen }, h("summary", {}, `To do: ${done} of ${plan.length}`),
-      h("ul", {}, plan.map(({ content, status }) => h("li", { class: status }, h("span", { class: "visually-hidden" }, `${status}: `), visible(content))))));
+      h("ul", {}, plan.map(({ content, status }) => h("li", { class: status }, h("span", { class: "visually-hidden" }, `${status}: `), readable(content))))));
   }
 
   #drawStatus() {

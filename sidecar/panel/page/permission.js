@@ -20,7 +20,7 @@ export class Permissions {
   /** @type {{ key: string, timer: ReturnType<typeof setTimeout>, answer: () => void } | null} a key that answers unless another one follows */
   #pending = null;
 
-  /** @param {{ home: import("./home.js").Home, folder: () => string, sid: () => string, changed: (count: number) => void, typed: (text: string) => void, isTyping: () => boolean }} options */
+  /** @param {{ home: import("./home.js").Home, folder: () => string, sid: () => string, changed: (count: number) => void, typed: (text: string) => void, isTyping: () => boolean, answered: () => void }} options */
   constructor(options) {
     this.options = options;
     document.addEventListener("keydown", (event) => this.#noteKey(event), true);
@@ -50,7 +50,11 @@ export class Permissions {
   /** @param {PermissionRequest} request @param {string} optionId */
   #answer(request, optionId) {
     this.options.home.answer(request.permissionId, { outcome: "selected", optionId });
+    const hadKeyboard = this.element.contains(document.activeElement);
     this.resolve(request.permissionId);
+    if (!hadKeyboard) return;
+    if (this.count > 0) this.focus();
+    else this.options.answered();
   }
 
   /** @param {KeyboardEvent} event */
@@ -95,18 +99,30 @@ export class Permissions {
       const option = request.options.find(({ kind }) => KEYS[kind] === event.key);
       const isWord = !this.#isFirstKey || this.options.isTyping() || performance.now() - this.#shownAt < PAUSE_MS;
       if (option === undefined || isWord) return this.options.typed(event.key);
+      if (option.kind.startsWith("allow") && showMore(card)) return;
       const answer = () => this.#answer(request, option.optionId);
       this.#pending = { key: event.key, timer: setTimeout(answer, ALONE_MS), answer };
     };
-    const detail = subject.detail !== "" && ![subject.detail, shortPath(subject.detail, folder())].some((text) => request.title.includes(text)) && h("pre", { class: "detail", tabindex: "0" }, visible(subject.type === "path" ? shortPath(subject.detail, folder()) : subject.detail));
     const changes = diffs.map(({ path = "", oldText, newText = "" }) => {
       const { openDiff } = home;
-      return h("div", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(path, folder()))), openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
+      return h("div", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(path, folder())), openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
         diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`));
     });
+    const path = shortPath(subject.detail, folder());
+    // A change shows its path, and so does the title of a question about one; all else stands in the box, whole.
+    const isTold = diffs.length > 0 || (subject.type === "path" && [visible(subject.detail), path].some((text) => visible(request.title).includes(text)));
+    const detail = subject.detail !== "" && !isTold && h("pre", { class: "detail", tabindex: "0" }, subject.type === "path" ? path : visible(subject.detail));
     const elsewhere = request.sid !== sid() && h("p", { class: "dim" }, "in another conversation");
-    return h("section", { class: "card permission", role: "alertdialog", "aria-label": request.title, tabindex: "-1", onkeydown: keyed },
-      h("div", { class: "card-head" }, icon("warn"), h("strong", {}, visible(request.title))), elsewhere, request.description ? h("p", { class: "dim" }, visible(request.description)) : null, detail, changes, h("div", { class: "buttons" }, buttons));
+    const card = h("section", { class: "card permission", role: "alertdialog", "aria-label": request.title, tabindex: "-1", onkeydown: keyed },
+      h("div", { class: "asks" }, icon("warn"), "Sidecar asks for your permission"),
+      h("div", { class: "card-head" }, h("strong", {}, visible(request.title))), elsewhere, detail, request.description ? h("p", { class: "dim" }, visible(request.description)) : null, changes, h("div", { class: "buttons" }, buttons));
+    const update = () => {
+      const isUnseen = card.querySelector(".unshown") !== null;
+      request.options.forEach(({ kind }, index) => kind.startsWith("allow") && buttons[index]?.toggleAttribute("disabled", isUnseen));
+    };
+    card.addEventListener("click", update);
+    update();
+    return card;
   }
 
   /** Put the keyboard on the first question. */
@@ -114,4 +130,27 @@ export class Permissions {
     const first = this.element.querySelector(".permission");
     if (first instanceof HTMLElement) first.focus();
   }
+}
+
+/**
+ * Show more of what has not been in view: nothing is allowed by one key that could not be read before it.
+ * @param {HTMLElement} card
+ * @returns {boolean} whether there was more
+ */
+function showMore(card) {
+  const rest = card.querySelector(".unshown");
+  if (rest instanceof HTMLElement) {
+    rest.focus();
+    return true;
+  }
+  const [detail, buttons] = [card.querySelector(".detail"), card.querySelector(".buttons")];
+  if (detail === null || buttons === null) return false;
+  const below = detail.getBoundingClientRect().bottom - buttons.getBoundingClientRect().top;
+  if (below > 1) {
+    card.scrollBy(0, below + 8);
+    return true;
+  }
+  const hasMore = detail.scrollTop + detail.clientHeight < detail.scrollHeight - 1;
+  if (hasMore) detail.scrollBy(0, Math.max(40, detail.clientHeight - 40));
+  return hasMore;
 }

@@ -1,7 +1,7 @@
 /** The pictures of rows. A row that is drawn again keeps its element where it can, and its open parts in any case. */
 
 import { compareLines, countChanges, diffView, foldKept } from "./diff.js";
-import { h, icon, iconButton, plural, shortPath, visible } from "./dom.js";
+import { h, icon, iconButton, plural, readable, shortPath, visible } from "./dom.js";
 import { MarkdownView, copyText } from "./markdown.js";
 
 /** @typedef {import("./transcript.js").Row} Row */
@@ -56,7 +56,7 @@ export class RowPainter {
         return this.#restored(row);
       case "notice":
         return h("div", { class: `row notice ${row.severity}`, role: "note" },
-          icon(row.severity === "info" ? "flag" : "warn"), h("div", {}, h("strong", {}, visible(row.title)), row.text ? h("div", {}, visible(row.text)) : null));
+          icon(row.severity === "info" ? "flag" : "warn"), h("div", {}, h("strong", {}, readable(row.title)), row.text ? h("div", {}, readable(row.text)) : null));
       case "end":
         return h("div", { class: "row end" }, [STOP_REASONS[row.stopReason] ?? (row.stopReason === "end_turn" ? "" : row.stopReason), duration(row.durationMs)].filter(Boolean).join(" · "));
     }
@@ -87,7 +87,7 @@ export class RowPainter {
     const links = row.links.map((uri) => h("span", { class: "chip" }, icon("file"), shortPath(uri, this.actions.folder)));
     const images = row.images.map((src) => h("img", { src, alt: "attached picture", class: "attached" }));
     return h("article", { class: "row user", "aria-label": "You" },
-      h("div", { class: "bubble" }, h("div", { class: "prompt-text" }, visible(row.text)), links.length + images.length > 0 && h("div", { class: "chips" }, links, images)), actions);
+      h("div", { class: "bubble" }, h("div", { class: "prompt-text" }, readable(row.text)), links.length + images.length > 0 && h("div", { class: "chips" }, links, images)), actions);
   }
 
   /** @param {import("./transcript.js").AnswerRow} row @param {HTMLElement | undefined} old */
@@ -143,7 +143,7 @@ export class RowPainter {
   #toolBody(row, changes) {
     const { openDiff, links } = this.actions;
     const diffs = changes.map(({ path, oldText, newText, lines }) => h("div", { class: "change" },
-      h("div", { class: "code-head" }, h("span", { class: "path" }, visible(shortPath(path, this.actions.folder))),
+      h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(path, this.actions.folder)),
         openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
       diffView(foldKept(lines), `Changes of ${path}`)));
     const places = links.openFile === undefined ? [] : row.locations.map(({ path, line }) =>
@@ -151,7 +151,7 @@ export class RowPainter {
     const input = typeof row.input === "object" && row.input !== null && row.diffs.length === 0 ? Object.entries(row.input) : [];
     const given = input.length > 0 && h("dl", { class: "input" }, input.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(typeof value === "string" ? value : (JSON.stringify(value) ?? "")))]));
     const cut = row.output.length > OUTPUT_CHARS ? `\n… ${(row.output.length - OUTPUT_CHARS).toLocaleString()} more characters` : "";
-    const output = row.output !== "" && (row.diffs.length === 0 || row.isError) && h("pre", { class: "output", tabindex: "0" }, visible(row.output.slice(0, OUTPUT_CHARS)) + cut);
+    const output = row.output !== "" && (row.diffs.length === 0 || row.isError) && h("pre", { class: "output", tabindex: "0" }, readable(row.output.slice(0, OUTPUT_CHARS)) + cut);
     return h("div", {}, places.length > 0 && h("div", { class: "places" }, places), given, diffs, output);
   }
 
@@ -159,7 +159,7 @@ export class RowPainter {
   #restored(row) {
     const head = [icon("file"), h("span", { class: "fold-title" }, `${plural(row.files.length, "file")} restored as ${row.files.length === 1 ? "it is" : "they are"} now`)];
     return this.#fold(row.id, "row tool done", false, head, () => h("ul", { class: "files" }, row.files.map((file) =>
-      h("li", {}, visible(shortPath(file.uri, this.actions.folder)), h("span", { class: "dim" }, ` ${file.tokens.toLocaleString()} tokens, from the ${file.source === "buffer" ? "unsaved buffer" : "disk"}`)))));
+      h("li", {}, shortPath(file.uri, this.actions.folder), h("span", { class: "dim" }, ` ${file.tokens.toLocaleString()} tokens, from the ${file.source === "buffer" ? "unsaved buffer" : "disk"}`)))));
   }
 
   /**
@@ -181,18 +181,18 @@ export class RowPainter {
 
 /** @param {string} text */
 function firstLine(text) {
-  return text.trimStart().split("\n", 1)[0]?.slice(0, 200) ?? "";
+  return readable(text.trimStart().split("\n", 1)[0]?.slice(0, 200) ?? "");
 }
 
 /** @param {string} text */
 function lastLine(text) {
-  return text.trimEnd().slice(-160).split("\n").at(-1) ?? "";
+  return readable(text.trimEnd().slice(-160).split("\n").at(-1) ?? "");
 }
 
 /** @param {string} text */
 function summaryLine(text) {
   const lines = text.trim() === "" ? 0 : text.trim().split("\n").length;
-  return lines > 1 ? `${lines} lines` : visible(firstLine(text));
+  return lines > 1 ? `${lines} lines` : firstLine(text);
 }
 
 /** @param {number} ms */

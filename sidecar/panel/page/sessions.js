@@ -1,6 +1,6 @@
 /** The list of stored conversations, and of those of other agents. */
 
-import { ago, askText, button, fill, h, icon, iconButton, openDialog, plural, shortPath, tokens, visible } from "./dom.js";
+import { ago, askText, button, fill, h, icon, iconButton, openDialog, plural, readable, shortPath, tokens, visible } from "./dom.js";
 
 /** @typedef {import("../../../clients/typescript/src/protocol").SessionSummary} SessionSummary */
 
@@ -92,7 +92,7 @@ export class Sessions {
     const meta = [ago(session.updatedAt), plural(session.messages, "message"), `${tokens(session.tokens)} tokens`, this.#isHere ? "" : shortPath(session.cwd, "")].filter(Boolean).join(" · ");
     return h("div", { class: `session ${isOpen ? "chosen" : ""}` },
       h("button", { type: "button", class: "session-open", "aria-current": isOpen ? "true" : undefined, onclick: () => (this.toggle(false), open(session.sid)) },
-        h("span", { class: "session-title" }, visible(name), ["idle", "settled", "faulted"].includes(session.phase) ? null : h("span", { class: "badge" }, "at work")), h("span", { class: "dim" }, meta)),
+        h("span", { class: "session-title" }, readable(name), ["idle", "settled", "faulted"].includes(session.phase) ? null : h("span", { class: "badge" }, "at work")), h("span", { class: "dim" }, meta)),
       h("div", { class: "session-actions" }, iconButton("pencil", `Rename ${name}`, run(rename), "tiny"), iconButton("fork", `Fork ${name}`, run(fork), "tiny"), iconButton("trash", `Delete ${name}`, run(remove), "tiny")));
   }
 
@@ -106,13 +106,13 @@ export class Sessions {
       const { sid, report: read } = made;
       if (sid === undefined || read === undefined) return;
       open(sid);
-      const notes = read.notes.map((note) => h("li", {}, visible(note.message), note.count > 1 ? ` (${note.count})` : ""));
+      const notes = read.notes.map((note) => h("li", {}, readable(note.message), note.count > 1 ? ` (${note.count})` : ""));
       const report = `${plural(Object.values(read.entries).reduce((sum, count) => sum + count, 0), "entry", "entries")}, ${plural(read.compactions, "compaction")}, ${tokens(read.tokens)} tokens, from ${read.source}`;
       openDialog("Imported", h("p", {}, report), notes.length === 0 ? h("p", { class: "dim" }, "Nothing had to be repaired or left out.") : h("ul", {}, notes));
     };
     return sessions.filter((one) => words.every((word) => `${one.title} ${one.source} ${one.cwd}`.toLowerCase().includes(word))).map((one) =>
       h("div", { class: "session" }, h("button", { type: "button", class: "session-open", onclick: () => void bring(one).catch(fail) },
-        h("span", { class: "session-title" }, visible(one.title || one.id)), h("span", { class: "dim" }, [one.source, ago(one.updatedAt), visible(one.cwd)].join(" · ")))));
+        h("span", { class: "session-title" }, readable(one.title || one.id)), h("span", { class: "dim" }, [one.source, ago(one.updatedAt), visible(one.cwd)].join(" · ")))));
   }
 }
 
@@ -144,7 +144,7 @@ export function confirmed(question, go) {
 /** What is shown before there is a conversation. @param {SessionSummary[]} recent @param {string} folder @param {(sid: string) => void} open */
 export function startScreen(recent, folder, open) {
   const rows = recent.slice(0, 6).map((session) => h("button", { type: "button", class: "recent", onclick: () => open(session.sid) },
-    h("span", { class: "session-title" }, visible(session.title || "(untitled)")), h("span", { class: "dim" }, `${ago(session.updatedAt)} · ${plural(session.messages, "message")}`)));
+    h("span", { class: "session-title" }, readable(session.title || "(untitled)")), h("span", { class: "dim" }, `${ago(session.updatedAt)} · ${plural(session.messages, "message")}`)));
   return h("div", { class: "start" }, h("h1", {}, "What shall we work on?"), h("p", { class: "dim path" }, icon("file"), visible(folder)), rows.length > 0 && [h("h2", {}, "Go on with"), h("div", { class: "recents" }, rows)],
     h("p", { class: "tips dim" }, h("kbd", {}, "/"), " commands  ", h("kbd", {}, "@"), " files  ", h("kbd", {}, "Shift+Enter"), " a new line  ", h("kbd", {}, "Esc"), " stops"));
 }

@@ -28,6 +28,8 @@ export class VirtualList {
   #frame = 0;
   /** @type {WeakMap<Element, string>} */
   #ids = new WeakMap();
+  /** The row and the words of what had the keyboard when its element went; it is given back once the row is there. @type {{ id: string, words: string } | null} */
+  #held = null;
 
   /**
    * @param {object} options
@@ -157,9 +159,7 @@ export class VirtualList {
     for (const [id, { element }] of this.#drawn) {
       if (wanted.has(id)) continue;
       if (element === next) next = element.nextSibling;
-      if (element.contains(document.activeElement)) this.element.focus({ preventScroll: true });
-      this.observer.unobserve(element);
-      element.remove();
+      this.#remove(id, element);
     }
     for (let index = first; index < last; index++) {
       const row = /** @type {Row} */ (this.#rows[index]);
@@ -167,8 +167,7 @@ export class VirtualList {
       const element = old !== undefined && old.version === row.version ? old.element : this.draw(row, old?.element);
       if (old !== undefined && old.element !== element) {
         if (old.element === next) next = old.element.nextSibling;
-        this.observer.unobserve(old.element);
-        old.element.remove();
+        this.#remove(row.id, old.element);
       }
       if (element === next) next = element.nextSibling;
       else this.body.insertBefore(element, next);
@@ -179,6 +178,31 @@ export class VirtualList {
       drawn.set(row.id, { element, version: row.version });
     }
     this.#drawn = drawn;
+    this.#giveBack();
+  }
+
+  /** @param {string} id @param {HTMLElement} element */
+  #remove(id, element) {
+    const focused = document.activeElement;
+    if (focused !== null && element.contains(focused)) {
+      this.#held = { id, words: wordsOf(focused) };
+      this.element.focus({ preventScroll: true });
+    }
+    this.observer.unobserve(element);
+    element.remove();
+  }
+
+  /** Put the keyboard where it was in a row that was drawn anew: on the same control, else on the first one. */
+  #giveBack() {
+    if (this.#held === null) return;
+    const { id, words } = this.#held;
+    const element = this.#drawn.get(id)?.element;
+    const isFree = document.activeElement === this.element || document.activeElement === document.body;
+    if (isFree && element === undefined) return;
+    this.#held = null;
+    if (!isFree || element === undefined) return;
+    const controls = /** @type {HTMLElement[]} */ ([...element.querySelectorAll("button, a, summary")]);
+    (controls.find((each) => wordsOf(each) === words) ?? controls[0])?.focus({ preventScroll: true });
   }
 
   /** @param {number} first @param {number} last @returns {boolean} whether a height is another one */
@@ -236,4 +260,9 @@ export class VirtualList {
     });
     if (isOther) this.drawNow();
   }
+}
+
+/** @param {Element} element */
+function wordsOf(element) {
+  return element.getAttribute("aria-label") ?? element.textContent ?? "";
 }

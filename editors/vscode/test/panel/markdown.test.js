@@ -57,6 +57,7 @@ test("pictures are never loaded", () => {
   expect(markdown("![secret](https://evil.example/?q=1)").querySelector("img")).toBeNull();
 });
 
+const LENGTH = 120_000;
 const LONG = "# A\n\nSome **bold** text with `code`.\n\n- one\n- two\n  - three\n\n```py\nx = 1\ny = 2\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quote\n\nThe end of [it](https://example.com).\n";
 
 test("what streams in pieces ends as what comes at once", () => {
@@ -93,9 +94,75 @@ test("code that grows keeps its element", () => {
   expect(block?.querySelector("code")?.textContent).toBe("a\nb");
 });
 
+const BLANKS = " ".repeat(LENGTH);
+
+// Each shape was slow once, or would be if two parts of a pattern shared a character: at this length work that is not
+// linear takes minutes, and work that is takes a few hundredths of the limit.
+test.each([
+  ["a heading with blanks inside", `# a${BLANKS}b`],
+  ["a heading with marks inside", `# a${" #".repeat(LENGTH / 2)}b`],
+  ["a fence with blanks and a mark", `~~~${BLANKS}\``],
+  ["a fence of many marks", `${"~".repeat(LENGTH)}\``],
+  ["a rule that is none", `-${BLANKS}x`],
+  ["a rule of many marks", `${"- ".repeat(LENGTH / 2)}x`],
+  ["an item with blanks and two kinds of line ends", `- ${BLANKS}x\u2028y`],
+  ["a line below a table's head that is none", `a|b\n-|-${BLANKS}x`],
+  ["a delimiter of many parts", `a|b\n${"-|".repeat(LENGTH / 2)}x`],
+  ["a table of many columns", `${"a|".repeat(1000)}\n${"-|".repeat(1000)}\n${"b|".repeat(1000)}`],
+  ["a table of many columns and short rows", `${"a|".repeat(2000)}\n${"-|".repeat(2000)}\n${"b|\n".repeat(2000)}`],
+  ["brackets in brackets", "[".repeat(LENGTH / 2) + "]".repeat(LENGTH / 2)],
+  ["pairs of brackets", "[]".repeat(LENGTH / 2)],
+  ["targets that never end", "[](".repeat(LENGTH / 3)],
+  ["targets of blanks", `[](${" ".repeat(3000)}`.repeat(LENGTH / 3000)],
+  ["targets with titles that never end", "[](a \"[](b '".repeat(LENGTH / 12)],
+  ["targets in angles", "[](<".repeat(LENGTH / 4)],
+  ["addresses in words", "xhttp://".repeat(LENGTH / 8)],
+  ["an address with points in it", `http://a${".".repeat(LENGTH)}b`],
+  ["an address with brackets in it", `http://a${")".repeat(LENGTH)}b)`],
+  ["code that begins with a blank", `\` ${"a".repeat(LENGTH)}\``],
+  ["code in runs of all lengths", Array.from({ length: 600 }, (_, at) => "`".repeat(at + 1)).join(" ")],
+  ["a file that is none", `\`${"a.".repeat(LENGTH / 2)}!\``],
+  ["a path that is none", `\`${"a/".repeat(LENGTH / 2)}!\``],
+  ["a link with many places", `[a](<${":1".repeat(2000)}>)`.repeat(LENGTH / 4000)],
+  ["quotes in quotes", `${">".repeat(LENGTH / 2)}\n`.repeat(2)],
+  ["line ends in a paragraph", "a\n".repeat(LENGTH / 2)],
+  ["blanks before line ends", `${" ".repeat(50)}a\n`.repeat(LENGTH / 52)],
+  ["marks that alternate", "*a **b _c __d ~~e ".repeat(LENGTH / 18)],
+  ["marks that close nothing", "*a _b* c_ ".repeat(LENGTH / 10)],
+  ["escapes", "\\".repeat(LENGTH)],
+  ["angles", "<http://a".repeat(LENGTH / 9)],
+])("the work for %s is linear", (_what, text) => {
+  const begun = performance.now();
+  markdown(text, { openFile: () => {} });
+  expect(performance.now() - begun).toBeLessThan(3000);
+});
+
 test.each([["*"], ["["], ["`"], ["_a "], ["**a "], ["![]("], ["> "], ["- "], ["~~"], ["|a|b|\n"]])("many of %s take no long time", (part) => {
   const begun = performance.now();
   markdown(part.repeat(20_000));
   markdown(`a ${part.repeat(2000)}\n\nb`);
   expect(performance.now() - begun).toBeLessThan(3000);
+});
+
+test.each([
+  ["# C# #", "C#"],
+  ["## a ##  ", "a"],
+  ["# #", ""],
+])("the marks that close %s are no part of it", (text, expected) => {
+  expect(markdown(text).firstElementChild?.textContent).toBe(expected);
+});
+
+test("an address is one link, and so is one with a mark in it", () => {
+  expect(markdown("<https://a.example/x> https://b.example/a_b_c").querySelectorAll("a")).toHaveLength(2);
+});
+
+test("a short row of a table ends in one wide cell", () => {
+  const made = markdown("a|b|c\n-|-|-\n1|");
+  expect([...made.querySelectorAll("td")].map((cell) => [cell.textContent, cell.getAttribute("colspan")])).toEqual([["1", null], ["", "2"]]);
+});
+
+test("what would move other characters is shown, and what languages are written with stays", () => {
+  const made = markdown("a\u202eb `c\u2066d` \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u{1f469}\u200d\u{1f4bb}\n\n```\ne\u202ef\n```");
+  expect(made.querySelector("p")?.textContent).toBe("a‹U+202E›b c‹U+2066›d \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u{1f469}\u200d\u{1f4bb}");
+  expect(made.querySelector("pre")?.textContent).toBe("e‹U+202E›f");
 });

@@ -113,6 +113,53 @@ test("a key that was typed as the question came answers nothing", async () => {
   expect(stage.home.answer).not.toHaveBeenCalled();
 });
 
+/** @param {object} subject @param {object} more */
+const questionAbout = (subject, more = {}) => /** @type {any} */ ({ ...QUESTION, ...more, subject: { type: "command", toolCallId: "c", tool: "bash", detail: "", diffs: [], ...subject } });
+
+test("a command stands in its box whole, though its title tells it", async () => {
+  await connect("s1");
+  stage.panel.askPermission(questionAbout({ detail: `make x${" ".repeat(3000)}; y${"\n".repeat(200)}z\u3164 a\u200db` }, { title: "Run make x" }));
+  expect(stage.root.querySelector(".permission .detail")?.textContent).toBe("make x‹3,000 blanks›; y\n‹199 empty lines›\nz‹U+3164› a‹U+200D›b");
+  expect(stage.root.querySelector(".permission .asks")?.textContent).toBe("Sidecar asks for your permission");
+});
+
+test("paths show what cannot be seen in them", async () => {
+  await connect("s1");
+  stage.panel.askPermission(questionAbout({ type: "path", tool: "edit", detail: "/p/a\u00ad.py", diffs: [{ path: "/p/a\u00ad.py", oldText: "a\n", newText: "b\n" }] }, { title: "Edit a\u00ad.py" }));
+  expect(stage.root.querySelector(".permission .path")?.textContent).toBe("a‹U+00AD›.py");
+  expect(stage.root.querySelector(".permission strong")?.textContent).toBe("Edit a‹U+00AD›.py");
+});
+
+test("a change that is not shown whole cannot be allowed before it is", async () => {
+  await connect("s1");
+  stage.panel.askPermission(questionAbout({ diffs: [{ path: "/p/a.py", oldText: null, newText: "x\n".repeat(2501) }] }));
+  const card = /** @type {HTMLElement} */ (stage.root.querySelector(".permission"));
+  const [allow, reject] = /** @type {HTMLButtonElement[]} */ ([...card.querySelectorAll(".buttons button")]);
+  expect([allow?.disabled, reject?.disabled]).toEqual([true, false]);
+  const now = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 5000);
+  card.dispatchEvent(new KeyboardEvent("keydown", { key: "y", bubbles: true }));
+  now.mockRestore();
+  const rest = /** @type {HTMLButtonElement} */ (card.querySelector(".unshown"));
+  expect(document.activeElement).toBe(rest);
+  expect(rest.textContent).toBe("Show the other 501 lines");
+  rest.click();
+  expect(card.querySelectorAll(".diff-line")).toHaveLength(2501);
+  expect(allow?.disabled).toBe(false);
+  allow?.click();
+  expect(stage.home.answer).toHaveBeenCalledOnce();
+});
+
+test("the keyboard goes on to the next question, and then to the box", async () => {
+  await connect("s1");
+  stage.panel.askPermission(/** @type {any} */ (QUESTION));
+  stage.panel.askPermission(/** @type {any} */ ({ ...QUESTION, permissionId: "p2" }));
+  stage.panel.permissions.focus();
+  /** @type {HTMLButtonElement} */ (stage.root.querySelector(".permission button.primary")).click();
+  expect(document.activeElement).toBe(stage.root.querySelector(".permission"));
+  /** @type {HTMLButtonElement} */ (stage.root.querySelector(".permission button.primary")).click();
+  expect(document.activeElement).toBe(stage.panel.composer.input);
+});
+
 test("a question that was answered elsewhere goes", async () => {
   await connect("s1");
   stage.panel.askPermission(/** @type {any} */ (QUESTION));
