@@ -165,6 +165,8 @@ _ACTS: Final = re.compile(r"-(?:exec|execdir|ok|okdir|delete|fprint\w?|fls)\Z")
 def use_of_line(command: str, folder: str = "") -> LineUse:
     """Return the effects of the command line *command*, run in *folder*.
 
+    Reading a line takes .3 to 1.2 ms, and several readers look at each line: kept, as they follow each other.
+
     >>> use = use_of_line("cd src && nl -ba a.rs | sed -n '5,9p'")
     >>> [(each.path, each.ranges) for each in use.touches], use.is_sure
     ([('src/a.rs', ((5, 5),))], True)

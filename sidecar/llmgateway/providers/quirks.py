@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -350,7 +349,6 @@ QUIRKS: Final[tuple[Quirk, ...]] = (
 """The table."""
 
 
-@lru_cache(maxsize=256)
 def dialect_of(base_url: str | None, provider: str, model: str) -> ChatDialect:
     """Return the dialect of *model* at *base_url*; *provider* stands for an address that is not known.
 

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 from msgspec import Struct, field
@@ -260,9 +260,8 @@ def rank_by_use(
     return uses.rank(calls.words_of_texts())
 
 
-@lru_cache(maxsize=1_024)
 def words_of_name(path: str) -> Set[str]:
-    """Return the words of the last name in *path*; most files are used again and again."""
+    """Return the words of the last name in *path*."""
     return words_of(path.replace("\\", "/").rpartition("/")[2])
 
 
