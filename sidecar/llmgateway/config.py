@@ -3,18 +3,20 @@
 Keys are in neither of them. A folder's file chooses a model; it may set the addresses of models, hooks and
 tool servers only once the user has listed the folder under ``trusted``, because its author would receive keys
 and conversations, or run programs. Rules for permissions are taken from the user's own file alone. It is
-read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A file
-with a mistake is left out whole, and the mistake is reported.
+read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A mistake
+costs the smallest part around it, such as one hook, and is reported. A file that is not TOML is left out.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import field
@@ -24,7 +26,7 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
 from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
 from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, PYDANTIC_AI, Provider, Providers
-from sidecar.permissions.rules import Rules, parse_rules
+from sidecar.permissions.rules import Rule, Rules, parse_rule
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
 from sidecar.workspace.paths import read_project_text
@@ -60,7 +62,10 @@ OPAQUE: Final = re.compile(
 """Strings and comments of TOML; an unclosed one reaches as far as it could, so that matching stays linear."""
 
 _SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
+_UNKNOWN: Final = re.compile("unknown field `(.+?)`")
 _LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class TierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,8 +211,8 @@ class ModelSettings(Value, kw_only=True):
     machine and its network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no
     limit; a model call without a byte for *model_idle_timeout_s* has failed. *store* is the database of the
     sessions, None for files; with *store_checkpoints* it has the contents of changed files as well.
-    *problems* are sentences for the user about files that could not be used; *unreadable* is the one about
-    the user's own file.
+    *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
+    is the one about the whole of the user's own file, *model_problem* the one about its choice of a model.
     """
 
     model: str | None = None
@@ -229,6 +234,7 @@ class ModelSettings(Value, kw_only=True):
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
+    model_problem: str | None = None
 
     def facts_about(self, name: str, provider: str, model: str) -> ModelEntry:
         """Return the facts that the user gave of *model* of *provider*, as *name* or under another name."""
@@ -266,8 +272,7 @@ def how_to_trust(folder: Path) -> str:
 def read_settings(home: Path) -> ModelSettings:
     """Return the settings in ``config.toml`` of the state directory *home*."""
     path = home / CONFIG_FILE
-    found = _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
-    return replace(found, unreadable=next(iter(found.problems), None))
+    return _read(path, lambda: read_text(path, SETTINGS_LIMIT_BYTES))
 
 
 class UserSettings:
@@ -331,34 +336,126 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         text = read().text
         if is_nested_too_deep(text):
             raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
-        file = msgspec.convert(tomllib.loads(text), _File)
-        if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
-            raise ValueError('store must begin with "postgresql://"; without it sessions are files')
-        return ModelSettings(
-            model=file.model,
-            summarizer=file.summarizer,
-            thinking=file.thinking,
-            max_output_tokens=file.max_output_tokens,
-            models=file.models,
-            providers={name: entry.provider(name) for name, entry in file.providers.items()},
-            trusted=tuple(file.trusted),
-            rules=parse_rules(file.permissions.allow, file.permissions.deny),
-            sandbox=file.sandbox,
-            fetch_private=file.fetch_private,
-            max_model_calls=file.max_model_calls,
-            model_idle_timeout_s=file.model_idle_timeout_s,
-            store=file.store,
-            store_checkpoints=file.store_checkpoints,
-            compaction=file.compaction,
-            hooks=tuple(file.hooks),
-            servers=file.mcp_servers,
-        )
+        tables = tomllib.loads(text)
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
-        return ModelSettings(problems=() if is_missing else (f"{path} is not used: {problem.message}",))
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, ValueError) as error:
-        asks_for_sandbox = _SANDBOX.search(text) is not None
-        return ModelSettings(problems=(f"{path} is not used: {error}",), sandbox=asks_for_sandbox)
+        reason = None if is_missing else f"{path} is not used: {problem.message}"
+        return ModelSettings(problems=(reason,) if reason else (), unreadable=reason)
+    except ValueError as error:  # of tomllib, too
+        reason = f"{path} is not used: {error}"
+        return ModelSettings(problems=(reason,), unreadable=reason, sandbox=_SANDBOX.search(text) is not None)
+    reader = _TableReader(path)
+    file = reader.read(_File, tables, "")
+    if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
+        reader.add_problem("store", 'it must begin with "postgresql://"; without it sessions are files')
+        file = msgspec.structs.replace(file, store=None)
+    providers: dict[str, Provider] = {}
+    for name, entry in file.providers.items():
+        with reader.leave_out(f"providers.{name}"):
+            providers[name] = entry.provider(name)
+    allowed, denied = list[Rule](), list[Rule]()
+    for key, texts, rules in (
+        ("allow", file.permissions.allow, allowed),
+        ("deny", file.permissions.deny, denied),
+    ):
+        for text in texts:
+            with reader.leave_out(f"an entry of permissions.{key}"):
+                rules.append(parse_rule(text))
+    return ModelSettings(
+        model=file.model,
+        summarizer=file.summarizer,
+        thinking=file.thinking,
+        max_output_tokens=file.max_output_tokens,
+        models=file.models,
+        providers=providers,
+        trusted=tuple(file.trusted),
+        rules=Rules(tuple(allowed), tuple(denied)),
+        sandbox=file.sandbox or "sandbox" in reader.doubted,
+        fetch_private=file.fetch_private,
+        max_model_calls=file.max_model_calls,
+        model_idle_timeout_s=file.model_idle_timeout_s,
+        store=file.store,
+        store_checkpoints=file.store_checkpoints,
+        compaction=file.compaction,
+        hooks=tuple(file.hooks),
+        servers=file.mcp_servers,
+        problems=tuple(reader.problems),
+        model_problem=reader.doubted.get("model"),
+    )
+
+
+class _TableReader:
+    """Reads the tables of a settings file part by part, so that a mistake costs its own part alone.
+
+    Attributes:
+        problems: a sentence about each part that is left out.
+        doubted: the settings of the first level that are left out, or that a wrong name may mean, each with
+            its problem.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.problems: list[str] = []
+        self.doubted: dict[str, str] = {}
+
+    def read(self, of: type[S], table: Mapping[str, Any], where: str) -> S:
+        """Return *table* as an *of*, all fields of which have defaults, without the parts that are wrong."""
+        kept: dict[str, Any] = {}
+        types = {each.name: each.type for each in msgspec.structs.fields(of)}
+        for name, value in table.items():
+            if name in types:
+                with self.leave_out(f"{where}{name}"):
+                    kept[name] = self.read_part(types[name], value, f"{where}{name}")
+            else:
+                self.add_problem(f"{where}{name}", "there is no such setting", near_name(name, types))
+        return of(**kept)
+
+    def read_part(self, of: Any, value: Any, where: str) -> Any:
+        """Return *value* as an *of*; of a list or a table without the entries that are wrong.
+
+        Raises msgspec.ValidationError where all of it is wrong.
+        """
+        if of in (_Permissions, CompactionSettings) and isinstance(value, dict):
+            return self.read(of, value, f"{where}.")
+        if get_origin(of) is list and isinstance(value, list):
+            items = []
+            for each in value:
+                with self.leave_out(f"an entry of {where}", get_args(of)[0]):
+                    items.append(msgspec.convert(each, get_args(of)[0]))
+            return items
+        if get_origin(of) is dict and isinstance(value, dict):
+            entries = {}
+            for name, each in value.items():
+                with self.leave_out(f"{where}.{name}", get_args(of)[1]):
+                    entries[name] = msgspec.convert(each, get_args(of)[1])
+            return entries
+        return msgspec.convert(value, of)
+
+    @contextmanager
+    def leave_out(self, where: str, of: Any = None) -> Iterator[None]:
+        """Turn a mistake in the block, which reads the part *where* as an *of*, into a problem."""
+        try:
+            yield
+        except (msgspec.ValidationError, ValueError) as error:
+            unknown = _UNKNOWN.search(str(error))
+            names = getattr(of, "__struct_fields__", ())
+            self.add_problem(where, str(error), near_name(unknown[1], names) if unknown else None)
+
+    def add_problem(self, where: str, problem: str, near: str | None = None) -> None:
+        """Note that the part *where* is not used; *near* is the name that was meant."""
+        meant = "" if near is None else f"; did you mean {near}?"
+        self.problems.append(f"{self._path}: {where} is not used: {problem}{meant}")
+        if "." not in where:
+            self.doubted[near or where] = self.problems[-1]
+
+
+def near_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of *names* that a misspelled *name* may mean, None for none.
+
+    >>> near_name("modle", ["model", "models", "trusted"])
+    'model'
+    """
+    return next(iter(get_close_matches(name, list(names), 1)), None)
 
 
 def is_nested_too_deep(text: str) -> bool:

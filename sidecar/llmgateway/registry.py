@@ -142,7 +142,8 @@ class ModelRegistry:
     @property
     def undecided(self) -> str | None:
         """Why no model is the default: the file that may name one has a mistake; None when one is."""
-        return self.settings.unreadable if self.settings.model is None else None
+        problem = self.settings.unreadable or self.settings.model_problem
+        return problem if self.settings.model is None else None
 
     @property
     def problems(self) -> Sequence[str]:

@@ -71,25 +71,63 @@ def test_no_file_means_no_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("model = ", "Invalid value", id="no toml"),
-        pytest.param("modle = 'x'", "unknown field `modle`", id="a typing mistake"),
-        pytest.param("model = 7", "Expected `str", id="a wrong type"),
+        pytest.param(
+            "modle = 'x'", "modle is not used: there is no such setting; did you mean model?", id="typo"
+        ),
+        pytest.param("model = 7", "model is not used: Expected `str", id="a wrong type"),
         pytest.param("thinking = 'hard'", "Invalid enum value 'hard'", id="no such level"),
-        pytest.param("[models.x]\ncontext_window = 0", "must be 1 or more", id="no such window"),
+        pytest.param("store = 'mysql://x'", "store is not used: it must begin with", id="no such database"),
+        pytest.param(
+            "[models.x]\ncontext_window = 0", "models.x is not used: context_window must be 1", id="a size"
+        ),
         pytest.param("[providers.x]\nbase_url = 'localhost'", "must begin with http", id="no address"),
         pytest.param("[providers.'a:b']\nbase_url = 'http://x'", "a name has no colon", id="no such name"),
         pytest.param(
             "[providers.x]\nbase_url = 'http://x'\napi_key = 'k'", "unknown field `api_key`", id="a key"
         ),
+        pytest.param(
+            "[compaction]\nprepair = false", "no such setting; did you mean prepare?", id="a typo below"
+        ),
+        pytest.param(
+            "[[hooks]]\non = 'stop'\ncommand = 'x'\ntimeuot_s = 3",
+            "an entry of hooks is not used: Object contains unknown field `timeuot_s`; did you mean timeo",
+            id="a typo in a hook",
+        ),
     ],
 )
-def test_a_file_with_a_mistake_is_left_out_and_reported(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "config.toml").write_text(f"{text}\n")
+def test_a_mistake_costs_its_own_part_alone(tmp_path: Path, text: str, problem: str) -> None:
+    right = """
+        max_model_calls = 3
+        [permissions]
+        deny = ["rm", "a && b", 7]
+        [providers.y]
+        base_url = "http://y"
+        [models.y]
+        context_window = 5
+    """
+    at_top, brackets, tables = text.partition("[")
+    (tmp_path / "config.toml").write_text(f"{at_top}\n{right}\n{brackets}{tables}\n")
+    found = read_settings(tmp_path)
+    assert found.unreadable is None
+    assert [rule.text for rule in found.rules.deny] == ["rm"]
+    assert (found.max_model_calls, list(found.providers), list(found.models)) == (3, ["y"], ["y"])
+    (told,) = [each for each in found.problems if "an entry of permissions.deny" not in each]
+    assert told.startswith(f"{tmp_path / 'config.toml'}: ")
+    assert problem in told
+    assert found.model_problem == (told if "model is" in told or "model?" in told else None)
+
+
+def test_a_file_that_is_no_toml_is_left_out_and_reported(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("model = ")
     found = read_settings(tmp_path)
     assert found == ModelSettings(problems=found.problems, unreadable=found.problems[0])
-    assert len(found.problems) == 1
-    assert problem in found.problems[0]
-    assert "config.toml is not used" in found.problems[0]
+    assert "config.toml is not used: Invalid value" in found.problems[0]
+
+
+@pytest.mark.parametrize("text", ["sandbox = ", "sandbox = 'yes'", "sandobx = true"])
+def test_a_mistake_in_the_choice_of_the_sandbox_asks_for_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
+    assert read_settings(tmp_path).sandbox
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
