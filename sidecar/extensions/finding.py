@@ -1,11 +1,11 @@
 """Where the extensions of a session come from, and which ones count.
 
 The user's own are in the state directory: ``commands/NAME.md``, ``skills/NAME/SKILL.md``, and ``[[hooks]]``
-and ``[mcp_servers]`` of ``config.toml``. Skills are also found where other agents keep them, below the home
-folder. A project has ``.sidecar/commands``, skills in ``.sidecar``, ``.agents`` or ``.claude``, each in the
-session's folders and in those above them up to the root of the repository; and in the session's folder
-itself ``.mcp.json`` and the tables of ``.sidecar.toml``. Of two with one name the user's own counts, and then
-the nearer one.
+and ``[mcp_servers]`` of ``config.toml``. Commands and skills are also found where other agents keep them,
+below the home folder. A project has commands in ``.sidecar`` or ``.claude``, skills there or in ``.agents``,
+each in the session's folders and in those above them up to the root of the repository; and in the session's
+folder itself ``.mcp.json`` and the tables of ``.sidecar.toml``. Of two with one name the user's own counts,
+and then the nearer one. ``commands/git/fix.md`` is the command ``git:fix``.
 
 The author of a project is not trusted. Nothing of a project starts a process before the user has listed the
 folder under ``trusted``: its hooks and tool servers are not even read further than that they are there. A
@@ -53,7 +53,7 @@ from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
 from sidecar.workspace.paths import is_inside, read_project_text
 
-COMMANDS_FOLDER: Final = ".sidecar/commands"
+COMMAND_FOLDERS: Final = (".sidecar/commands", ".claude/commands")
 SKILL_FOLDERS: Final = (".sidecar/skills", ".agents/skills", ".claude/skills")
 SKILL_FILE: Final = "SKILL.md"
 MCP_FILE: Final = ".mcp.json"
@@ -64,6 +64,8 @@ MOST_OF_A_KIND: Final = 200
 _MOST_NAMES: Final = 2_000
 """The names in one folder that are looked at."""
 _MOST_PARENTS: Final = 30
+_MOST_FOLDERS: Final = 100
+"""The folders with commands in one place that are looked at."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _DESCRIPTION_CHARS: Final = 1_000
 _TRUSTED_FILE: Final = "trusted.json"
@@ -78,9 +80,9 @@ class _Place(Value):
     source: ExtensionSource
     inside: tuple[Path, ...] | None
 
-    def names(self) -> Sequence[str]:
-        """Return the names in it, bounded and in order; none where it is not there or leads out."""
-        real = real_path(self.folder)
+    def names(self, below: str = "") -> Sequence[str]:
+        """Return the names in its folder *below*, bounded and in order; none where it leads out."""
+        real = real_path(self.folder / below)
         if self.inside is not None and not is_inside(real, self.inside):
             return ()
         try:
@@ -88,6 +90,15 @@ class _Place(Value):
                 return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
         except OSError:
             return ()
+
+    def texts(self) -> Iterator[str]:
+        """Yield the Markdown files in it and its sub-folders, folder by folder, as paths in it."""
+        folders = [""]
+        for below in folders:  # it grows
+            names = self.names(below)
+            yield from (f"{below}{name}" for name in names if name.endswith(".md"))
+            folders += [f"{below}{name}/" for name in names if _NAME.fullmatch(name) and below.count("/") < 3]
+            del folders[_MOST_FOLDERS:]
 
     def read(self, path: Path) -> DiskText:
         """Return the text of *path* in it. Raises FileAccessError."""
@@ -164,15 +175,19 @@ class ExtensionFinder:
         self, projects: Sequence[tuple[Path, tuple[Path, ...]]], problems: list[str]
     ) -> Iterator[CustomCommand]:
         places = [_Place(self._home / "commands", "user", None)]
-        places += [_Place(folder / COMMANDS_FOLDER, "folder", inside) for folder, inside in projects]
+        if self._user_home is not None:
+            places += [_Place(self._user_home / ".claude/commands", "user", None)]
+        places += [
+            _Place(folder / each, "folder", inside) for folder, inside in projects for each in COMMAND_FOLDERS
+        ]
         allowed, folders = self._trusted.read(), self.trusted_folders()
         known: set[str] = set()
         for place in places:
-            for file_name in place.names():
-                name, path = file_name.removesuffix(".md"), place.folder / file_name
-                if name == file_name or name in known or len(known) >= MOST_OF_A_KIND:
+            for file_name in islice(place.texts(), _MOST_NAMES):
+                name, path = file_name.removesuffix(".md").replace("/", ":"), place.folder / file_name
+                if name in known or len(known) >= MOST_OF_A_KIND:
                     continue
-                if name in self._reserved or not _NAME.fullmatch(name):
+                if name in self._reserved or not all(map(_NAME.fullmatch, name.split(":"))):
                     why = "the daemon has such a command" if name in self._reserved else "it has an odd name"
                     problems.append(f"{path} is not used: {why}")
                     continue

@@ -92,6 +92,22 @@ def test_commands_of_the_user_go_before_those_of_the_folder(machine: Machine) ->
     assert problem.endswith("help.md is not used: the daemon has such a command")
 
 
+def test_commands_are_found_where_other_agents_keep_them_and_in_sub_folders(machine: Machine) -> None:
+    machine.write(machine.project / ".claude" / "commands" / "git" / "fix.md", "Fix $1.")
+    machine.write(machine.project / ".claude" / "commands" / "review.md", "theirs")
+    machine.write(machine.project / ".sidecar" / "commands" / "review.md", "ours")
+    machine.write(machine.project / ".sidecar" / "commands" / "odd name" / "x.md", "not looked at")
+    machine.write(machine.user_home / ".claude" / "commands" / "mine.md", "mine")
+    found = machine.find()
+    assert [(each.name, each.text, each.source) for each in found.commands] == [
+        ("mine", "mine", "user"),
+        ("review", "ours", "folder"),
+        ("git:fix", "Fix $1.", "folder"),
+    ]
+    machine.trust_project()
+    assert all(each.is_trusted for each in machine.find().commands)
+
+
 def test_a_command_is_allowed_until_its_content_changes(machine: Machine) -> None:
     path = machine.write(machine.project / ".sidecar" / "commands" / "review.md", "Look.")
     finder = machine.finder()
@@ -232,7 +248,8 @@ class TestServers:
 )
 def test_a_wrong_hook_is_a_mistake_of_the_settings(machine: Machine, hook: str) -> None:
     machine.write(machine.home / "config.toml", f"[[hooks]]\n{hook}\n")
-    assert "is not used" in str(read_settings(machine.home).unreadable)
+    (problem,) = read_settings(machine.home).problems
+    assert "an entry of hooks is not used" in problem
     assert ModelSettings().hooks == ()
 
 
