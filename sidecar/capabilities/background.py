@@ -64,7 +64,10 @@ class BackgroundCommand(Struct):
 
 
 class BackgroundCommands:
-    """The commands that run in the background of one session; *news* are the ends that nobody was told of."""
+    """The commands that run in the background of one session.
+
+    *news* are lines that the model has not seen: the ends of commands, and files that the user took back.
+    """
 
     def __init__(self) -> None:
         self._commands: dict[str, BackgroundCommand] = {}

@@ -311,7 +311,7 @@ class Session:
     ) -> Awaitable[tuple[FileRestore, ...]]:
         """Take files back to a checkpoint, *uris* or all. Only between turns. Raises InvalidInput."""
         wanted = self.workbench.checkpoints.since(checkpoint_id, uris)
-        return self._change(lambda: self.workbench.checkpoints.restore(wanted), None)
+        return self._change(lambda: self.turns.changes.restore_files(wanted), None)
 
     def drop(self, node_ids: Sequence[str], *, expect_head: str | None) -> Awaitable[HeadChange]:
         """Go on without some nodes of the conversation. Only between turns."""

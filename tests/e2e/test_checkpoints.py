@@ -22,6 +22,17 @@ async def outcomes(session: Session, checkpoint_id: str) -> dict[str, str]:
     return {Path(file.uri).name: file.outcome for file in restored.files}
 
 
+async def test_the_model_is_told_of_files_that_went_back(project: Path, open_session: Any) -> None:
+    (project / "a.txt").write_text("one\n")
+    edit = call("edit", path="a.txt", old_text="one", new_text="two")
+    session = await open_session(call("read", path="a.txt"), edit, DONE, DONE)
+    await session.run("change it")
+    await session.run("/checkpoint restore c1")
+    await session.run("go on")
+    told = str((await session.client.session_read(session.sid, "full")).nodes[-2])
+    assert "[the user has taken back changes of a.txt; read again before an edit]" in told
+
+
 async def test_files_go_back_to_a_checkpoint_and_forward_again(project: Path, open_session: Any) -> None:
     raw = "\ufeffcafé\r\n".encode()
     (project / ".gitignore").write_text("a.txt\n")

@@ -7,7 +7,7 @@ branch.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from operator import attrgetter
@@ -26,7 +26,8 @@ from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_us
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
 from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.window import SessionWindow
-from sidecar.conductor.workbench.kept_changes import FileRestore
+from sidecar.conductor.workbench.files import shown_uri
+from sidecar.conductor.workbench.kept_changes import TAKEN_BACK, FileRestore
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
@@ -71,6 +72,7 @@ class Changes:
         self._request = window.request
         self._files = workbench.files
         self._checkpoints = workbench.checkpoints
+        self._background = workbench.background
         self._tools = workbench.tools
         self._digests_branches = deps.compaction.branch_digests
 
@@ -202,6 +204,17 @@ class Changes:
         if usage.window:
             budget = min(budget, usage.limit - usage.used)
         return await restore(wanting, self._files.look, max(0, budget))
+
+    async def restore_files(self, wanted: Collection[str]) -> tuple[FileRestore, ...]:
+        """Take back the changes *wanted* of files; the model is told with the next prompt."""
+        files = await self._checkpoints.restore(wanted)
+        folder = self._record.roots[0]
+        names = ", ".join(shown_uri(each.uri, folder) for each in files if each.outcome in TAKEN_BACK)
+        if names:
+            self._background.news[names] = (
+                f"[the user has taken back changes of {names}; read again before an edit]"
+            )
+        return files
 
     async def rehydrate(self, uris: Sequence[str] | None, budget_tokens: int | None) -> Restoration:
         """Append the files the model has read and no longer sees, or *uris* of them, as they are now."""

@@ -99,7 +99,7 @@ class Commands:
             "fork": self.fork,
             "rewind": self.rewind,
             "diff": lambda _: show_changes(checkpoints, self._folder),
-            "checkpoint": lambda rest: run_checkpoint(checkpoints, rest, self._folder),
+            "checkpoint": lambda rest: run_checkpoint(checkpoints, changes, rest, self._folder),
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
             "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
@@ -301,8 +301,8 @@ async def show_changes(checkpoints: Checkpoints, folder: Path) -> str:
     return "\n".join((shown, *describe_uncovered(checkpoints.uncovered)))
 
 
-async def run_checkpoint(checkpoints: Checkpoints, rest: str, folder: Path) -> str:
-    """Run ``/checkpoint`` and return its answer, with files named as in *folder*.
+async def run_checkpoint(checkpoints: Checkpoints, made: Changes, rest: str, folder: Path) -> str:
+    """Run ``/checkpoint``, by the changes *made*, and return its answer, with files named as in *folder*.
 
     Raises InvalidInput for an unknown checkpoint.
     """
@@ -313,7 +313,7 @@ async def run_checkpoint(checkpoints: Checkpoints, rest: str, folder: Path) -> s
             diffs = await checkpoints.diff(checkpoints.since(checkpoint_id))
             return describe_diffs(diffs, folder) or "The files are as they were then."
         case ["restore", checkpoint_id]:
-            restored = await checkpoints.restore(checkpoints.since(checkpoint_id))
+            restored = await made.restore_files(checkpoints.since(checkpoint_id))
             return describe_restores(restored, folder)
     return "Use /checkpoint, /checkpoint diff ID or /checkpoint restore ID."
 

@@ -49,6 +49,8 @@ async def complete(connection: Connection, params: m.CompleteParams) -> m.Comple
 
     if len(params.text) > _MAX_TEXT:
         raise InvalidInput(f"the text has {len(params.text)} characters, the limit is {_MAX_TEXT}")
+    if params.position < 0:
+        raise InvalidInput(f"the position of the cursor is {params.position}", hint="it counts from 0")
     session = None if params.sid is None else connection.hub.session(params.sid)
     folder = existing_folder(params.cwd) if session is None and params.cwd is not None else None
     prompt = Prompt(params.text, params.position, params.encoding)
