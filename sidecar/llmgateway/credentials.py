@@ -49,11 +49,11 @@ class Credentials:
         """Return the key for *provider*, or None.
 
         Raises:
-            GatewayError: ``auth``, when ``auth.json`` is there and cannot be used.
+            GatewayError: ``auth``, when the key is none, or ``auth.json`` is there and cannot be used.
         """
         for variable in provider.key_env:
             if key := (read_raw(variable) or "").strip():
-                return Key(key, variable)
+                return checked_key(Key(key, variable), provider.id)
         # A key may be stored under either name: `openai-chat` shares the key of `openai`.
         names = tuple(dict.fromkeys((provider.id, provider.published_as or provider.id)))
         stored = self._stored_keys()
@@ -61,11 +61,11 @@ class Credentials:
         if stored_value is not None:
             if not isinstance(stored_value, str) or not stored_value.strip():
                 raise gateway_error("auth", f"{AUTH_FILE}: the key of {provider.id!r} must be a string")
-            return Key(stored_value.strip(), AUTH_FILE)
+            return checked_key(Key(stored_value.strip(), AUTH_FILE), provider.id)
         if self._keyring is not None:
             for name in names:
-                if value := self._keyring(name):
-                    return Key(value, "keyring")
+                if value := (self._keyring(name) or "").strip():
+                    return checked_key(Key(value, "keyring"), provider.id)
         return None
 
     def without_keyring(self) -> Credentials:
@@ -108,6 +108,26 @@ class Credentials:
             found = f"{AUTH_FILE} is not a JSON object"
             raise gateway_error("auth", f"{found}; write an object of keys by provider")
         return keys
+
+
+def checked_key(key: Key, provider: str) -> Key:
+    """Return *key*, which goes into the header of a request.
+
+    Raises:
+        GatewayError: ``auth``, when it has a line break, a blank or another character that no header takes.
+
+    >>> checked_key(Key("sk-1", "OPENAI_API_KEY"), "openai").value
+    'sk-1'
+    """
+    wrong = next((each for each in key.value if not "!" <= each <= "~"), None)
+    if wrong is None:
+        return key
+    named = {"\n": "a line break", "\r": "a line break", " ": "a blank"}.get(
+        wrong, "a character that no key has"
+    )
+    raise gateway_error(
+        "auth", f"the key for {provider} in {key.source} has {named} in it; copy it again", provider=provider
+    )
 
 
 def how_to_set(provider: Provider) -> str:

@@ -127,3 +127,26 @@ def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
 def test_the_next_step_for_a_missing_key() -> None:
     assert how_to_set(OPENAI).startswith("set OPENAI_API_KEY, or put")
     assert how_to_set(Provider("x", "openai-chat")).startswith('put {"x": "..."}')
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("sk-1234\n5678", "a line break"),
+        ("sk-1234 5678", "a blank"),
+        ("sk-\u0430\u0431", "a character that no key has"),
+    ],
+)
+@pytest.mark.parametrize("source", ["OPENAI_API_KEY", "auth.json", "keyring"])
+def test_a_key_that_no_header_takes_is_refused_where_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str, named: str
+) -> None:
+    if source == "OPENAI_API_KEY":
+        monkeypatch.setenv(source, value)
+    elif source == "auth.json":
+        write(tmp_path, {"openai": value})
+    with pytest.raises(GatewayError) as raised:
+        Credentials(tmp_path, lambda name: value).find(OPENAI)
+    error = raised.value
+    assert error.message == f"the key for openai in {source} has {named} in it; copy it again"
+    assert (error.kind, error.retryable) == ("auth", False)

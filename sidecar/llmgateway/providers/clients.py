@@ -14,9 +14,11 @@ from importlib.util import find_spec
 from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from sidecar._internal.env import read_raw
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway.contract import gateway_error
-from sidecar.llmgateway.credentials import Credentials, Key
+from sidecar._internal.secrets import mask_secrets
+from sidecar.llmgateway.contract import GatewayError, gateway_error
+from sidecar.llmgateway.credentials import Credentials, Key, checked_key
 from sidecar.llmgateway.names import Provider, extra_of, library_of
 from sidecar.llmgateway.providers.adapter import IDLE_TIMEOUT_S, Endpoint, SdkClient
 
@@ -48,7 +50,8 @@ class ClientPool(Generic[ClientT]):
         """Return an endpoint and a client for it, with *api_key* or, when None, the user's own key.
 
         Raises:
-            GatewayError: ``unsupported`` when the SDK is not installed, ``auth`` when there is no key.
+            GatewayError: ``unsupported`` when the SDK is not installed or no client can be made with the
+                environment, ``auth`` when there is no key.
         """
         tasks = self._of_this_loop().tasks
         if (early := tasks.get(None)) is not None and not early.done():
@@ -58,7 +61,9 @@ class ClientPool(Generic[ClientT]):
         if task is None or _has_failed(task):
 
             def find_key() -> Key | None:
-                return Key(api_key, "the call") if api_key else self._credentials.find(self.provider)
+                if api_key:
+                    return checked_key(Key(api_key, "the call"), self.provider.id)
+                return self._credentials.find(self.provider)
 
             task = self._start(api_key, find_key)
         return await asyncio.shield(task)
@@ -94,7 +99,10 @@ class ClientPool(Generic[ClientT]):
                 message = f"{provider.id} needs the extra [{extra}]; run: {install_command(extra)}"
                 raise gateway_error("unsupported", message, provider=provider.id)
             endpoint = Endpoint(provider, self.base_url, find_key(), self.idle_timeout_s)
-            return endpoint, self._connect(endpoint)
+            try:
+                return endpoint, self._connect(endpoint)
+            except (ImportError, OSError, ValueError) as error:
+                raise setup_error(error, provider.id) from error
 
         task = asyncio.create_task(asyncio.to_thread(connect))
         # The caller may be gone before it fails; its failure is looked at in any case.
@@ -141,6 +149,28 @@ def is_installed(provider: Provider) -> bool:
     if find_spec(top) is None:
         return False
     return not rest or find_spec(f"{top}.{rest}") is not None
+
+
+def setup_error(error: Exception, provider: str) -> GatewayError:
+    """Return the error of a call for which no client could be made; no connection was tried.
+
+    >>> setup_error(ValueError("Unknown scheme for proxy URL"), "openai").message
+    "openai cannot be called: a proxy in the environment cannot be used (Unknown scheme for proxy URL)"
+    """
+    reason = mask_secrets(str(error))
+    if isinstance(error, ImportError) and "SOCKS" in reason:
+        found = "the proxy in the environment speaks SOCKS; run: pip install socksio"
+    elif isinstance(error, ImportError):
+        found = f"a package of it cannot be imported ({reason})"
+    elif isinstance(error, OSError):
+        named = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if read_raw(name)]
+        where = f"the certificates at {' or '.join(named)}" if named else "the certificates of this machine"
+        found = f"{where} cannot be read ({error.strerror or reason})"
+    elif "proxy" in reason.lower():
+        found = f"a proxy in the environment cannot be used ({reason})"
+    else:
+        found = f"its client cannot be made ({reason})"
+    return gateway_error("unsupported", f"{provider} cannot be called: {found}", provider=provider)
 
 
 def _has_failed(task: asyncio.Task[_Opened[ClientT]]) -> bool:

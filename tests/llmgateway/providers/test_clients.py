@@ -20,6 +20,7 @@ from sidecar.llmgateway.contract import (
     Conversation,
     CostSheet,
     DoneEmission,
+    ErrorEmission,
     GatewayError,
     ModelCard,
     StreamOptions,
@@ -340,3 +341,23 @@ async def test_google_cloud_is_called_with_a_fresh_token_of_its_own(monkeypatch:
     assert asked.path.startswith(
         "/v1beta1/projects/project-1/locations/global/publishers/google/models/gemini-x:streamGenerateContent"
     )
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("variable", "value", "found"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "speaks SOCKS; run: pip install socksio"),
+        ("HTTPS_PROXY", "foo://127.0.0.1:1", "a proxy in the environment cannot be used"),
+        ("SSL_CERT_FILE", "/nowhere/x.pem", "cannot be read (No such file or directory)"),
+    ],
+)
+async def test_an_environment_in_which_no_client_can_be_made_is_named_at_once(
+    on_stage: Any, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, found: str
+) -> None:
+    async with on_stage("openai-chat", []) as stage:
+        monkeypatch.setenv(variable, value)
+        (failed,) = await stage.play()
+    assert isinstance(failed, ErrorEmission)
+    assert (failed.error.kind, found in failed.error.message) == ("unsupported", True), failed.error.message
+    assert stage.retries == []
