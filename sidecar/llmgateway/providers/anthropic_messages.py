@@ -4,8 +4,13 @@ The prefix that stays the same from call to call is marked for the prompt cache:
 message of the user, and the one before it.
 
 The generations of Claude differ in how a request asks them to think. Older models are given a budget of
-tokens; newer ones think as far as they need, and are told how much effort to make. Some cannot be told not to
-think, some refuse sampling knobs. A model that is not listed is treated as a new one.
+tokens; newer ones think as far as they need, and are told how much effort to make. The fifth generation
+thinks unless told not to. The latest models put their remarks between the calls of tools into thoughts, and
+these come only with a request for summaries. Some cannot be told not to think, or to call a tool; some refuse
+sampling knobs. A model that is not listed is treated as a new one.
+
+The latest models read a thought only behind the very conversation in which they had it. Where that changed,
+as by a compaction, Anthropic is asked to leave the thought out instead of refusing the request.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from sidecar.llmgateway.contract import (
     ThinkingBlock,
     ThinkingLevel,
     ToolCallBlock,
+    ToolChoice,
     ToolResultBlock,
     Turn,
     Usage,
@@ -66,7 +72,6 @@ _STOPS: Final[Mapping[str, StopReason]] = {
     "pause_turn": "complete",
     "tool_use": "tool_calls",
     "max_tokens": "max_output",
-    "model_context_window_exceeded": "max_output",
     "refusal": "refusal",
 }
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
@@ -83,8 +88,17 @@ _BUDGETED: Final = (
     "claude-haiku-4-5",
 )
 _UNVERSIONED: Final = ("claude-opus-4", "claude-sonnet-4")
+_THINKS_IF_ASKED: Final = ("claude-3", "claude-opus-4", "claude-sonnet-4", "claude-haiku-4")
 _THINKS_ALWAYS: Final = ("claude-fable-5", "claude-mythos", "claude-opus-5-5")
 _BETWEEN_TOOLS: Final = "claude-sonnet-5-5"
+_BOUND: Final = (
+    *("claude-fable-5-1", "claude-fable-5-2", "claude-mythos-5-1", "claude-mythos-5-2"),
+    *("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"),
+)
+"""The models that refuse a thought whose conversation changed, and calls that must use a tool."""
+_BINDING: Final = {"prefix_mismatch_behavior": "drop_block"}
+_BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+_OVERFLOW: Final = "model_context_window_exceeded"
 _SAMPLES: Final = (*_BUDGETED, "claude-3", "claude-opus-4-6", "claude-sonnet-4-6")
 _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 10_000, "high": 16_384, "max": 32_768}
 _LEAST_BUDGET: Final = 1_024
@@ -105,6 +119,8 @@ class AnthropicMessages:
         if endpoint.key is None and endpoint.provider.own_env and (sdk := find_credentials(endpoint)):
             return SdkClient(partial(post_by_sdk, sdk), sdk.close)
         headers = {"Authorization": f"Bearer {endpoint.require_key()}", "anthropic-version": _VERSION}
+        if is_official(endpoint):
+            headers["anthropic-beta"] = _BINDING_BETA
         address = endpoint.base_url or _OFFICIAL_ADDRESS
         http = open_client(endpoint, address, headers, "ANTHROPIC_CUSTOM_HEADERS")
         return SdkClient(partial(post, http, _PATH), http.aclose)
@@ -112,6 +128,8 @@ class AnthropicMessages:
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``messages.create``."""
         conversation, options, model = call.conversation, call.options, call.card.wire_id
+        is_forced = options.tool_choice == "required" and not model.startswith(_BOUND)
+        choice: ToolChoice = "required" if is_forced else "none" if options.tool_choice == "none" else "auto"
         # A budget for thinking is a part of the whole, and leaves the answer its usual length.
         budget = _BUDGETS.get(options.thinking or "off", 0)
         longest = min(call.card.max_output_tokens or _UNKNOWN_MAX_TOKENS, _MAX_TOKENS + budget)
@@ -130,9 +148,11 @@ class AnthropicMessages:
                 for tool in conversation.tools
             ]
             if options.tool_choice:
-                request["tool_choice"] = {"type": _CHOICES[options.tool_choice]}
-        if options.thinking and call.card.reasoning and options.tool_choice != "required":
+                request["tool_choice"] = {"type": _CHOICES[choice]}
+        if call.card.reasoning and choice != "required":
             request |= thinking_arguments(model, options.thinking, max_tokens)
+            if model.startswith(_BOUND) and is_official(call.endpoint) and "display" in request["thinking"]:
+                request["thinking"]["block_binding"] = _BINDING
         if "thinking" not in request and takes_sampling(model):
             request |= call.sampling_arguments()
         return request
@@ -162,6 +182,11 @@ class AnthropicMessages:
         return ProviderFailure(message, error.status, code=code, headers=error.headers)
 
 
+def is_official(endpoint: Endpoint) -> bool:
+    """Whether *endpoint* is Anthropic itself."""
+    return endpoint.base_url is None or endpoint.base_url.startswith(_OFFICIAL_ADDRESS)
+
+
 def find_credentials(endpoint: Endpoint) -> AsyncAnthropic | None:
     """Return the SDK's client with the user's credentials for Anthropic, None where it finds none.
 
@@ -174,6 +199,7 @@ def find_credentials(endpoint: Endpoint) -> AsyncAnthropic | None:
         client = AsyncAnthropic(
             base_url=endpoint.base_url,
             max_retries=0,
+            default_headers={"anthropic-beta": _BINDING_BETA} if is_official(endpoint) else None,
             timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
             http_client=DefaultAsyncHttpxClient(mounts=direct_mounts(endpoint.base_url)),
         )
@@ -278,6 +304,9 @@ class _Reader:
     def _end(self, reason: str) -> Emissions:
         """Take the reason for the end; the answer is whole with it, whether or not its last event comes."""
         emissions = [emission for index in tuple(self._open) for emission in self._stop(index)]
+        if reason == _OVERFLOW:
+            message = "the conversation and its answer are longer than the context window"
+            raise ReportedFailureError(ProviderFailure(message, code=_OVERFLOW))
         self.is_complete = True
         self.assembly.stop = _STOPS.get(reason, "complete")
         return emissions
@@ -335,12 +364,12 @@ def content_part(block: Block) -> dict[str, Any] | None:
     return None
 
 
-def thinking_arguments(model: str, level: ThinkingLevel, max_tokens: int) -> dict[str, Any]:
+def thinking_arguments(model: str, level: ThinkingLevel | None, max_tokens: int) -> dict[str, Any]:
     """Return the part of a request that sets how far *model* thinks.
 
     Args:
         model: its name at Anthropic.
-        level: how far it is to think.
+        level: how far it is to think; None for as far as it does by itself.
         max_tokens: the limit of the whole answer, which a budget must leave room in.
 
     >>> thinking_arguments("claude-opus-4-6", "max", 8_000)["output_config"]
@@ -351,15 +380,20 @@ def thinking_arguments(model: str, level: ThinkingLevel, max_tokens: int) -> dic
     {}
     """
     if model.startswith(_BUDGETED) or model in _UNVERSIONED:
-        budget = min(_BUDGETS.get(level, 0), max_tokens * 5 // 8)
+        budget = min(_BUDGETS.get(level or "off", 0), max_tokens * 5 // 8)
         if budget < _LEAST_BUDGET:
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-    if level == "off":
-        if model.startswith(_THINKS_ALWAYS):
-            return {}
+    if level is None and model.startswith(_THINKS_IF_ASKED):
+        return {}
+    if level == "off" and not model.startswith(_THINKS_ALWAYS):
         return {"thinking": {"type": "between_tools" if model.startswith(_BETWEEN_TOOLS) else "disabled"}}
-    return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": level}}
+    thinking = {"thinking": {"type": "adaptive", "display": "summarized"}}
+    return (
+        thinking
+        if level is None
+        else thinking | {"output_config": {"effort": level if level != "off" else "low"}}
+    )
 
 
 def takes_sampling(model: str) -> bool:

@@ -67,6 +67,9 @@ _REMEMBERED: Final = 2
 _END_S: Final = 5.0
 """How long a whole answer waits for what may follow it, such as its usage, on a line that stays open."""
 
+_EMPTY_ATTEMPTS: Final = 3
+"""How often a call is made at most whose answers have no text and no calls: each is paid for."""
+
 _WIRE_MODULES: Final = frozenset({"httpx", "httpcore", "h", "anyio", "aiohttp", "requests"})
 """Packages below the SDKs, without the digits at the end of their names."""
 
@@ -220,7 +223,8 @@ class ProviderModel(Generic[ClientT, ChunkT]):
                     while True:
                         attempt += 1
                         try:
-                            async with aclosing(self._attempt(conversation, options, scope)) as attempted:
+                            attempted = self._attempt(conversation, options, scope, attempt)
+                            async with aclosing(attempted):
                                 async for emission in attempted:
                                     has_emitted = True
                                     yield emission
@@ -243,7 +247,7 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         return channel_of(emissions)
 
     async def _attempt(
-        self, conversation: Conversation, options: StreamOptions, scope: CancelScope
+        self, conversation: Conversation, options: StreamOptions, scope: CancelScope, attempt: int
     ) -> AsyncGenerator[Emission, None]:
         """Yield the emissions of one request. Raises GatewayError for any failure, or CallCancelledError."""
         key, failed, sent = None, None, conversation
@@ -287,11 +291,16 @@ class ProviderModel(Generic[ClientT, ChunkT]):
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
         *last, done = reader.assembly.finish(self._card.id)
-        # After tools some models end without a word, and the work is done.
-        follows_tools = bool(sent.turns) and sent.turns[-1].role == "tool"
-        reason = reader.assembly.why_empty()
-        if reason is not None and not (follows_tools and reader.assembly.stop in (None, "complete")):
-            raise GatewayError("http", f"{self._card.provider} {reason}", provider=self._card.provider)
+        stop, usage = reader.assembly.stop, reader.assembly.usage
+        if (reason := reader.assembly.why_empty()) is not None:
+            # After tools some models end without a word, and the work is done. The end itself is a token: an
+            # answer of none is a failure of the service, which the next attempt seldom has.
+            is_end = bool(sent.turns) and sent.turns[-1].role == "tool" and stop in (None, "complete")
+            is_failure = usage is not None and usage.output_tokens == 0
+            may_retry = attempt < _EMPTY_ATTEMPTS and stop != "max_output"
+            if not is_end or (is_failure and may_retry):
+                name = self._card.provider
+                raise GatewayError("http", f"{name} {reason}", provider=name, retryable=may_retry)
         for emission in (*last, done):
             yield emission
 

@@ -75,6 +75,14 @@ _STOPS: Final[Mapping[str, StopReason]] = {
     "MODEL_ARMOR": "refusal",
 }
 _BROKEN: Final = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"})
+_ENDS: Final[Mapping[str, str]] = {
+    "MISSING_THOUGHT_SIGNATURE": "misses the signature of an earlier call; compact the conversation, or begin"
+    " a new one",
+    "TOO_MANY_TOOL_CALLS": "made too many calls; ask for less at a time",
+    "ESCALATION": "was stopped by a rule of Google",
+    "PUP_LIMITED_DISABLED": "was stopped, because the account is limited or disabled",
+}
+"""The sentences for other reasons to end an answer."""
 _MODES: Final = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _LEVELS: Final[Mapping[ThinkingLevel, str]] = {"off": "LOW", "low": "LOW", "medium": "MEDIUM"}
 _BUDGETS: Final[Mapping[ThinkingLevel, int]] = {"low": 2_048, "medium": 8_192, "high": 16_384, "max": 24_576}
@@ -216,11 +224,13 @@ def read_refusal(text: str, status: int, headers: Mapping[str, str]) -> Provider
     error = error if isinstance(error, dict) else {}
     message = str(error.get("message") or text.strip() or f"status {status}")
     pause = re.search(r'"retryDelay": *"([\d.]+)s"', text)
+    # The quota of a day names a pause of seconds as well.
+    is_daily = re.search(r'"quotaId": *"[^"]*PerDay', text) is not None
     return ProviderFailure(
         message,
         # A wrong key is a bad request here.
         401 if "API key" in message and status == 400 else status,
-        code=str(error.get("status") or ""),
+        code="insufficient_quota" if is_daily else str(error.get("status") or ""),
         headers=headers,
         retry_after_ms=int(float(pause[1]) * 1000) if pause else None,
     )
@@ -252,8 +262,12 @@ class _Reader:
             if reason in _BROKEN:
                 message = f"google's model made a call that cannot be read ({reason})"
                 raise GatewayError("parse", message, provider="google", retryable=True)
+            if reason not in _STOPS:
+                sentence = _ENDS.get(reason, "ended its answer for a reason of its own; ask again")
+                message = f"google's model {sentence} ({reason})"
+                raise GatewayError("http", message, provider="google")
             self.is_complete = True
-            self.assembly.stop = _STOPS.get(reason, "error")
+            self.assembly.stop = _STOPS[reason]
         return emissions
 
     def _part(self, part: dict[str, Any]) -> Emissions:

@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sidecar.llmgateway.contract import (
-    Emission,
-    StopReason,
-)
+from sidecar.llmgateway.contract import Emission, StopReason
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
@@ -38,7 +35,7 @@ from sidecar.llmgateway.providers.fields import (
 )
 from sidecar.llmgateway.providers.http_calls import post
 from sidecar.llmgateway.providers.markup import assembly_of
-from sidecar.llmgateway.providers.openai_http import OpenAIService, effort_of, is_official
+from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import dialect_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 
@@ -81,9 +78,10 @@ class OpenAIChat(OpenAIService):
             choice = options.tool_choice
             named = dialect.tool_choices.get(choice, choice) if choice else None
             request |= {"tool_choice": named} if named else {}
-        # Other servers know only the older of the two names.
+        # Other servers know only the older of the two names, and no key for a cache.
         if is_official(call.endpoint):
             limit = {"max_completion_tokens": options.max_output_tokens}
+            request["prompt_cache_key"] = cache_key(conversation)
         else:
             n_bytes = messages.n_bytes + len(msgspec.json.encode(request.get("tools")))
             limit = {"max_tokens": options.max_output_tokens or longest_answer(call, n_bytes)}

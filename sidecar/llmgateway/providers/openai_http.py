@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.env import read_raw
-from sidecar.llmgateway.contract import ThinkingLevel
+from sidecar.llmgateway.contract import Conversation, TextBlock, ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
 from sidecar.llmgateway.providers.body import ReportedFailureError, failure_in
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -69,6 +71,17 @@ class OpenAIService:
 def is_official(endpoint: Endpoint) -> bool:
     """Whether *endpoint* is OpenAI itself."""
     return endpoint.base_url is None or _OFFICIAL_HOST in endpoint.base_url
+
+
+def cache_key(conversation: Conversation) -> str:
+    """Return the key by which OpenAI finds the machine that has the beginning of *conversation* in its cache.
+
+    It is the same for all calls that begin alike, and two conversations of one user have two of them.
+    """
+    first = conversation.turns[0].blocks if conversation.turns else ()
+    texts = [block.text for block in first if isinstance(block, TextBlock)]
+    begin = json.dumps([conversation.system, texts])
+    return hashlib.sha256(begin.encode()).hexdigest()[:32]
 
 
 def effort_of(model: str, level: ThinkingLevel) -> str | None:

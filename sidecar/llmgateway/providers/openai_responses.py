@@ -35,7 +35,7 @@ from sidecar.llmgateway.providers.fields import (
 )
 from sidecar.llmgateway.providers.http_calls import RefusedRequestError, post
 from sidecar.llmgateway.providers.markup import assembly_of
-from sidecar.llmgateway.providers.openai_http import OpenAIService, effort_of
+from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
@@ -61,6 +61,8 @@ class OpenAIResponses(OpenAIService):
             "input": list(response_items(conversation.turns, call.memo)),
             "store": False,
         }
+        if is_official(call.endpoint):
+            request["prompt_cache_key"] = cache_key(conversation)
         if conversation.system:
             request["instructions"] = encodable(conversation.system)
         if conversation.tools:

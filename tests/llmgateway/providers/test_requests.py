@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from model_cards import provider_card
 from provider_fakes import Called, Ended, Refused, Said, Scene, Thought, frame
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
     DoneEmission,
     ImageBlock,
+    StreamOptions,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -20,6 +23,12 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
+from sidecar.llmgateway.credentials import Key
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
+from sidecar.llmgateway.providers.anthropic_messages import AnthropicMessages
+from sidecar.llmgateway.providers.openai_chat import OpenAIChat
+from sidecar.llmgateway.providers.openai_responses import OpenAIResponses
 
 pytestmark = pytest.mark.processes
 
@@ -289,6 +298,34 @@ async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Con
         ),
         pytest.param(
             "anthropic-messages",
+            "claude-sonnet-5-5",
+            {"tool_choice": "required"},
+            {
+                "thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": None,
+                "tool_choice": {"type": "auto"},
+            },
+            id="anthropic: what is done between calls is shown, and no call is forced",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "claude-opus-5-5",
+            {"thinking": "off"},
+            {
+                "thinking": {"type": "adaptive", "display": "summarized"},
+                "output_config": {"effort": "low"},
+            },
+            id="anthropic: the lowest effort where thinking cannot be turned off",
+        ),
+        pytest.param(
+            "anthropic-messages",
+            "claude-opus-4-8",
+            {},
+            {"thinking": None},
+            id="anthropic: no thinking unasked where none is the rule",
+        ),
+        pytest.param(
+            "anthropic-messages",
             "claude-haiku-4-5",
             {"thinking": "low", "max_output_tokens": 4_000},
             {"thinking": {"type": "enabled", "budget_tokens": 2_048}, "max_tokens": 4_000},
@@ -472,3 +509,42 @@ async def test_a_proxy_of_the_environment_is_not_used_for_a_local_server(
     async with on_stage(api, SAYS_OK) as stage:
         *_, done = await stage.play()
     assert isinstance(done, DoneEmission)
+
+
+def official_call(provider: str, model: str, *turns: Any, system: str = "Be brief.") -> ModelCall:
+    endpoint = Endpoint(PROVIDERS_BY_NAME[provider], key=Key("sk-0123456789", "a test"))
+    card = provider_card(endpoint.provider.api, model)
+    return ModelCall(talk(*turns, system=system), StreamOptions(), card, endpoint)
+
+
+@pytest.mark.parametrize("adapter", [OpenAIResponses(), OpenAIChat()], ids=["responses", "chat"])
+def test_openai_finds_its_cache_by_the_beginning_of_a_conversation(
+    adapter: OpenAIResponses | OpenAIChat,
+) -> None:
+    hello, more = asked("hello"), asked("more")
+    calls = [
+        official_call("openai", "gpt-5.2", hello),
+        official_call("openai", "gpt-5.2", hello, AssistantTurn((TextBlock("hi"),)), more),
+        official_call("openai", "gpt-5.2", more),
+        official_call("openai", "gpt-5.2", hello, system="Be long."),
+    ]
+    first, later, *others = [adapter.request(each)["prompt_cache_key"] for each in calls]
+    assert first == later
+    assert len({first, *others}) == 3
+    elsewhere = replace(calls[0], endpoint=replace(calls[0].endpoint, base_url="http://localhost:1/v1"))
+    assert "prompt_cache_key" not in adapter.request(elsewhere)
+
+
+async def test_anthropic_leaves_out_a_thought_whose_conversation_changed() -> None:
+    """Elsewhere, and with models that do not bind their thoughts, the control is not known."""
+    adapter, call = AnthropicMessages(), official_call("anthropic", "claude-sonnet-5-5", asked("hello"))
+    assert adapter.request(call)["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    earlier = official_call("anthropic", "claude-opus-5", asked("hello"))
+    elsewhere = replace(call, endpoint=replace(call.endpoint, base_url="http://localhost:1"))
+    for other in (earlier, elsewhere):
+        assert "block_binding" not in adapter.request(other)["thinking"]
+    for each, beta in ((call, "thinking-binding-controls-2026-08-01"), (elsewhere, None)):
+        opened = adapter.connect(each.endpoint)
+        http, _path = opened.client.args  # type: ignore[attr-defined]  # a partial of post
+        assert http.headers.get("anthropic-beta") == beta
+        await opened.close()

@@ -46,6 +46,7 @@ pytestmark = pytest.mark.processes
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat")
 OK: Scene = (Said(("ok",)), Ended())
+OVERFLOW = "model_context_window_exceeded"
 
 
 def error_of(emissions: Sequence[Emission]) -> GatewayError:
@@ -274,12 +275,36 @@ async def test_the_plain_text_of_a_refusal_is_shown(on_stage: Any) -> None:
     assert "answered 502: upstream is gone" in error.message
 
 
-async def test_a_window_that_the_server_found_too_small_is_an_overflow(on_stage: Any) -> None:
-    """z.ai sends it as the reason for the end."""
-    choice = {"index": 0, "delta": {}, "finish_reason": "model_context_window_exceeded"}
-    async with on_stage("openai-chat", [frame({"choices": [choice]})]) as stage:
+@pytest.mark.parametrize(
+    ("api", "event"),
+    [
+        ("openai-chat", {"choices": [{"index": 0, "delta": {}, "finish_reason": OVERFLOW}]}),
+        ("anthropic-messages", {"type": "message_delta", "delta": {"stop_reason": OVERFLOW}}),
+    ],
+    ids=["z.ai", "anthropic"],
+)
+async def test_a_window_that_the_server_found_too_small_is_an_overflow(
+    on_stage: Any, api: str, event: dict[str, Any]
+) -> None:
+    """It comes as the reason for the end."""
+    async with on_stage(api, [frame(event)]) as stage:
         error = error_of(await stage.play())
     assert error.is_overflow
+
+
+@pytest.mark.parametrize("reason", ["MISSING_THOUGHT_SIGNATURE", "PUP_LIMITED_DISABLED", "OTHER"])
+async def test_google_names_its_own_reason_for_the_end(on_stage: Any, reason: str) -> None:
+    async with on_stage("google-generate", [frame({"candidates": [{"finishReason": reason}]})]) as stage:
+        error = error_of(await stage.play())
+    assert (error.retryable, f"({reason})" in error.message) == (False, True)
+
+
+async def test_the_quota_of_a_day_is_not_waited_for(on_stage: Any) -> None:
+    quota = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}
+    refused = Refused(429, "You exceeded your current quota", "RESOURCE_EXHAUSTED", details=(quota,))
+    async with on_stage("google-generate", [refused]) as stage:
+        error = error_of(await stage.play())
+    assert (error.kind, error.retryable, stage.retries) == ("rate_limit", False, [])
 
 
 @pytest.mark.parametrize(
@@ -296,9 +321,28 @@ async def test_a_window_that_the_server_found_too_small_is_an_overflow(on_stage:
 async def test_an_answer_without_text_and_calls_says_so(
     on_stage: Any, api: str, scene: Scene, found: str
 ) -> None:
-    async with on_stage(api, scene) as stage:
+    """A cut off answer would be cut off again; another one is asked for twice more."""
+    async with on_stage(api, scene, scene, scene) as stage:
         error = error_of(await stage.play())
     assert (error.kind, error.retryable, found in error.message) == ("http", False, True), error.message
+    assert len(stage.retries) == (0 if "lower level" in found else 2)
+
+
+async def test_after_tools_an_end_without_a_token_is_a_failure_of_the_service(on_stage: Any) -> None:
+    """Gemini stops in this way now and then; the same request is answered at the next attempt."""
+    call = ToolCallBlock("c1", "read", {"path": "a.py"})
+    asked = Conversation(
+        (
+            UserTurn((TextBlock("go"),)),
+            AssistantTurn((call,)),
+            ToolTurn((ToolResultBlock("c1", "x = 1"),)),
+        )
+    )
+    empty = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 9}}
+    async with on_stage("google-generate", [frame(empty)], [Said(("done",)), Ended()]) as stage:
+        *_, done = await stage.play(asked)
+    assert isinstance(done, DoneEmission)
+    assert done.reply.blocks == (TextBlock("done"),)
 
 
 @pytest.mark.parametrize("api", APIS)
