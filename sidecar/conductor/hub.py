@@ -313,7 +313,7 @@ class Hub:
     async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, ModelRegistry]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
         cwd = existing_folder(wanted.cwd)
-        models = await self._deps.models.at(Path(cwd))
+        models = await self._deps.models.at(Path(cwd), is_chosen=wanted.model is not None)
         if wanted.model is None and models.undecided is not None:
             raise InvalidInput(models.undecided, hint="correct the file, or choose a model with --model")
         model = wanted.model or models.default
@@ -397,7 +397,7 @@ class Hub:
             info.check_folder()
             check_loaded(len(self._sessions))
             if models is None:
-                models = await self._deps.models.at(Path(info.cwd))
+                models = await self._deps.models.at(Path(info.cwd), is_chosen=True)
                 await models.ready(info.model)
             session = Session(info, opened.journal, replace(self._deps, models=models), self)
             await session.start(opened.records, opened.journal.integrity)

@@ -39,6 +39,7 @@ _OF_USER: Final = {
     "compaction": "[compaction]",
     "sandbox": "sandbox",
     "fetch_private": "fetch_private",
+    "local_servers": "local_servers",
     "max_model_calls": "max_model_calls",
     "model_idle_timeout_s": "model_idle_timeout_s",
     "store": "store",
@@ -193,6 +194,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     permissions: _Permissions = _Permissions()
     sandbox: bool = False
     fetch_private: bool = False
+    local_servers: bool = True
     max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
@@ -208,7 +210,8 @@ class ModelSettings(Value, kw_only=True):
     *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
     the user's permission rules; *compaction* is about compactions in all folders. With *sandbox* commands run
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
-    machine and its network be fetched. *max_model_calls* is the most model calls of one prompt, 0 for no
+    machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
+    *max_model_calls* is the most model calls of one prompt, 0 for no
     limit; a model call without a byte for *model_idle_timeout_s* has failed. *store* is the database of the
     sessions, None for files; with *store_checkpoints* it has the contents of changed files as well.
     *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
@@ -225,6 +228,7 @@ class ModelSettings(Value, kw_only=True):
     rules: Rules = field(default_factory=Rules)
     sandbox: bool = False
     fetch_private: bool = False
+    local_servers: bool = True
     max_model_calls: int | None = None
     model_idle_timeout_s: float | None = None
     store: str | None = None
@@ -372,6 +376,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         rules=Rules(tuple(allowed), tuple(denied)),
         sandbox=file.sandbox or "sandbox" in reader.doubted,
         fetch_private=file.fetch_private,
+        local_servers=file.local_servers,
         max_model_calls=file.max_model_calls,
         model_idle_timeout_s=file.model_idle_timeout_s,
         store=file.store,

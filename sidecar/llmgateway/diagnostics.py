@@ -43,11 +43,16 @@ async def diagnose_models(home: Path, folder: Path) -> tuple[Diagnostic, ...]:
     Never raises, and takes no more than a few seconds.
     """
     setup = ModelSetup.of_user(home)
-    models = await ModelRegistry(setup=setup).at(folder)
+    models = await ModelRegistry(setup=setup).at(folder, is_chosen=True)
+    await models.list_servers()
     await models.ready(models.default)
     found = await asyncio.to_thread(lambda: list(_setup_diagnostics(models, setup.credentials, home, folder)))
     known = {**PROVIDERS_BY_NAME, **models.settings.providers}
-    local = [name for name, address in list_addresses(known, ()) if is_local(address)]
+    local = [
+        name
+        for name, address in list_addresses(known, (), guesses=setup.base.local_servers)
+        if is_local(address)
+    ]
     answering: list[Diagnostic] = []
     for name, names in models.survey.listed.items():
         shown = ", ".join(names[:_MODELS_SHOWN]) + (", ..." if len(names) > _MODELS_SHOWN else "")

@@ -39,7 +39,8 @@ async def ask_models(home: Path, folder: Path) -> AsyncIterator[Diagnostic]:
     Configured are the models of the settings, and the newest one of each server and of each provider with a
     key.
     """
-    models = await ModelRegistry(setup=ModelSetup.of_user(home)).at(folder)
+    models = await ModelRegistry(setup=ModelSetup.of_user(home)).at(folder, is_chosen=True)
+    await models.list_servers()
     offered = (
         next((name for name in models.names() if name.startswith(f"{provider}:")), None)
         for provider in (*models.survey.keys, *models.survey.listed)

@@ -327,8 +327,11 @@ class ModelRegistry:
         """Return the route of *model_id*, None when the catalogue has it."""
         return self._routes.find(model_id) if self.catalog.get(model_id) is None else None
 
-    async def at(self, folder: Path) -> ModelRegistry:
-        """Return the registry for sessions in *folder*, with its settings and a new survey of the machine."""
+    async def at(self, folder: Path, *, is_chosen: bool = False) -> ModelRegistry:
+        """Return the registry for sessions in *folder*, with its settings and a new survey of the machine.
+
+        Unless a model *is_chosen*, there or by the caller, its servers are asked for theirs.
+        """
         setup = self._setup
 
         def read_folder() -> ModelSettings:
@@ -341,11 +344,20 @@ class ModelRegistry:
             registry = ModelRegistry(
                 self.catalog, self.providers, self._last_resort, setup=self._setup, folder=found
             )
-        providers = registry._routes.providers
-        registry.survey = survey = await survey_machine(providers, self._setup.credentials)
-        # In a thread, because it searches the published models.
-        registry._on_offer = await asyncio.to_thread(lambda: tuple(survey.names(providers)))
+        await registry._survey_machine(asks=not is_chosen and registry.settings.model is None)
         return registry
+
+    async def list_servers(self) -> None:
+        """Ask the servers of this machine for their models, which :meth:`names` has from then on."""
+        await self._survey_machine(asks=True)
+
+    async def _survey_machine(self, *, asks: bool) -> None:
+        providers, guesses = self._routes.providers, self._setup.base.local_servers
+        found = await survey_machine(providers, self._setup.credentials, asks=asks, guesses=guesses)
+        survey = found if asks else replace(found, listed=self.survey.listed)
+        self.survey = survey
+        # In a thread, because it searches the published models.
+        self._on_offer = await asyncio.to_thread(lambda: tuple(survey.names(providers)))
 
     def load_ahead(self) -> None:
         """Load the packages that :meth:`at` uses, and the modules of the first call if it chooses; blocks."""

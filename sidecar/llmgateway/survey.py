@@ -4,6 +4,9 @@ A key or a server is a choice by itself: its models are to be used without namin
 one for sessions that name none, and lists the rest for pickers. A proposal is for long work with tools at a
 moderate price; any other model is a choice of the user's. No model is called, and no key leaves the machine
 except to an address that its user has set.
+
+A server is asked where a list of models is wanted or nothing is chosen: at each address that the user has
+set, and at the ports of Ollama and LM Studio. Other programs of this machine are left in peace.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.catalog import load_published, published_names
 from sidecar.llmgateway.contract import GatewayError
 from sidecar.llmgateway.credentials import Credentials, load_keyring
-from sidecar.llmgateway.names import Provider, Providers, extra_of
+from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, extra_of
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
 
@@ -45,6 +48,9 @@ _PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The model that is proposed of each hosted provider; the first provider with a key counts."""
+
+_OWN_PORTS: Final = ("ollama", "lmstudio")
+"""The servers with a port that hardly any other program has; 8000 and 8080 belong to everybody."""
 
 _IN_KEYRING: Final = ("anthropic", "openai", "google")
 _KEYRING_S: Final = 1.5
@@ -103,8 +109,16 @@ class Survey(Value, kw_only=True):
             yield from (f"{provider}:{name}" for name in names)
 
 
-async def survey_machine(providers: Providers, credentials: Credentials) -> Survey:
-    """Return the survey of *providers*; takes three seconds at most, and never raises."""
+async def survey_machine(
+    providers: Providers, credentials: Credentials, *, asks: bool = True, guesses: bool = True
+) -> Survey:
+    """Return the survey of *providers*; takes three seconds at most, and never raises.
+
+    Args:
+        credentials: the keys of the user.
+        asks: whether servers are asked for their models; else none is listed.
+        guesses: whether a server on this machine is looked for at a port that the user has not set.
+    """
     at_hand = credentials.without_keyring()
     sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, at_hand, _PROPOSED)))
     if not sources and credentials.has_keyring:
@@ -121,7 +135,7 @@ async def survey_machine(providers: Providers, credentials: Credentials) -> Surv
             name: extra_of(providers[name])[0] for name in sources if not is_installed(providers[name])
         }
         keys = {name: source for name, source in sources.items() if name not in missing}
-        return missing, keys, dict(list_addresses(providers, keys))
+        return missing, keys, dict(list_addresses(providers, keys, guesses=guesses)) if asks else {}
 
     # In a thread: it looks for packages with a hundred system calls, and each may wait for a busy thread.
     missing, keys, addresses = await asyncio.to_thread(look)
@@ -153,14 +167,19 @@ def load_for_survey(providers: Providers, credentials: Credentials) -> Provider 
     return None
 
 
-def list_addresses(providers: Providers, keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the addresses of servers that list their models, by provider."""
+def list_addresses(
+    providers: Providers, keys: Collection[str], *, guesses: bool = True
+) -> Iterator[tuple[str, str]]:
+    """Yield the addresses of servers that list their models, by provider; see :func:`survey_machine`."""
     for name, provider in providers.items():
         address = address_of(provider).base_url
         if address is None or extra_of(provider)[0] != "openai" or not is_installed(provider):
             continue
         is_moved = name in keys and address != provider.base_url
-        if is_moved or (is_local(address) and not provider.needs_key):
+        known = PROVIDERS_BY_NAME.get(name)
+        is_set = known is None or address != known.base_url
+        is_wanted = is_set or (guesses and name in _OWN_PORTS)
+        if is_moved or (is_wanted and is_local(address) and not provider.needs_key):
             yield name, address
 
 
@@ -173,8 +192,8 @@ def find_key_sources(
         try:
             key = credentials.find(provider)
         except GatewayError:
-            # The call itself, and doctor, report a file of keys that cannot be used.
-            return
+            # The call itself, and doctor, report a key or a file of keys that cannot be used.
+            continue
         own = next(filter(read_raw, provider.own_env), None)
         if key is not None or own is not None:
             yield name, key.source if key is not None else str(own)

@@ -385,3 +385,24 @@ def test_a_key_at_hand_is_a_choice_whose_first_call_is_loaded_ahead(
     assert found == []
     registry(tmp_path).load_ahead()
     assert found[:1] == ["httpx2"]
+
+
+async def test_a_session_with_a_model_asks_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a list that was wanted before stay on offer."""
+    asked: list[str] = []
+
+    async def list_models(address: str, key: str | None) -> tuple[str, ...]:
+        asked.append(address)
+        return ("found",)
+
+    monkeypatch.setattr("sidecar.llmgateway.survey.list_models", list_models)
+    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    models = registry(tmp_path, "")
+    await models.at(tmp_path, is_chosen=True)
+    await registry(tmp_path, 'model = "mock-1"').at(tmp_path)
+    assert asked == []
+    await models.list_servers()
+    await models.at(tmp_path, is_chosen=True)
+    assert "ollama:found" in models.names()
+    assert sorted(asked) == sorted(set(asked))

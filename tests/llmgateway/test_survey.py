@@ -102,3 +102,23 @@ def test_the_published_models_are_few_and_the_newest_first(name: str) -> None:
 
 def test_every_proposal_is_of_a_known_provider() -> None:
     assert set(surveying._PROPOSED) <= set(PROVIDERS_BY_NAME)
+
+
+async def test_servers_are_asked_only_where_their_models_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports that belong to everybody are asked only once the user has named them."""
+    asked: list[str] = []
+
+    async def list_models(address: str, key: str | None) -> None:
+        asked.append(address)
+
+    monkeypatch.setattr(surveying, "list_models", list_models)
+    for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM"):
+        monkeypatch.delenv(f"{name}_BASE_URL", raising=False)
+    await survey_machine(PROVIDERS_BY_NAME, Credentials(), asks=False)
+    assert asked == []
+    await survey_machine(PROVIDERS_BY_NAME, Credentials())
+    assert asked == ["http://localhost:11434/v1", "http://localhost:1234/v1"]
+    asked.clear()
+    monkeypatch.setenv("VLLM_BASE_URL", "http://localhost:8001/v1")
+    await survey_machine(PROVIDERS_BY_NAME, Credentials(), guesses=False)
+    assert asked == ["http://localhost:8001/v1"]

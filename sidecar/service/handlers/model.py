@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 async def list_models(connection: Connection, params: m.SidParams) -> m.ModelListResult:
-    """List the models on offer, the default first."""
+    """List the models on offer, the default first; servers on this machine are asked for theirs."""
     session = connection.hub.session(params.sid)
+    await session.record.models.list_servers()
     found = await asyncio.to_thread(session.turns.options.find_models)
     return m.ModelListResult(tuple(as_listed(*each) for each in found), session.info.model)
 
