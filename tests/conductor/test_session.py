@@ -262,10 +262,30 @@ async def test_a_model_that_says_nothing_settles_and_leaves_no_blank_turn(make_s
     assert all(turn.blocks for turn in session.record.history.turns)
 
 
-async def test_a_cut_off_answer_says_so(make_stage: Any) -> None:
-    stage = await make_stage([[Say("half"), StopEmission("max_output")]])
+CUT = StopEmission("max_output")
+
+
+async def test_a_cut_off_answer_is_gone_on_with(make_stage: Any) -> None:
+    stage = await make_stage([[Say("half "), CUT], [Say("and half "), CUT], [Say("whole")], [Say("two")]])
     session = await stage.session()
-    assert (await stage.ask(session, "1")).stop_reason == "max_tokens"
+    outcome = await stage.ask(session, "1")
+    assert (outcome.stop_reason, outcome.text) == ("end_turn", "half and half whole")
+    assert (await stage.ask(session, "2")).text == "two"
+
+
+async def test_an_answer_that_is_cut_each_time_ends_and_says_so(make_stage: Any) -> None:
+    stage = await make_stage([[Say("more "), CUT]] * 4)
+    session = await stage.session()
+    outcome = await stage.ask(session, "1")
+    assert (outcome.stop_reason, outcome.text) == ("max_tokens", "more " * 4)
+
+
+async def test_going_on_keeps_the_limit_of_model_calls(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one "), CUT], [Say("two "), CUT]])
+    session = await stage.session()
+    started = await session.submit(({"type": "text", "text": "go"},), max_model_calls=2)
+    outcome = await started.outcome
+    assert (outcome.stop_reason, outcome.text, outcome.fault) == ("max_tokens", "one two ", None)
 
 
 async def test_usage_is_what_the_next_request_holds_and_says_where_it_is_from(make_stage: Any) -> None:

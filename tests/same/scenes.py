@@ -80,7 +80,7 @@ async def use_tools(scenery: Scenery) -> None:
 async def meet_errors(scenery: Scenery) -> None:
     """A model that fails in each way that a provider can, and requests that are wrong."""
     failures = (
-        {"stop": "max_output"},
+        *[{"stop": "max_output"}] * 4,  # it goes on three times
         {"stop": "refusal"},
         {"error": {"kind": "auth", "message": "no key"}},
         {"error": {"kind": "http", "message": "bad request", "status": 400}},
@@ -89,7 +89,7 @@ async def meet_errors(scenery: Scenery) -> None:
     )
     client = await scenery.start({"errors": [[{"text": "Half"}, failure] for failure in failures]})
     sid = await client.new("errors")
-    for number in range(len(failures) + 1):
+    for number in range(len(failures) - 2):
         await client.prompt(sid, f"prompt {number}")
     await client.call("session/read", sid=sid, view="full")
     for method, params in (

@@ -157,6 +157,18 @@ class SessionAgent:
         self._mentioning.clear()
         return await self._agent.submit(())
 
+    async def go_on(self, max_model_calls: int | None) -> RunSnapshot | None:
+        """Call the model again in the turn under way; None where the limit of its model calls is reached."""
+        config = self._make_config(max_model_calls)
+        n_left = (config.max_turns or NO_LIMIT) - self._n_calls
+        if n_left < 1:
+            return None
+        self._agent.configure(replace(config, max_turns=n_left))
+        try:
+            return await self._agent.submit(())
+        finally:
+            self._agent.configure(self._config)
+
     async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
         """Compact after the provider refused the size, and answer again; None without an answer."""
         engine, request = self._engines.own_name, self._engines.automatic()

@@ -27,6 +27,7 @@ from sidecar.conductor.turns.agent import SessionAgent
 from sidecar.conductor.turns.commands import Commands
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.request import NextRequest
+from sidecar.conductor.workbench.mentions import note_entry
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import AssistantTurn, GatewayError, TextBlock, UserTurn
@@ -44,6 +45,11 @@ _FAULT_KINDS = {
 }
 _MOST_STOPS_REFUSED: Final = 3
 """How often hooks may let the agent go on in one turn."""
+
+_MOST_CONTINUATIONS: Final = 3
+"""How often an answer that was cut at its greatest length is gone on with in one turn."""
+
+_GO_ON: Final = "Your answer was cut off at its greatest length. Go on where it ended, and repeat nothing."
 
 _STOP_REASONS: dict[str | None, StopReasonName] = {"max_output": "max_tokens", "refusal": "refusal"}
 
@@ -136,6 +142,7 @@ class TurnRunner:
             answer = answer_of(await self.answer_with_model(job, job.model))
         else:
             answer = answer_of(await self._answer_prompt(job))
+        answer = await self.go_on_after_cut(job, answer)
         return await self.go_on_for_hooks(job, answer)
 
     async def answer_with_model(self, job: PromptJob, model: str) -> RunSnapshot | None:
@@ -153,6 +160,24 @@ class TurnRunner:
             self._record.own_models = {}
             if self._record.info.model == model:  # else the user has chosen another one meanwhile
                 self._options.choose("model", own)
+
+    async def go_on_after_cut(self, job: PromptJob, answer: _Answer) -> _Answer:
+        """Let the agent go on with an answer that was cut at its greatest length.
+
+        Where a call was cut, its result says so to the model already.
+        """
+        for _ in range(_MOST_CONTINUATIONS):
+            if answer.fault is not None or answer.stop != "max_tokens" or self._was_stopped():
+                break
+            is_text = self._history.current[-1].kind == "assistant"
+            if is_text:
+                await self._history.append(note_entry(_GO_ON))
+            following = await self._agent.go_on(job.max_model_calls)
+            if following is None:
+                break
+            more = answer_of(following)
+            answer = replace(more, text=f"{answer.text}{more.text}") if is_text else more
+        return answer
 
     async def go_on_for_hooks(self, job: PromptJob, answer: _Answer) -> _Answer:
         """Let the agent go on while a hook does not let it stop, for a bounded number of times."""
