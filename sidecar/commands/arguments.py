@@ -307,18 +307,21 @@ _COMMANDS = (
     _Command(
         name="compact",
         summary="condense a conversation in a file",
-        description="Condense a stored session (.jsonl) or a JSON array of chat messages, without a\nmodel. "
-        "The condensed turns go to stdout, one JSON object on each line; the file\nis not changed.",
+        description="Compact a stored session (.jsonl), chat messages, or a session of another\n"
+        "agent as sessions are compacted: with the same engines, preview and loss\n"
+        "report. The compacted turns go to stdout, one JSON object on each line; the file\n"
+        "is not changed.",
         epilog=help_texts.COMPACT,
         arguments=(
             _arg("file", help="the file"),
             _arg(
                 "--window",
                 type=parse_tokens,
-                default=32_000,
                 metavar="TOKENS",
-                help="the window that the result must fit (32000)",
+                help="the window that the result must fit (32000, or that of --model)",
             ),
+            _arg("--engine", metavar="NAME", help="the engine that compacts (windowBudget)"),
+            _arg("--model", metavar="NAME", help="a model that writes a summary above the rest (none)"),
             _arg("--preview", action="store_true", help="only show the effect"),
         ),
     ),

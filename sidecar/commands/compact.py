@@ -1,193 +1,108 @@
-"""``sidecar compact FILE``: condense a conversation in a file, without a daemon and without a model.
+"""``sidecar compact FILE``: the compaction of a session, for a conversation in a file.
 
-It reads a stored session or a JSON array of chat messages, and does not change the file. The condensed turns
-go to standard output, and a report to standard error.
+A daemon with a state directory of its own takes the conversation in, and compacts it as every session: with
+the same engines, preview and loss report. The file stays as it is. The compacted turns go to standard output,
+and the report to standard error.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from sidecar._internal.env import indusagi_home
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import show_change
-from sidecar.commands.with_daemon import print_json
-from sidecar.conductor.session_ops import (
-    compact_messages,
-    messages_to_turns,
-    turns_to_messages,
-)
-from sidecar.llmgateway.contract import (
-    AssistantTurn,
-    Block,
-    CostSheet,
-    ModelCard,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-    ToolTurn,
-    Turn,
-    UserTurn,
-)
-from sidecar.runtime.store import SessionStore, heal, turn_to_record
-from sidecar.window_budget import (
-    DIGEST_HEADER,
-    RESTORED_FILE_PREFIX,
-    BudgetRequest,
-    Message,
-    UserMessage,
-    estimate_message_tokens,
-)
+from sidecar.commands.views import plan_lines, show_loss, show_outcome, show_plan, show_sizes
+from sidecar.commands.with_daemon import format_error, print_json, run_to_end
+from sidecar.llmgateway.config import CONFIG_FILE
+from sidecar.protocol.codec import to_wire
+from sidecar.runtime.store import SessionStore, turn_to_record
+from sidecar_client import Session, SidecarClient, SidecarRequestError
 
-_KINDS: Final = ("prompts", "answers", "tool results", "digest", "restored files")
-"""The kinds of messages in the table of sizes."""
+T = TypeVar("T")
 
-_REASONS: Final = {
-    "nothingToDrop": "it is too short to condense",
-    "wouldNotShrink": "the result would not be smaller",
-    "overheadTooLarge": "the window is too small to leave anything in it; choose a larger --window",
-}
-
-
-class UnreadableConversationError(Exception):
-    """The file is neither a stored session nor chat messages; the message is for the user."""
+_MODEL: Final = "file"
+_WINDOW: Final = 32_000
 
 
 def run(options: argparse.Namespace) -> int:
-    """Condense the file and return the exit code: 0 when it was condensed, 3 when nothing was to do."""
-    notes, file = Screen(sys.stderr), Path(options.file).expanduser()
+    """Compact the file and return the exit code: 0 when that was done, 3 when nothing was to do."""
+    notes, file = Screen(sys.stderr), Path(options.file).expanduser().resolve()
     try:
-        turns = read_turns(file)
+        file.open("rb").close()
     except OSError as error:
         notes.problem(f"sidecar compact: cannot read {options.file}: {error.strerror}")
         return 2
-    except UnreadableConversationError as error:
-        notes.problem(f"sidecar compact: {options.file} is not a conversation: {error}")
-        return 2
-    return asyncio.run(_condense(turns, options, notes))
+    with tempfile.TemporaryDirectory(prefix="sidecar-compact-") as folder:
+        home = Path(folder)
+        if (config := indusagi_home() / CONFIG_FILE).is_file():
+            shutil.copy(config, home)
+        return run_to_end(lambda: _compact(file, home, options, notes))
 
 
-def read_turns(file: Path) -> tuple[Turn, ...]:
-    """Return the conversation in *file*. Raises UnreadableConversationError, OSError."""
-    text = file.read_text(encoding="utf-8", errors="replace")
-    if text.lstrip().startswith("["):
-        try:
-            messages = json.loads(text)
-        except ValueError as error:
-            raise UnreadableConversationError(f"it is not valid JSON: {error}") from None
-        turns = [turn for message in _objects(messages) for turn in parse_message(message)]
-        if not turns:
-            raise UnreadableConversationError("the array has no chat messages with role and content")
-        return heal(tuple(turns))
-    store = SessionStore(file.parent)
-    stored = asyncio.run(store.journal(file.stem).load()) if file.suffix == ".jsonl" else ()
-    if not stored:
-        raise UnreadableConversationError(
-            "it is neither a stored session (.jsonl) nor a JSON array of chat messages"
-        )
-    return tuple(stored)
-
-
-async def _condense(turns: Sequence[Turn], options: argparse.Namespace, notes: Screen) -> int:
-    messages = turns_to_messages(turns)
-    notes.wait(f"condensing {len(turns):,} turns")
-    await asyncio.sleep(0)
-    card = ModelCard(
-        "file",
-        "none",
-        "none",
-        "the window given with --window",
-        context_window=options.window,
-        max_output_tokens=options.window // 8,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(0, 0),
+async def _compact(file: Path, home: Path, options: argparse.Namespace, notes: Screen) -> int:
+    own_window = None if options.model and options.window is None else options.window or _WINDOW
+    models: dict[str, Any] = (
+        {} if own_window is None else {_MODEL: {"scripted": [], "contextWindow": own_window}}
     )
-    result = await compact_messages(messages, BudgetRequest(force=True, card=card))
-    if result.noop is not None:
-        found = f"{result.tokens_before:,} tokens in {len(turns):,} turns"
-        notes.note(f"nothing done, {found}: {_REASONS.get(result.noop, result.noop)}")
-        return 3
-    if not options.preview:
-        for turn in messages_to_turns(result.messages):
-            print_json(turn_to_record(turn))
-    show_change(notes, _tokens_by_kind(messages), _tokens_by_kind(result.messages))
-    if result.dropped_count:
-        notes.note(f"· {result.dropped_count:,} messages are now a digest, {result.kept_count:,} unchanged")
-    if result.microcompacted or result.clipped:
-        notes.note(f"· {result.microcompacted} stale results emptied, {result.clipped} long ones shortened")
-    if result.restored:
-        notes.note(f"· {len(result.restored)} files restored as they were read")
-    if options.preview:
-        notes.note("nothing was written; without --preview the condensed turns go to standard output")
+    model = options.model if own_window is None else _MODEL
+    client = SidecarClient.spawn(env={"INDUSAGI_HOME": str(home)}, options={"models": models})
+    async with client:
+        notes.wait(f"reading {file.name}")
+        try:
+            session = await open_conversation(client, file, home, model)
+        except SidecarRequestError as error:
+            notes.problem(f"sidecar compact: {options.file} is not a conversation: {format_error(error)}")
+            return 2
+        before, plan = await session.usage(), await session.preview(options.engine)
+        if plan.noop is not None or not plan_lines(plan, Path.cwd()):
+            reason = plan.noop.reason if plan.noop else "there is nothing to condense"
+            notes.note(f"nothing done, {plan.gate.tokens:,} tokens: {reason}")
+            return 3
+        if options.preview:
+            show_plan(notes, plan, Path.cwd())
+            show_loss(notes, to_wire(plan).get("loss"))
+            notes.note("nothing was written; without --preview the compacted turns go to standard output")
+            return 0
+        notes.wait("condensing the older part of the conversation")
+        done = await session.compact(options.engine)
+        if done.status == "completed":
+            show_sizes(notes, before, await session.usage())
+        show_outcome(notes, done, Path.cwd())
+        if done.status != "completed":
+            return 3
+    for turn in await SessionStore(home / "sessions").journal(session.sid).load():
+        print_json(turn_to_record(turn))
     return 0
 
 
-def _tokens_by_kind(messages: Sequence[Message]) -> dict[str, int]:
-    """Return the tokens of *messages* for each of the kinds."""
-    tokens = dict.fromkeys(_KINDS, 0)
-    for message in messages:
-        text = str(message.content) if isinstance(message, UserMessage) else ""
-        if message.role == "compactionSummary" or text.startswith(DIGEST_HEADER):
-            kind = "digest"
-        elif text.startswith(RESTORED_FILE_PREFIX):
-            kind = "restored files"
-        else:
-            kind = {"assistant": "answers", "toolResult": "tool results"}.get(message.role, "prompts")
-        tokens[kind] += estimate_message_tokens(message)
-    return tokens
+async def open_conversation(client: SidecarClient, file: Path, home: Path, model: str | None) -> Session:
+    """Return the conversation in *file* as a session: a stored one, or one of another agent or API.
 
+    It goes on in the folder that it names, or in the current one where that is gone.
 
-def parse_message(message: Mapping[str, Any]) -> list[Turn]:
-    """Return a chat message, in the form of the providers' APIs, as turns."""
-    content = message.get("content")
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else _objects(content)
-    blocks = tuple(block for part in parts if (block := _parse_block(part)) is not None)
-    match message.get("role"):
-        case "assistant":
-            calls = tuple(parse_call(call) for call in _objects(message.get("tool_calls")))
-            return [AssistantTurn((*blocks, *calls))]
-        case "tool":
-            text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
-            return [ToolTurn((ToolResultBlock(str(message.get("tool_call_id")), text),))]
-        case "user":
-            results = tuple(block for block in blocks if isinstance(block, ToolResultBlock))
-            rest = tuple(block for block in blocks if not isinstance(block, ToolResultBlock))
-            found: list[Turn] = [ToolTurn(results)] if results else []
-            return [*found, UserTurn(rest)] if rest else found
-    return []
+    Raises:
+        SidecarRequestError: the file holds neither.
+    """
 
+    async def in_its_folder(call: Callable[..., Awaitable[T]], *args: str, **named: Any) -> T:
+        try:
+            return await call(*args, **named)
+        except SidecarRequestError:  # its folder may be gone, and the next error tells any other cause
+            return await call(*args, **named, cwd=str(Path.cwd()))
 
-def _parse_block(part: Mapping[str, Any]) -> Block | None:
-    """Return a part of a message's content as a block, None for an unknown kind of part."""
-    match part.get("type"):
-        case "text":
-            return TextBlock(str(part.get("text", "")))
-        case "tool_use":
-            return ToolCallBlock(str(part.get("id")), str(part.get("name")), part.get("input"))
-        case "tool_result":
-            output = part.get("content")
-            text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
-            return ToolResultBlock(str(part.get("tool_use_id")), text, bool(part.get("is_error")))
-    return None
-
-
-def parse_call(call: Mapping[str, Any]) -> ToolCallBlock:
-    """Return an entry of ``tool_calls`` as a block; arguments that are not JSON are kept as text."""
-    function = call.get("function") or {}
-    raw = function.get("arguments") or "{}"
-    try:
-        arguments = json.loads(raw)
-    except ValueError:
-        arguments = {"__unparsed": raw}
-    return ToolCallBlock(str(call.get("id")), str(function.get("name")), arguments)
-
-
-def _objects(value: Any) -> list[Mapping[str, Any]]:
-    """Return the JSON objects in an array; empty for anything but an array."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    sid = file.stem
+    if file.suffix == ".jsonl" and await SessionStore(file.parent).journal(sid).load():
+        (home / "sessions").mkdir(exist_ok=True)
+        shutil.copy(file, home / "sessions")
+        loaded = await in_its_folder(client.session_load, sid)
+        if model is not None:
+            await client.session_set_config_option(sid, "model", model)
+        return Session(client, sid, loaded.seq)
+    imported = await in_its_folder(client.session_import, path=str(file), model=model)
+    return await client.load_session(str(imported.sid))

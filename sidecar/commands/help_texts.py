@@ -144,6 +144,7 @@ examples:
   sidecar compact --preview talk.json        the effect; writes nothing
   sidecar compact talk.json >shorter.jsonl   condense it
   sidecar compact --window 8000 talk.json    to fit a small window
+  sidecar compact --engine agentcore --preview talk.json
 
 exit codes: 0 condensed, 1 the output could not be written, 2 the file could not
 be read, 3 nothing to do."""

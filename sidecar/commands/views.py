@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.conductor.events import describe_retry
-from sidecar.conductor.loss_values import draw_loss, report_loss
+from sidecar.conductor.loss_values import describe_loss, draw_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import Compaction, ContextUsage, Plan
 from sidecar.workspace.paths import uri_to_path
@@ -113,15 +113,8 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 sizes = f"{data['preTokens']:,} to {data['postTokens']:,} tokens"
                 how = "automatically, " if data["trigger"] != "manual" else ""
                 screen.note(f"· compacted {how}{sizes}; /undo restores it")
-            if (loss := data.get("loss")) and data["trigger"] != "manual":
-                counts = (
-                    loss["kept"],
-                    loss["shortened"],
-                    loss["gone"],
-                    loss["mended"],
-                    loss.get("line") or 0,
-                )
-                screen.note(f"· {report_loss(*counts)}")
+            if data["trigger"] != "manual":  # else the command shows the outcome
+                show_loss(screen, data.get("loss"))
         case "compactionNear":
             screen.note(f"· a compaction is near: {data['used']:,} of {data['limit']:,} tokens")
         case "compaction" if data["status"] == "failed":
@@ -187,7 +180,7 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     if files:
         lines.append(f"reads these files again, with their current content: {files}")
     after = plan.projected
-    lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}; undo restores it")
+    lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}")
     if after.high >= plan.gate.tokens:
         lines.append("changes nothing where the digest is so long that nothing would be saved")
     return lines
@@ -217,13 +210,26 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
     by = "by the model" if done.summary_source == "model" else "without a model"
     if done.dropped_count:
         screen.note(f"· the older part is now a digest, made {by}")
-    if done.loss is not None:
-        loss = done.loss
-        screen.note(f"· {report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)}")
-        if strip := draw_loss(loss.kept, loss.shortened, loss.line or 0, loss.let_go):
-            screen.note(f"  whole {strip} one line")
+    show_loss(screen, to_wire(done).get("loss"))
     if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
         screen.note(f"· read again, with the current content: {files}")
+
+
+def show_loss(screen: Screen, loss: Mapping[str, Any] | None) -> None:
+    """Show the counts of a loss report, as on the wire, and a strip from whole to gone; nothing for None."""
+    if loss is None:
+        return
+    kept, shortened, gone, line = loss["kept"], loss["shortened"], loss["gone"], loss.get("line") or 0
+    screen.note(f"· {describe_loss(kept, shortened, gone, loss['mended'], line)}")
+    if strip := draw_loss(kept, shortened, line, gone):
+        ends = [
+            name
+            for name, count in zip(
+                ("whole", "thinned", "one line", "let go"), (kept, shortened, line, gone), strict=True
+            )
+            if count
+        ]
+        screen.note(f"  {ends[0]} {strip} {ends[-1]}" if len(ends) > 1 else f"  {strip} {ends[0]}")
 
 
 def _parts(usage: ContextUsage) -> Mapping[str, int]:

@@ -104,11 +104,13 @@ class Actions:
         if not await self.user.confirm("compact now?"):
             self.screen.note("· nothing was changed")
             return
-        self.screen.wait("condensing the older part of the conversation")
+        self.screen.wait("condensing the older part of the conversation; /undo restores it")
         done = await self.session.compact(engine, instructions=wishes)
         if done.status == "completed":
             show_sizes(self.screen, before, await self.session.usage())
         show_outcome(self.screen, done, self.folder)
+        if done.loss is not None and done.loss.total > done.loss.kept:
+            self.screen.note("· /loss lists what is not whole; /expand and /pin bring it back")
 
     async def preview(self, rest: str) -> None:
         plan = await self.session.preview(rest or None)
