@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import io
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,8 @@ from sidecar.commands.talking.images import PastedImages, find_image
 from sidecar.commands.talking.markdown import MarkdownStream
 from sidecar.commands.talking.status import read_branch
 from sidecar.commands.talking.typing import open_history, read_prompt
+from sidecar.commands.terminal import Screen
+from sidecar_client import SidecarClient
 
 PIECES = [
     "# A\n",
@@ -136,3 +141,53 @@ def test_an_image_with_blanks_in_its_path_is_copied_for_the_prompt(tmp_path: Pat
 @pytest.mark.parametrize("pasted", ["two\nlines.png", "", "'", "\0.png", "x" * 5000 + ".png", "word"])
 def test_other_pasted_text_is_no_image(tmp_path: Path, pasted: str) -> None:
     assert find_image(pasted, tmp_path) is None
+
+
+class ChoosingUser:
+    """A user who chooses the first row of the first question, and *then* of the next one."""
+
+    def __init__(self, then: str) -> None:
+        self.answers = ["", then]
+        self.asked: list[tuple[str, Sequence[tuple[str, str]]]] = []
+
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        self.asked.append((title, rows))
+        return self.answers.pop(0) or rows[0][0]
+
+    async def confirm(self, question: str) -> bool:
+        return True
+
+    async def submit(self, prompt: str) -> None: ...
+
+    def type(self, text: str) -> None: ...
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [("turn", "are back; /undo takes them away"), ("words", "pinned from the next request on")],
+)
+async def test_a_thinned_entry_is_looked_at_and_brought_back(tmp_path: Path, then: str, told: str) -> None:
+    long = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 30
+    talk = [{"role": role, "content": f"{at} {long}"} for at in range(20) for role in ("user", "assistant")]
+    (tmp_path / "talk.json").write_text(json.dumps(talk))
+    models, out = {"m": {"scripted": [], "contextWindow": 32_000}}, io.StringIO()
+    env = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home")}
+    async with SidecarClient.spawn(cwd=tmp_path, env=env, options={"models": models}) as client:
+        imported = await client.session_import(path=str(tmp_path / "talk.json"), cwd=str(tmp_path), model="m")
+        session = await client.load_session(str(imported.sid))
+        user = ChoosingUser(then)
+        offered = actions.Actions(client, session, tmp_path, Screen(out), user)
+        await offered.loss("")
+        assert "nothing is lost" in out.getvalue()
+        await offered.compact("")
+        assert "/loss shows what is not whole" in out.getvalue()
+        await offered.loss("")
+        assert user.asked[0][0] == "look at"
+        assert all(
+            label.split("  ")[0].strip() in ("let go", "one line", "thinned") for _, label in user.asked[0][1]
+        )
+        assert long.strip() in out.getvalue(), "the whole turn is shown"
+        assert told in out.getvalue()
+        if then == "words":
+            assert len((await client.context_pin(session.sid)).pins) == 1

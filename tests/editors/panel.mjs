@@ -67,13 +67,20 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await picture(page, "7-compacted");
   await page.click(".compaction .button:has-text('Facts')");
   await page.waitForSelector("dialog .tabs");
+  await page.locator("dialog .fact", { hasText: "what is in @a.py?" }).first().locator("button:has-text('Look')").click();
+  await page.waitForSelector("dialog .entry >> text=what is in @a.py?");
+  await page.locator("dialog .fact", { hasText: "what is in @a.py?" }).first().locator("button:has-text('Bring back')").click();
+  await page.waitForSelector("dialog .fact button:has-text('Back'):disabled");
   await picture(page, "8-facts");
   await page.keyboard.press("Escape");
+  const back = page.locator(".compaction", { hasText: "Originals are back" });
+  await back.locator("button:has-text('Undo')").click();
+  await page.waitForSelector(".compaction.undone");
   await page.click(".compaction .button:has-text('Compare')");
   await page.waitForSelector("dialog .diff-line.removed");
   await page.keyboard.press("Escape");
-  await page.click(".compaction .button:has-text('Undo')");
-  await page.waitForSelector(".compaction.undone");
+  await page.click(".compaction.completed .button:has-text('Undo')");
+  await until(async () => (await page.locator(".compaction.undone").count()) === 2, "both taken back");
   await until(() => page.evaluate(() => document.activeElement?.closest(".compaction.undone") !== null), "the keyboard in the card");
 
   // The gauge and its parts.

@@ -11,6 +11,7 @@ from sidecar.commands.terminal import Screen
 from sidecar.commands.views import (
     display_path,
     plan_lines,
+    show_loss,
     show_outcome,
     show_parts,
     show_plan,
@@ -18,6 +19,7 @@ from sidecar.commands.views import (
 )
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.text.clip import clip, compact_json
 from sidecar_client import Session, SidecarClient
 
 OWN_COMMANDS: Final = {
@@ -29,6 +31,14 @@ OWN_COMMANDS: Final = {
     "quit": "leave; the session stays stored",
 }
 """Commands that only a terminal has, beside those of the daemon."""
+
+
+_RESOLUTIONS: Final = {"gone": "let go", "line": "one line", "shortened": "thinned", "kept": "whole"}
+_BROUGHT_BACK: Final = (
+    ("turn", "the whole turn again, in its place"),
+    ("words", "these words in each request, as a pin"),
+    ("nothing", "no more than now"),
+)
 
 
 class User(Protocol):
@@ -110,7 +120,7 @@ class Actions:
             show_sizes(self.screen, before, await self.session.usage())
         show_outcome(self.screen, done, self.folder)
         if done.loss is not None and done.loss.total > done.loss.kept:
-            self.screen.note("· /loss lists what is not whole; /expand and /pin bring it back")
+            self.screen.note("· /loss shows what is not whole, and brings it back")
 
     async def preview(self, rest: str) -> None:
         plan = await self.session.preview(rest or None)
@@ -118,6 +128,51 @@ class Actions:
             self.screen.note(f"· {plan.noop.reason if plan.noop else 'there is nothing to condense'}")
         else:
             show_plan(self.screen, plan, self.folder)
+
+    async def loss(self, rest: str) -> None:
+        """Show the thinned facts of the newest compaction, all or of the kind *rest*, and bring one back."""
+        sid = self.session.sid
+        made = (await self.client.compact_list(sid)).compactions
+        done = [each for each in made if each.loss is not None and each.status == "completed"]
+        if not done:
+            self.screen.note("the model sees the whole conversation; nothing is lost")
+            return
+        newest = done[-1].compaction_id
+        read = await self.client.compact_read(sid, newest, part="loss", states=("gone", "line", "shortened"))
+        show_loss(self.screen, to_wire(read).get("loss"))
+        facts = {fact.fact_id: fact for fact in read.facts or () if rest in ("", fact.kind)}
+        rows = [
+            (key, f"{_RESOLUTIONS[fact.state]:8}  {fact.kind:8}  {clip(fact.text, 100)}")
+            for key, fact in facts.items()
+        ]
+        chosen = await self.user.choose("look at", rows) if rows else None
+        if chosen is None:
+            return
+        self.screen.note(await self.read_turn(newest, facts[chosen].node_id))
+        wanted = await self.user.choose("the model shall see", _BROUGHT_BACK)
+        if wanted == "turn":
+            expanded = await self.client.context_expand(sid, node_ids=(facts[chosen].node_id,))
+            self.screen.note(
+                f"· {expanded.expanded} turns of {expanded.tokens:,} tokens are back; /undo takes them away"
+            )
+        elif wanted == "words":
+            await self.client.context_pin(sid, fact_id=chosen)
+            self.screen.note("· pinned from the next request on; /pins lists the pins")
+
+    async def read_turn(self, compaction_id: str, node_id: str) -> str:
+        """Return the text of a turn before a compaction, as it was said."""
+        view, cursor = {"compactionId": compaction_id, "at": "before"}, None
+        while True:
+            page = await self.client.session_read(self.session.sid, view=view, cursor=cursor, limit=1000)
+            for node in page.nodes:
+                if node.id == node_id:
+                    texts = (
+                        block.get("text") or block.get("output") or compact_json(block.get("input"))
+                        for block in node.blocks
+                    )
+                    return "\n".join(map(str, texts))
+            if (cursor := page.next_cursor) is None:
+                return "(the turn is on no branch any more)"
 
     async def undo(self, rest: str) -> None:
         undone = await self.session.undo(force=rest == "force")
@@ -233,6 +288,7 @@ ACTIONS: Final[dict[str, Callable[[Actions, str], Awaitable[None]]]] = {
     "/help": Actions.help,
     "/compact": Actions.compact,
     "/preview": Actions.preview,
+    "/loss": Actions.loss,
     "/undo": Actions.undo,
     "/fork": Actions.fork,
     "/context": Actions.context,

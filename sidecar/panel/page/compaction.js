@@ -45,8 +45,8 @@ function lossBar(loss) {
     return made;
   };
   const share = loss.share === undefined ? "" : ` · ${Math.round(100 * loss.share)} % of the text`;
-  const text = `${plural(all, "fact")} of the folded part: ${loss.kept} whole, ${loss.shortened} thinned, ${line} in one line of several, ${loss.gone} let go${share}`;
-  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("line", line), part("gone", loss.gone)), h("span", {}, text));
+  const counts = [`${loss.kept} whole`, `${loss.shortened} thinned`, `${line} in one line of several`, `${loss.gone} let go`].filter((each) => !each.startsWith("0 "));
+  return h("div", { class: "loss" }, h("span", { class: "loss-bar", "aria-hidden": "true" }, part("kept", loss.kept), part("shortened", loss.shortened), part("line", line), part("gone", loss.gone)), h("span", {}, `${plural(all, "fact")} of the folded part: ${counts.join(", ")}${share}`));
 }
 
 /**
@@ -104,47 +104,73 @@ async function openSummary({ compactionId }, { home, sid }) {
 async function openFacts({ compactionId }, { home, sid, fail }) {
   const list = h("div", { class: "fact-list" });
   const counts = h("div", {});
-  let state = "gone";
-  const tabs = h("div", { class: "tabs", role: "group", "aria-label": "Which facts" });
+  const tabs = h("div", { class: "tabs", role: "group", "aria-label": "How the model sees them" });
+  const resolutions = /** @type {const} */ (["kept", "shortened", "line", "gone"]);
+  /** The texts of the folded turns by their nodes, read when the first one is looked at. @type {Promise<Map<string, string>> | null} */
+  let turns = null;
+  const done = (/** @type {HTMLButtonElement} */ pressed, /** @type {string} */ words) => {
+    pressed.disabled = true;
+    pressed.textContent = words;
+  };
   const pin = async (/** @type {string} */ factId, /** @type {HTMLButtonElement} */ pressed) => {
     await home.request("sidecar/context/pin", { sid: sid(), factId });
-    pressed.disabled = true;
-    pressed.textContent = "Pinned";
+    done(pressed, "Pinned");
   };
-  const show = async () => {
-    const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "loss", limit: 200, states: [/** @type {"kept"} */ (state)] });
+  const bringBack = async (/** @type {string} */ nodeId, /** @type {HTMLButtonElement} */ pressed) => {
+    await home.request("sidecar/context/expand", { sid: sid(), nodeIds: [nodeId] });
+    done(pressed, "Back");
+  };
+  const look = async (/** @type {string} */ nodeId, /** @type {Element} */ fact) => {
+    turns ??= readTurns(home, sid(), compactionId, "before").then((nodes) => new Map(nodes.map((node) => [node.id, nodeText(node)])));
+    const text = (await turns).get(nodeId) ?? "It is on no branch any more.";
+    fact.querySelector(".entry")?.remove();
+    fact.append(h("pre", { class: "output entry", tabindex: "0" }, readable(text)));
+  };
+  const show = async (/** @type {typeof resolutions[number]} */ state) => {
+    const { facts = [], loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "loss", limit: 200, states: [state] });
     fill(counts, lossBar(loss));
-    fill(tabs, ["gone", "line", "shortened", "kept"].map((each) => {
-      const tab = button(`${STATES[each]} (${loss?.[/** @type {"kept"} */ (each)] ?? 0})`, () => ((state = each), void show().catch(fail)), each === state ? "chosen" : "");
+    fill(tabs, resolutions.filter((each) => each === state || (loss?.[each] ?? 0) > 0).map((each) => {
+      const tab = button(`${STATES[each]} (${loss?.[each] ?? 0})`, () => void show(each).catch(fail), each === state ? "chosen" : "");
       tab.setAttribute("aria-pressed", String(each === state));
       return tab;
     }));
-    fill(list, facts.length === 0 ? h("p", { class: "dim" }, `No fact was ${STATES[state]}.`) : facts.map((fact) => {
+    fill(list, facts.length === 0 ? h("p", { class: "dim" }, "The folded part has no facts.") : facts.map((fact) => {
+      const looked = button("Look", () => void look(fact.nodeId, row).catch(fail), "small");
+      looked.title = "Show the whole turn as it was said";
+      const back = button("Bring back", () => void bringBack(fact.nodeId, back).catch(fail), "small");
+      back.title = "Let the model see the whole turn again, in its place; Undo takes it back";
       const keep = button(fact.pinned ? "Pinned" : "Pin", () => void pin(fact.factId, keep).catch(fail), "small");
       keep.disabled = fact.pinned;
-      keep.title = "Let the model see it word for word from the next prompt on";
-      return h("div", { class: "fact" }, h("span", { class: "badge" }, KINDS[fact.kind] ?? fact.kind), h("span", { class: "fact-text" }, readable(fact.text)), keep);
-    }));
+      keep.title = "Let the model see it word for word in each request";
+      const place = fact.place === undefined ? null : h("span", { class: "dim" }, `#${fact.place}`);
+      const row = h("div", { class: "fact" }, h("span", { class: "badge" }, KINDS[fact.kind] ?? fact.kind), place, h("span", { class: "fact-text" }, readable(fact.text)), looked, back, keep);
+      return row;
+    }), facts.length < (loss?.[state] ?? 0) && h("p", { class: "dim" }, `and ${plural((loss?.[state] ?? 0) - facts.length, "more")}`));
   };
-  await show();
+  const { loss } = await home.request("sidecar/compact/read", { sid: sid(), compactionId, part: "loss", limit: 1 });
+  // What the model sees least of comes first: that is what somebody looks for.
+  await show([...resolutions].reverse().find((each) => (loss?.[each] ?? 0) > 0) ?? "kept");
   openDialog("The facts behind the compaction", counts, tabs, list);
+}
+
+/** Read all turns around a compaction. @param {CompactionActions["home"]} home @param {string} sid @param {string} compactionId @param {string} at @returns {Promise<NodeView[]>} */
+async function readTurns(home, sid, compactionId, at) {
+  /** @type {NodeView[]} */
+  const nodes = [];
+  let cursor;
+  do {
+    /** @type {import("../../../clients/typescript/src/protocol").SessionReadResult} */
+    const page = await home.request("sidecar/session/read", { sid, view: { compactionId, at }, limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
+    for (const node of page.nodes) nodes.push(node);
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  return nodes;
 }
 
 /** @param {Compaction} compaction @param {CompactionActions} actions */
 async function openComparison({ compactionId }, { home, sid }) {
-  const read = async (/** @type {string} */ at) => {
-    const lines = [];
-    let cursor;
-    do {
-      /** @type {import("../../../clients/typescript/src/protocol").SessionReadResult} */
-      const page = await home.request("sidecar/session/read", { sid: sid(), view: { compactionId, at }, limit: 1000, ...(cursor === undefined ? {} : { cursor }) });
-      for (const node of page.nodes) lines.push(nodeText(node));
-      cursor = page.nextCursor;
-    } while (cursor !== undefined);
-    return lines.join("\n");
-  };
-  const [before, after] = await Promise.all([read("before"), read("after")]);
-  openDialog("The conversation that the model sees, before and after", diffView(foldKept(compareLines(before, after)), "Before and after the compaction"));
+  const [before, after] = await Promise.all(["before", "after"].map(async (at) => (await readTurns(home, sid(), compactionId, at)).map(nodeText).join("\n")));
+  openDialog("The conversation that the model sees, before and after", diffView(foldKept(compareLines(before ?? "", after ?? "")), "Before and after the compaction"));
 }
 
 /** @param {NodeView} node */
