@@ -78,5 +78,7 @@ _DATETIME = datetime.datetime
 if __name__ == "__main__":
     fix(sys.argv.pop(1))
     from sidecar.cli import main
+    from sidecar.conductor.record import session_events
 
+    session_events.COLLECT_S = 3_600  # the number of deltas, and so of events, must not go by the load
     sys.exit(main())

@@ -45,13 +45,3 @@ async def test_a_note_looks_for_the_sections_in_view_in_a_thread(
     later = history.extended([note])
     assert await notes.note(later) is None, "it says nothing twice"
     assert await notes.note(history) == note, "nor hides what was taken back"
-
-
-def test_a_move_looks_at_the_entries_behind_the_last_kept_sections_only(threads: list[object]) -> None:
-    nowhere: Any = None
-    notes, entries = EditorNotes(nowhere, nowhere), [ASKED] * N_ENTRIES
-    whole, moved = History(entries), History(entries[:900])
-    notes.find_known(whole)
-    threads.clear()
-    notes.find_known(moved)
-    assert len(threads) < 256
