@@ -127,7 +127,8 @@ async def measure(home: Path, sid: str) -> dict[str, Cost]:
             await costs[f"judge {other}"].measure(session.judge(CompactionRequest()))
             done = await costs[f"compact {other}"].measure(session.compact(CompactionRequest()).outcome)
             if done.undoable:
-                await session.undo(done.compaction_id, force=True, expect_head=None)
+                undone = session.undo(done.compaction_id, force=True, expect_head=None)
+                await costs[f"undo {other}"].measure(undone)
         await session.choose("engine", engine)
         await daemon.service.aclose()
     return costs

@@ -57,8 +57,7 @@ def transcript(engine: Any, given: EngineInput) -> Any:
 
 
 def room(engine: Any, given: EngineInput) -> Any:
-    found = engine._room
-    found.sync(given.history, given.participants)
+    found = engine._rooms.of(given.history)
     # The time at which an event was made is all that may differ.
     events = [(e.id, e.index, e.source, e.content, e.channel_data) for e in found.events]
     return (events, found.starts, found.before, found.prompt, found.n_turns)
@@ -140,13 +139,13 @@ INDEXES = {
         live=engine_of("summarizing"),
         fresh=SummarizingEngine,
         state=room,
-        step=lambda engine: (engine._room, "_add"),
+        step=lambda engine: (engine._rooms, "_step"),
     ),
     "slidingWindow": Probe(
         live=engine_of("slidingWindow"),
         fresh=SlidingWindowEngine,
         state=room,
-        step=lambda engine: (engine._room, "_add"),
+        step=lambda engine: (engine._rooms, "_step"),
     ),
 }
 

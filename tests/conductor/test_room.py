@@ -20,7 +20,7 @@ from sidecar.conductor.window.engines.room import (
     shorten_turns,
     turns_of,
 )
-from sidecar.conversation import Entry, History
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -54,9 +54,10 @@ def results(*calls: str, text: str = "body") -> ToolTurn:
     return ToolTurn(tuple(ToolResultBlock(each, text) for each in calls))
 
 
-def room_of(turns: list[Turn], participants: tuple[Participant, ...] = ()) -> SessionRoom:
+def room_of(turns: list[Turn]) -> SessionRoom:
     room = SessionRoom()
-    room.sync(history_of(turns), participants)
+    for entry in history_of(turns):
+        room.add(entry)
     return room
 
 
@@ -94,14 +95,14 @@ def test_turns_are_grouped_into_events(turns: list[Turn], starts: list[int]) -> 
 def test_each_event_names_its_source() -> None:
     room = SessionRoom()
     by_zed = replace(entry_of(user("a")), author="c1")
-    history = History([by_zed]).extended(history_of([said("b"), user("c")]))
-    room.sync(history, (Participant("c1", "Zed"),))
+    for entry in (by_zed, *history_of([said("b"), user("c")])):
+        room.add(entry)
     assert [event.source for event in room.events] == [
         EventSource(CLIENTS, "websocket", participant_id="c1"),
         EventSource(MODEL, "ai", "outbound"),
         EventSource(CLIENTS, "websocket", participant_id=USER),
     ]
-    context = room.context(room.events)
+    context = room.context(room.events, (Participant("c1", "Zed"),))
     assert (context.room.id, context.participants) == ("session", (Participant("c1", "Zed"),))
     assert [binding.channel_id for binding in context.bindings] == [CLIENTS, MODEL]
 
@@ -137,18 +138,6 @@ def test_a_result_is_in_the_content_of_its_call() -> None:
 def test_the_weight_of_an_image_does_not_depend_on_its_size() -> None:
     large = UserTurn((ImageBlock("image/png", "A" * 1_000_000),))
     assert 1000 <= room_of([large]).before[-1] <= 1050
-
-
-def test_sync_adds_only_new_turns() -> None:
-    history = history_of([user("a"), said("b", "1")])
-    room = SessionRoom()
-    room.sync(history)
-    first = room.events[0]
-    room.sync(history.extended(history_of([results("1"), said("c")])))
-    assert room.events[0] is first
-    assert room.starts == [0, 1, 3]
-    room.sync(history_of([user("x")]))
-    assert (room.starts, room.prompt, room.n_turns) == ([0], 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -232,13 +221,7 @@ def conversations(draw: Any) -> list[Turn]:
 @cases(40)
 @given(conversations(), st.integers(60, 2000))
 def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Turn], most: int) -> None:
-    history = History()
-    room = SessionRoom()
-    for turn in turns:
-        history = history.extended([entry_of(turn)])
-        room.sync(history)
-    whole = room_of(turns)
-    assert (room.starts, room.before, room.prompt) == (whole.starts, whole.before, whole.prompt)
+    room = room_of(turns)
     assert [turn for event in room.events for turn in room.turns_to_send(event)] == turns
     for event in room.events:
         short = fit_items([], [event], most)[1][0]
@@ -249,5 +232,6 @@ def test_any_conversation_is_sent_whole_or_shortened_to_the_limit(turns: list[Tu
 
 def test_a_note_of_the_host_is_from_no_user() -> None:
     room = SessionRoom()
-    room.sync(History([Entry(user("a"), "note"), Entry(user("b"), "user")]))
+    room.add(Entry(user("a"), "note"))
+    room.add(Entry(user("b"), "user"))
     assert [event.source.participant_id for event in room.events] == [HOST, USER]

@@ -20,10 +20,10 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from sidecar.conductor.engine import CompactionRequest, EngineInput
-from sidecar.conversation import Entry, History
+from sidecar.conductor.engine import CompactionRequest, EngineInput, SessionEngine
+from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -82,7 +82,7 @@ _SUMMARY_SHARE: Final = 4
 
 
 class SessionRoom:
-    """One conversation as the events of a room; only new entries are added while it grows.
+    """One conversation as the events of a room: the state of an index, which adds each new entry.
 
     Attributes:
         events: the events, oldest first.
@@ -94,27 +94,21 @@ class SessionRoom:
     """
 
     def __init__(self) -> None:
-        self._participants: tuple[Participant, ...] = ()
-        self._history = History()
-        self._clear()
-
-    def sync(self, history: History, participants: tuple[Participant, ...] = ()) -> None:
-        """Add the new entries of *history*, or all of them when it was moved."""
-        self._participants = participants
-        added = history.since(self._history)
-        if added is None:
-            added = tuple(history)
-            self._clear()
-        for entry in added:
-            self._add(entry)
-        self._history = history
+        self.events: list[RoomEvent] = []
+        self.starts: list[int] = []
+        self.before: list[int] = [0]
+        self.prompts: list[int] = []
+        self.n_turns = 0
+        self._n_front = 0
+        self._first: Entry | None = None
+        self._shortened: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
 
     def copy(self) -> SessionRoom:
         """Return the same room, which goes on by itself."""
         copy = SessionRoom()
-        copy._participants, copy._history, copy.n_turns = self._participants, self._history, self.n_turns
         copy.events, copy.starts, copy.before = [*self.events], [*self.starts], [*self.before]
-        copy.prompts, copy._shortened = [*self.prompts], {**self._shortened}
+        copy.prompts, copy.n_turns, copy._shortened = [*self.prompts], self.n_turns, {**self._shortened}
+        copy._n_front, copy._first = self._n_front, self._first
         return copy
 
     @property
@@ -132,15 +126,13 @@ class SessionRoom:
 
     def front(self) -> int:
         """Return the index of the first event behind the summary and the files at the beginning."""
-        turns = (entry.kind in ("summary", "file") for entry in self._history)
-        return self.at_turn(next((at for at, is_front in enumerate(turns) if not is_front), self.n_turns))
+        return self.at_turn(self._n_front)
 
     def summary(self) -> str | None:
         """Return the text of the summary at the beginning, None for none."""
-        first = self._history[0] if len(self._history) else None
-        if first is None or first.kind != "summary":
+        if self._first is None or self._first.kind != "summary":
             return None
-        return "".join(block.text for block in first.turn.blocks if isinstance(block, TextBlock))
+        return "".join(block.text for block in self._first.turn.blocks if isinstance(block, TextBlock))
 
     def kept_turns(self, places: Iterable[int], max_tokens: int) -> list[Turn]:
         """Return the turns of the events at *places*; one of more than *max_tokens* is shortened."""
@@ -148,10 +140,10 @@ class SessionRoom:
             turn for place in places for turn in self.turns_to_send(fit_event(self.events[place], max_tokens))
         ]
 
-    def context(self, recent: Sequence[RoomEvent]) -> RoomContext:
+    def context(self, recent: Sequence[RoomEvent], participants: tuple[Participant, ...]) -> RoomContext:
         """Return the context of a memory provider; *recent* is the tail of the events."""
         bindings = (ChannelBinding(CLIENTS, ChannelType.WEBSOCKET), ChannelBinding(MODEL, ChannelType.AI))
-        return RoomContext(Room(_ROOM), bindings, self._participants, recent)
+        return RoomContext(Room(_ROOM), bindings, participants, recent)
 
     def turns_to_send(self, event: RoomEvent) -> tuple[Turn, ...]:
         """Return the turns to send for *event*, one of these events or a shortened copy of one.
@@ -183,15 +175,11 @@ class SessionRoom:
         half = max(1, tokens // 2)
         return max(half, *costs) if costs and sum(costs) <= tokens else half
 
-    def _clear(self) -> None:
-        self.n_turns = 0
-        self.events: list[RoomEvent] = []
-        self.starts: list[int] = []
-        self.before: list[int] = [0]
-        self.prompts: list[int] = []
-        self._shortened: dict[int, tuple[EventContent, tuple[Turn, ...]]] = {}
-
-    def _add(self, entry: Entry) -> None:
+    def add(self, entry: Entry, in_view: bool = True) -> SessionRoom:
+        """Add one entry of the conversation."""
+        self._first = self._first or entry
+        if self._n_front == self.n_turns and entry.kind in ("summary", "file"):
+            self._n_front += 1
         unit: tuple[Entry, ...] = (entry,)
         if self.events and joins(entry.turn, turns_of(self.events[-1])):
             unit = (*_entries_of(self.events.pop()), entry)
@@ -215,6 +203,31 @@ class SessionRoom:
         )
         self.events.append(event)
         self.before.append(self.before[-1] + event_tokens(event))
+        return self
+
+
+class RoomEngine(SessionEngine):
+    """An engine that sees its session as a room."""
+
+    def __init__(self) -> None:
+        self._rooms = Index(SessionRoom, SessionRoom.add)
+
+    def apart(self) -> Self:
+        """Return a copy, for a thread: a plan looks at every event."""
+        copy = type(self)()
+        copy._rooms = self._rooms.apart(SessionRoom.copy)
+        return copy
+
+    def prepare_move(self, history: History) -> None:
+        """Take in *history*, to which the conversation is about to move, in a thread."""
+        self._rooms.prepare(history)
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return the tokens of *entries*."""
+        room = SessionRoom()
+        for entry in entries:
+            room.add(entry)
+        return room.tokens(0)
 
 
 def turns_of(event: RoomEvent) -> tuple[Turn, ...]:

@@ -7,7 +7,6 @@ until it is full again. The newest prompt stays however many rounds of tools fol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -21,11 +20,10 @@ from sidecar.conductor.engine import (
     CompactionResult,
     EngineDeps,
     EngineInput,
-    SessionEngine,
     compacted_entries,
 )
-from sidecar.conductor.window.engines.room import SessionRoom, limits_of, read_setting
-from sidecar.conversation import Entry, History
+from sidecar.conductor.window.engines.room import RoomEngine, SessionRoom, limits_of, read_setting
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.rooms.memory.estimate import event_tokens
 from sidecar.window_budget import DIGEST_HEADER, local_fallback_digest
@@ -74,24 +72,14 @@ class _Window(Value):
         return sum(min(self.item_tokens, event_tokens(self.room.events[at])) for at in self.places)
 
 
-class SlidingWindowEngine(SessionEngine):
+class SlidingWindowEngine(RoomEngine):
     """The newest events of one session, as ``SlidingWindowMemory`` counts. The policy names ``maxEvents``."""
 
     name: ClassVar[str] = "slidingWindow"
 
-    def __init__(self) -> None:
-        self._room = SessionRoom()
-
-    def apart(self) -> SlidingWindowEngine:
-        """Return a copy, for a thread: a plan looks at every event."""
-        copy = SlidingWindowEngine()
-        copy._room = self._room.copy()
-        return copy
-
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the window has more events, or more tokens, than it holds."""
-        self._room.sync(given.history, given.participants)
-        room, limits = self._room, limits_of(given, request)
+        room, limits = self._rooms.of(given.history), limits_of(given, request)
         tokens = max(room.tokens(0) + given.overhead_tokens, given.context_tokens)
         is_over = len(room.events) - room.front() > max_events(request)
         if limits is None:
@@ -144,18 +132,12 @@ class SlidingWindowEngine(SessionEngine):
             summary_source="localFallback",
         )
 
-    def weigh(self, entries: Sequence[Entry]) -> int:
-        """Return the tokens of *entries*."""
-        room = SessionRoom()
-        room.sync(History(entries))
-        return room.tokens(0)
-
     def _slide(self, given: EngineInput, request: CompactionRequest) -> _Window | NoOp:
         """Return the window after a step, or why it does not slide."""
         is_over = self.gate(given, request).over
         if not (is_over or request.force):
             return _UNDER
-        room, limits = self._room, limits_of(given, request)
+        room, limits = self._rooms.of(given.history), limits_of(given, request)
         first, n_events, tokens = room.front(), len(room.events), room.tokens(0)
         if limits is not None:
             tokens = min(tokens, limits.max_context_tokens)

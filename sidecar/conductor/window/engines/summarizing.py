@@ -25,12 +25,10 @@ from sidecar.conductor.engine import (
     EngineDeps,
     EngineInput,
     EngineMarks,
-    SessionEngine,
     SummaryFailedError,
     compacted_entries,
 )
-from sidecar.conductor.window.engines.room import SessionRoom, fit_event, limits_of
-from sidecar.conversation import Entry, History
+from sidecar.conductor.window.engines.room import RoomEngine, SessionRoom, fit_event, limits_of
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions, TextBlock, UserTurn
 from sidecar.rooms import AIContext, AIProvider, AIResponse, EventSource, RoomEvent, TextContent
@@ -114,28 +112,18 @@ class _Folding(Value):
         )
 
 
-class SummarizingEngine(SessionEngine):
+class SummarizingEngine(RoomEngine):
     """``rooms.memory`` at work in one session. The policy is that of ``limits_of``."""
 
     name: ClassVar[str] = "summarizing"
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
-
-    def __init__(self) -> None:
-        self._room = SessionRoom()
-
-    def apart(self) -> SummarizingEngine:
-        """Return a copy, for a thread: a plan looks at every event."""
-        copy = SummarizingEngine()
-        copy._room = self._room.copy()
-        return copy
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the second tier is reached, above which the oldest events are summarised."""
         limits = limits_of(given, request)
         if limits is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        self._room.sync(given.history, given.participants)
-        tokens = max(self._room.tokens(0) + given.overhead_tokens, given.context_tokens)
+        tokens = max(self._rooms.of(given.history).tokens(0) + given.overhead_tokens, given.context_tokens)
         limit = limits.tier2_tokens + given.overhead_tokens
         return Gate(tokens, limit, given.window, over=tokens > limit)
 
@@ -184,12 +172,6 @@ class SummarizingEngine(SessionEngine):
             raise SummaryFailedError("the model gave no usable summary")
         return await asyncio.to_thread(to_result, given, found, progress)
 
-    def weigh(self, entries: Sequence[Entry]) -> int:
-        """Return the tokens of *entries*."""
-        room = SessionRoom()
-        room.sync(History(entries))
-        return room.tokens(0)
-
     def _fold(self, given: EngineInput, request: CompactionRequest) -> _Folding | NoOp:
         """Return the compaction of the conversation as it is now, or why there is none to be made."""
         limits = limits_of(given, request)
@@ -197,7 +179,7 @@ class SummarizingEngine(SessionEngine):
             return _NO_CARD
         if not self.gate(given, request).over and not request.force:
             return _UNDER
-        room = self._room
+        room = self._rooms.of(given.history)
         notes = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
         item_tokens = room.share_of_newest(limits.tier2_tokens - notes)
         places = [at for at in range(room.front(), len(room.events)) if at != room.prompt]
@@ -208,7 +190,7 @@ class SummarizingEngine(SessionEngine):
             chain = SummaryChain((SummaryLink(summary_body(summary), {}, partial=True),))
         reading = plan_retrieve(
             MemoryResult(events=events),
-            room.context([room.events[at] for at in places]),
+            room.context([room.events[at] for at in places], given.participants),
             _NOBODY if room.prompt is None else fit_event(room.events[room.prompt], item_tokens),
             chain,
             limits=limits,
