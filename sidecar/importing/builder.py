@@ -103,6 +103,7 @@ class ImportBuilder:
         self.title = ""
         self.notes: Counter[NoteReason] = Counter()
         self.path: list[Item] = []
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._steps: list[Step] = []
         self._open: Item | None = None
         self._group: object = None
@@ -204,7 +205,10 @@ class ImportBuilder:
         chosen = set(map(id, kept))
         stay = tuple(each for each in self.path if id(each) in chosen)
         self._steps.append(Folded(item, stay))
-        self.path = [item, *stay]
+        self.path = []
+        self._places.clear()
+        for each in (item, *stay):
+            self._follow(each)
 
     def rewind(self, n_kept: int) -> None:
         """Go on behind the first *n_kept* items; the others stay on a branch of their own."""
@@ -212,17 +216,24 @@ class ImportBuilder:
             self.end_answer()
             self.note("rewound", len(self.path) - n_kept)
             self._steps.append(Rewound(n_kept))
+            for item in self.path[n_kept:]:
+                self._places[item.key].pop()
             del self.path[n_kept:]
 
     def rewind_to(self, key: str, *, before: bool = False) -> None:
         """Go on behind the item with *key*, or *before* it; an unknown key changes nothing."""
-        places = [index for index, item in enumerate(self.path) if item.key == key]
-        if places:
-            self.rewind(places[-1] + (not before))
+        place = self.place_of(key)
+        if place is not None:
+            self.rewind(place + (not before))
+
+    def place_of(self, key: str) -> int | None:
+        """Return the index in the conversation of the newest item with *key*, None for an unknown key."""
+        places = self._places.get(key) if key else None
+        return places[-1] if places else None
 
     def items_from(self, key: str) -> list[Item]:
         """Return the items of the conversation from the one with *key* on, none for an unknown key."""
-        places = [index for index, item in enumerate(self.path) if item.key == key and key]
+        places = self._places.get(key) if key else None
         return self.path[places[0] :] if places else []
 
     def end_answer(self) -> None:
@@ -248,8 +259,12 @@ class ImportBuilder:
         return item
 
     def _append(self, item: Item) -> None:
-        self.path.append(item)
+        self._follow(item)
         self._steps.append(Added(item))
+
+    def _follow(self, item: Item) -> None:
+        self._places[item.key].append(len(self.path))
+        self.path.append(item)
 
     def _time(self, at_ms: int | None) -> int:
         self._now_ms = self._now_ms if at_ms is None else at_ms

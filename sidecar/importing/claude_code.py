@@ -55,6 +55,9 @@ _QUIET: Final = frozenset(
 )
 """Lines about the program, with nothing of the conversation in them."""
 
+_MOST_STEPS: Final = 2_000
+"""So many lines on the way up from a prompt are looked at: results, progress and the like."""
+
 
 def is_claude_code(record: Mapping[str, Json]) -> bool:
     """Whether *record* is a line of Claude Code."""
@@ -89,7 +92,7 @@ class _Reader:
 
     def read(self, record: Mapping[str, Json]) -> None:
         """Read one line."""
-        builder, kind, uuid = self._builder, record.get("type"), as_text(record.get("uuid"))
+        builder, kind, uuid = self._builder, as_text(record.get("type")), as_text(record.get("uuid"))
         builder.id = builder.id or as_text(record.get("sessionId"))
         builder.cwd = builder.cwd or as_text(record.get("cwd"))
         if uuid and uuid in self._seen:
@@ -235,16 +238,16 @@ class _Reader:
         The way up from the new prompt leads to an item of the conversation. Where a prompt stands behind
         that item, the user had gone back before it.
         """
-        path = self._builder.path
-        places = {item.key: index for index, item in enumerate(path) if item.key}
-        steps = 0
-        while parent and parent not in places and steps < len(self._seen):
+        place, steps = self._builder.place_of(parent), 0
+        while parent and place is None and steps < _MOST_STEPS:
             parent, steps = self._seen.get(parent, ""), steps + 1
-        if parent in places:
-            behind = places[parent] + 1
+            place = self._builder.place_of(parent)
+        if place is not None:
+            path = self._builder.path
             # A prompt that was sent in the middle of a turn stands in no tree and has no key.
-            if any(item.kind == "user" and item.key for item in path[behind:]):
-                self._builder.rewind(behind)
+            newer = (path[index] for index in range(len(path) - 1, place, -1))
+            if any(item.kind == "user" and item.key for item in newer):
+                self._builder.rewind(place + 1)
 
 
 def find_shown_file(result: Json) -> ShownFile | None:

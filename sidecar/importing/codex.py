@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from sidecar.importing.builder import ImportBuilder
@@ -43,7 +44,8 @@ _HEAD_CHARS: Final = 4000
 def is_codex(record: Mapping[str, Json]) -> bool:
     """Whether *record* is a line of Codex."""
     is_bare = record.get("type") in ("function_call", "function_call_output", "reasoning")
-    return (record.get("type") in _ENVELOPES and "payload" in record) or (is_bare and "uuid" not in record)
+    is_wrapped = record.get("type") in _ENVELOPES and "payload" in record
+    return is_wrapped or (is_bare and "uuid" not in record)
 
 
 def read_codex(records: Iterable[Json], builder: ImportBuilder) -> None:
@@ -106,8 +108,8 @@ class _Reader:
     def read_compaction(self, payload: Mapping[str, Json], at_ms: int | None) -> None:
         """Read a compaction; the messages that it carries on stay in view."""
         carried = [as_mapping(item) for item in as_list(payload.get("replacement_history"))]
-        texts = {(item.get("role"), flatten(item.get("content"))) for item in carried}
-        calls = {item.get("call_id") for item in carried if item.get("type") in _CALLS}
+        texts = {(as_text(item.get("role")), flatten(item.get("content"))) for item in carried}
+        calls = {as_text(item.get("call_id")) for item in carried if as_text(item.get("type")) in _CALLS}
         kept = [
             item
             for item in self._builder.path
@@ -122,9 +124,10 @@ class _Reader:
             self._n_answers += 1
         elif event.get("type") == "thread_rolled_back":
             n_turns = event.get("num_turns")
-            prompts = [index for index, item in enumerate(self._builder.path) if item.kind == "user"]
             if isinstance(n_turns, int) and n_turns > 0:
-                self._builder.rewind(prompts[-min(n_turns, len(prompts))] if prompts else 0)
+                path = self._builder.path
+                prompts = (index for index in reversed(range(len(path))) if path[index].kind == "user")
+                self._builder.rewind(min(islice(prompts, min(n_turns, len(path))), default=0))
         elif event.get("type") == "thread_name_updated":
             self._builder.title = as_text(event.get("thread_name")) or self._builder.title
 

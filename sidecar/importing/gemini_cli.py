@@ -69,7 +69,7 @@ def cut_before(
 
 def read_message(builder: ImportBuilder, message: Mapping[str, Json], key: str) -> None:
     at_ms = parse_time(message.get("timestamp"))
-    kind, content = message.get("type"), message.get("content")
+    kind, content = as_text(message.get("type")), message.get("content")
     if kind == "user":
         read_prompt(builder, content, at_ms, key)
     elif kind in _ANSWERS:

@@ -89,7 +89,7 @@ class _GrowingSession:
         folded = tuple(node for item, nodes in before if id(item) not in kept for node in nodes)
         stayed = [nodes[0] for item, nodes in before if id(item) in kept]
         summary = Entry(UserTurn(tuple(step.summary.blocks)), "summary", origin=folded)
-        self.graph.resume(None)
+        self.graph.stand_at(None)
         self._path = []
         self.kinds["summary"] += 1
         self._append(step.summary, (summary,))
@@ -106,7 +106,7 @@ class _GrowingSession:
 
     def rewind(self, n_kept: int) -> None:
         del self._path[n_kept:]
-        self.graph.resume(self._path[-1][1][-1] if self._path else None)
+        self.graph.stand_at(self._path[-1][1][-1] if self._path else None)
         self._files.forget()
 
     def _append(self, item: Item, entries: tuple[Entry, ...]) -> None:

@@ -101,7 +101,7 @@ class _Reader:
         blocks: list[Block] = []
         states: list[tuple[ToolCallBlock, Mapping[str, Json]]] = []
         for part in parts:
-            kind, text = part.get("type"), as_text(part.get("text"))
+            kind, text = as_text(part.get("type")), as_text(part.get("text"))
             if kind == "text":
                 blocks.append(TextBlock(text))
             elif kind == "reasoning":

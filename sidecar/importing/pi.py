@@ -21,6 +21,9 @@ from sidecar.importing.content import (
 from sidecar.llmgateway.contract import ToolCallBlock
 
 _QUIET = frozenset({"thinking_level_change", "model_change", "label", "custom"})
+_MOST_STEPS = 2_000
+"""So many entries on the way up from a new one are looked at: parents may run in a circle."""
+
 _CUT_MARKS = ("[Showing lines ", "more lines in file", "[Truncated", "Use offset=")
 
 
@@ -39,7 +42,7 @@ def read_pi(records: Iterable[Json], builder: ImportBuilder) -> None:
     places: list[int] = []
     for record in map(as_mapping, records):
         key, parent = as_text(record.get("id")), as_text(record.get("parentId"))
-        kind = record.get("type")
+        kind = as_text(record.get("type"))
         if kind == "session":
             builder.id, builder.cwd = key, as_text(record.get("cwd")) or builder.cwd
             continue
@@ -73,11 +76,10 @@ def read_pi(records: Iterable[Json], builder: ImportBuilder) -> None:
 
 def go_back(builder: ImportBuilder, parents: Mapping[str, str], parent: str) -> None:
     """Go back to the newest item above the new entry; a parent that is not known changes nothing."""
-    keys = {item.key for item in builder.path if item.key}
-    while parent and parent not in keys and parent in parents:
-        parent = parents[parent]
-    if parent in keys:
-        builder.rewind_to(parent)
+    steps = 0
+    while builder.place_of(parent) is None and parent in parents and steps < _MOST_STEPS:
+        parent, steps = parents[parent], steps + 1
+    builder.rewind_to(parent)
 
 
 def read_message(
