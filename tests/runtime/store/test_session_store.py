@@ -19,7 +19,6 @@ import pytest
 from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    TextBlock,
     ToolCallBlock,
     ToolResultBlock,
     ToolTurn,
@@ -45,17 +44,6 @@ def file_of(store_root: Path, *records: Mapping[str, Any] | str) -> Path:
 def chain(say: Say, clock: Clock, texts: str) -> list[SessionNode]:
     graph = SessionGraph("s", clock)
     return [graph.append(say(text)) for text in texts]
-
-
-async def test_the_seeds_example(tmp_path: Path) -> None:
-    store = SessionStore(str(tmp_path / "indus-sessions"))
-    graph = SessionGraph("sess-1")
-    node = graph.append(UserTurn(blocks=(TextBlock(text="remember this"),)))
-    await store.append_node("sess-1", node)
-    reloaded = await store.load_session("sess-1")
-    assert reloaded.leaf is not None
-    assert reloaded.path_to(reloaded.leaf) == (UserTurn((TextBlock("remember this"),)),)
-    assert await store.list_sessions() == ["sess-1"]
 
 
 async def test_ids_and_names_of_files_are_one_text_each_in_memory(tmp_path: Path) -> None:
