@@ -47,16 +47,16 @@ _LONGEST_BATCH: Final = 1 << 26
 _BATCH: Final = b'{"type":"batch","records":['
 
 
-class _Node(msgspec.Struct, gc=False):
+class _Node(msgspec.Struct):
     id: str
     parent: str | None
 
 
-class _NodeLine(msgspec.Struct, gc=False):
+class _NodeLine(msgspec.Struct):
     node: _Node
 
 
-class _HeadLine(msgspec.Struct, gc=False):
+class _HeadLine(msgspec.Struct):
     leaf: str | None
 
 
