@@ -17,10 +17,10 @@ from typing import Any, Final, TypeVar
 
 from sidecar._internal.env import indusagi_home
 from sidecar.commands.terminal import Screen
-from sidecar.commands.views import plan_lines, show_loss, show_outcome, show_plan, show_sizes
+from sidecar.commands.views import plan_lines, show_outcome, show_plan, show_sizes
 from sidecar.commands.with_daemon import format_error, print_json, run_to_end
 from sidecar.llmgateway.config import CONFIG_FILE
-from sidecar.protocol.codec import to_wire
+from sidecar.llmgateway.credentials import AUTH_FILE
 from sidecar.runtime.store import SessionStore, turn_to_record
 from sidecar_client import Session, SidecarClient, SidecarRequestError
 
@@ -38,10 +38,14 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         notes.problem(f"sidecar compact: cannot read {options.file}: {error.strerror}")
         return 2
-    with tempfile.TemporaryDirectory(prefix="sidecar-compact-") as folder:
+    own = indusagi_home()
+    # Keys are copied for a model alone, and only to beside the file that has them.
+    settings = [own / name for name in (CONFIG_FILE, *([AUTH_FILE] if options.model else []))]
+    beside = own if options.model and own.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="sidecar-compact-", dir=beside) as folder:
         home = Path(folder)
-        if (config := indusagi_home() / CONFIG_FILE).is_file():
-            shutil.copy(config, home)
+        for found in filter(Path.is_file, settings):
+            shutil.copy(found, home)
         return run_to_end(lambda: _compact(file, home, options, notes))
 
 
@@ -66,7 +70,6 @@ async def _compact(file: Path, home: Path, options: argparse.Namespace, notes: S
             return 3
         if options.preview:
             show_plan(notes, plan, Path.cwd())
-            show_loss(notes, to_wire(plan).get("loss"))
             notes.note("nothing was written; without --preview the compacted turns go to standard output")
             return 0
         notes.wait("condensing the older part of the conversation")

@@ -200,6 +200,7 @@ def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
     show_change(screen, was | same, now | same)
     for line in plan_lines(plan, folder):
         screen.note(f"· {line}")
+    show_loss(screen, to_wire(plan).get("loss"))
 
 
 def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:

@@ -324,3 +324,11 @@ def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:
     """Return the answer of *kind*, such as ``allow_once``, to *request*."""
     option = next((option.option_id for option in request.options if option.kind == kind), None)
     return PermissionAnswer("selected", option) if option else PermissionAnswer("cancelled")
+
+
+def show_question(request: PermissionRequest, screen: Screen) -> None:
+    """Show the action of *request*, and the reason of the question."""
+    title, detail = request.title, request.subject.detail
+    is_told = detail in title or request.subject.diffs  # a change shows its path
+    lines = (title, "" if is_told else f"  {detail}", f"  {request.description or ''}")
+    screen.note("\n".join(line for line in lines if line.strip()), "yellow")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sidecar._internal.env import read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option
+from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option, show_question
 from sidecar.commands.talking.diffs import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
@@ -132,7 +132,7 @@ class _Chat:
         """Ask the user for permission; any answer but a clear yes rejects the request."""
         screen = self.actions.screen
         self.lines.drop_typed_ahead()
-        screen.note(f"{request.title}\n  {request.subject.detail}", "yellow")
+        show_question(request, screen)
         left = show_asked_diffs(request.subject.diffs, screen, self.actions.folder)
         if left:
             answer = await self.lines.next("allow? [v]iew the rest, [N]o: ")

@@ -15,10 +15,9 @@ from typing import Any, Final
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import ACTIONS, SUBMITTING, Actions, choose_option
-from sidecar.commands.talking.app import Above, ChatApp
+from sidecar.commands.talking.actions import ACTIONS, SUBMITTING, Actions, choose_option, show_question
+from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
-from sidecar.commands.talking.status import read_branch
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import format_error, make_client
@@ -135,9 +134,7 @@ class Talk:
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user for permission, with the change that it is about."""
-        title, detail = request.title, request.subject.detail
-        is_plain = detail in title or request.subject.diffs  # a change shows its path
-        self.screen.note(title if is_plain else f"{title}\n  {detail}", "yellow")
+        show_question(request, self.screen)
         left = self.display.show_asked_diffs(request.subject.tool_call_id, request.subject.diffs)
         # Nothing is allowed by one key that was not shown before.
         if left:
