@@ -124,7 +124,7 @@ def _daemon_with_guests(modules: Sequence[str] = ()) -> Iterator[tuple[LazyDaemo
             listeners.append(listener)
 
     async def open_frontend(stream: SocketStream) -> SupervisedConnection:
-        from sidecar.commands.frontends import open_frontend  # with both faces: only a guest needs it
+        from sidecar.commands.host import open_frontend  # with both faces: only a guest needs it
 
         return await open_frontend(stream, daemon.open, limits)
 

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.commands.talking import actions, images, status
+from sidecar.commands.talking import actions, app, typing
+from sidecar.commands.talking.app import read_branch
 from sidecar.commands.talking.diffs import diff_lines
-from sidecar.commands.talking.images import PastedImages, find_image
 from sidecar.commands.talking.markdown import MarkdownStream
-from sidecar.commands.talking.status import read_branch
-from sidecar.commands.talking.typing import open_history, read_prompt
+from sidecar.commands.talking.typing import PastedImages, find_image, open_history, read_prompt
 from sidecar.commands.terminal import Screen
 from sidecar_client import SidecarClient
 
@@ -112,7 +111,7 @@ def test_the_branch_is_read_from_any_folder_below(tmp_path: Path, head: str | No
 
 
 def test_the_examples_hold() -> None:
-    for module in (actions, images, status):
+    for module in (actions, app, typing):
         assert doctest.testmod(module).failed == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.commands.demo_support import Checks, count_citations, is_suitable, pairs_are_whole
+from sidecar.commands.demo import Checks, count_citations, is_suitable, pairs_are_whole
 from sidecar.commands.terminal import Screen
 
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from properties import cases
-from sidecar.commands import json_schema, structured_output
-from sidecar.commands.json_schema import SchemaError, check_schema, find_problems
-from sidecar.commands.structured_output import OutputSchema
+from sidecar.commands import structured_output
+from sidecar.commands.structured_output import OutputSchema, SchemaError, check_schema, find_problems
 
 NAMES = st.sampled_from("abc")
 SCALARS: st.SearchStrategy[Any] = (
@@ -126,5 +125,4 @@ def test_the_value_of_an_answer_is_found(answer: str, value: object, problems: i
 
 
 def test_the_examples_hold() -> None:
-    assert doctest.testmod(json_schema).failed == 0
     assert doctest.testmod(structured_output).failed == 0

@@ -14,8 +14,11 @@ from typing import Any, Final
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.containers import ConditionalContainer
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
@@ -23,11 +26,10 @@ from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
 from rich.cells import cell_len
 
-from sidecar.commands.talking.display import Display
-from sidecar.commands.talking.images import PastedImages, find_image
-from sidecar.commands.talking.keys import bind_keys
-from sidecar.commands.talking.status import status_line
-from sidecar.commands.talking.typing import ChatCompleter, open_history
+from sidecar.commands.talking.display import Display, SessionState
+from sidecar.commands.talking.typing import ChatCompleter, PastedImages, find_image, open_history
+from sidecar.commands.terminal import bar
+from sidecar.text.clip import clip
 
 _MENU_ROWS: Final = 8
 _INPUT_ROWS: Final = 10
@@ -41,6 +43,13 @@ _ALONE_S: Final = 0.3
 
 _TOGETHER: Final = ("\x1b[?2026h", "\x1b[?2026l")
 """Asks the terminal to show all that is written between the two at once."""
+
+_CELLS: Final = 16
+_NARROW: Final = 70
+"""In fewer columns the bar, the branch and the cost are left out."""
+
+# How terminals report Ctrl-Enter, if they tell it from Enter.
+ANSI_SEQUENCES.update(dict.fromkeys(("\x1b[27;5;13~", "\x1b[13;5u"), Keys.ControlJ))
 
 
 class Above(io.StringIO):
@@ -380,3 +389,132 @@ class ChatApp:
 def _lines(text: Callable[[], Any], *, wraps: bool = False) -> Window:
     """Return a window that is as high as its text."""
     return Window(FormattedTextControl(text), dont_extend_height=True, wrap_lines=wraps)
+
+
+def bind_keys(app: ChatApp) -> KeyBindings:
+    """Return the keys of *app*."""
+    keys = KeyBindings()
+    is_picking = Condition(lambda: app.question is not None and not app.question.is_by_key)
+    is_pending = Condition(lambda: app.question is not None and app.question.pending is not None)
+    is_keyed = Condition(lambda: app.question is not None and app.question.takes_keys)
+
+    @keys.add("enter", filter=~is_picking)
+    def send(event: KeyPressEvent) -> None:
+        app.enter(steer=False)
+
+    @keys.add("c-j", filter=~is_picking)
+    @keys.add("c-s", filter=~is_picking)
+    def steer(event: KeyPressEvent) -> None:
+        app.enter(steer=True)
+
+    @keys.add(Keys.BracketedPaste)
+    def paste(event: KeyPressEvent) -> None:
+        app.paste(event.data)
+
+    @keys.add("c-v")
+    def paste_image(event: KeyPressEvent) -> None:
+        app.paste_image()
+
+    @keys.add("escape", "enter")
+    def new_line(event: KeyPressEvent) -> None:
+        app.buffer.insert_text("\n")
+
+    @keys.add("escape", filter=~has_completions)
+    def escape(event: KeyPressEvent) -> None:
+        if app.question is not None:
+            app.question.settle(None)
+        elif app.display.busy_since is not None:
+            app.stop()
+
+    @keys.add("escape", filter=has_completions)
+    def close_menu(event: KeyPressEvent) -> None:
+        app.buffer.cancel_completion()
+
+    @keys.add("c-o")
+    def unfold(event: KeyPressEvent) -> None:
+        app.display.unfold()
+
+    @keys.add("c-c")
+    def interrupt(event: KeyPressEvent) -> None:
+        app.interrupt()
+
+    @keys.add("c-d", filter=Condition(lambda: not app.buffer.text))
+    def end(event: KeyPressEvent) -> None:
+        app.leave(0)
+
+    @keys.add("up", filter=is_picking)
+    @keys.add("down", filter=is_picking)
+    def move(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        step = -1 if event.key_sequence[0].key == Keys.Up else 1
+        app.question.at = (app.question.at + step) % len(app.question.rows)
+
+    @keys.add("enter", filter=is_picking, eager=True)
+    def choose(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        app.question.settle(app.question.rows[app.question.at][0])
+
+    @keys.add(Keys.Any, filter=is_keyed)
+    def answer(event: KeyPressEvent) -> None:
+        app.press(event.data)
+
+    @keys.add("enter", filter=is_pending, eager=True)
+    def confirm(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        app.question.settle(app.question.pending)
+
+    @keys.add("backspace", filter=is_pending, eager=True)
+    def take_back(event: KeyPressEvent) -> None:
+        assert app.question is not None
+        app.question.pending = None
+
+    return keys
+
+
+def status_line(known: SessionState, branch: str, columns: int) -> str:
+    """Return the line in at most *columns* characters.
+
+    >>> usage = {"used": 50_000, "window": 200_000, "limit": 150_000, "pct": 25.0, "cost": 0.5}
+    >>> status_line(SessionState(usage), "main", 100)
+    ' ████░░░░░░░░│░░░ 25 % of 200k   $0.50   main'
+    """
+    usage = known.usage
+    model, mode = known.option("model"), known.option("permissions")
+    is_wide = columns >= _NARROW
+    fill = ""
+    if window := usage.get("window", 0):
+        share = f"{usage['pct']:.0f} % of {_short(window)}"
+        fill = f"{draw_gauge(usage['used'], usage['limit'], window)} {share}" if is_wide else share
+    elif usage:
+        fill = f"{_short(usage['used'])} tokens"
+    cost = f"${usage['cost']:.2f}" if is_wide and usage.get("cost") else ""
+    line = " " + "   ".join(filter(None, (model, fill, cost, branch if is_wide else "", mode)))
+    return clip(line, columns)
+
+
+def read_branch(folder: Path) -> str:
+    """Return the branch that is checked out in *folder*, empty where there is none."""
+    for each in (folder, *folder.parents):
+        try:
+            git = each / ".git"
+            if git.is_file():  # a worktree
+                git = each / git.read_text("utf-8").removeprefix("gitdir:").strip()
+            head = (git / "HEAD").read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:8]
+    return ""
+
+
+def draw_gauge(used: int, limit: int, window: int) -> str:
+    """Return a bar with a mark at the size where the conversation is compacted."""
+    cells = bar(used, window, _CELLS)
+    mark = min(_CELLS - 1, round(_CELLS * limit / window))
+    return f"{cells[:mark]}│{cells[mark + 1 :]}"
+
+
+def _short(count: int) -> str:
+    for unit, name in ((1_000_000, "M"), (1_000, "k")):
+        if count >= unit:
+            return f"{count / unit:.{0 if count % unit == 0 or count >= 10 * unit else 1}f}{name}"
+    return str(count)

@@ -1,10 +1,19 @@
-"""Help with typing a prompt: completion, images that it names, and the history."""
+"""Help with typing a prompt: completion, the history, and images.
+
+An image is named in the prompt, or pasted. A terminal pastes text alone: a dropped file comes as its path,
+quoted in one of several ways. An image on the clipboard is fetched by the system's own program, which not
+every machine has.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
+import shutil
+import sys
+import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -18,6 +27,7 @@ from prompt_toolkit.history import FileHistory
 from sidecar._internal.secrets import mask_secrets
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.commands.talking.actions import OWN_COMMANDS, Actions
+from sidecar.workspace.paths import uri_to_path
 from sidecar_client import SidecarClientError
 
 _MOST_OFFERED: Final = 40
@@ -27,6 +37,21 @@ _IMAGES: Final = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpe
     ".gif": "image/gif"
 }
 _MENTIONS: Final = re.compile(r"""(?:^|(?<=\s))@(?:"([^"\n]+)"|(\S*[^\s,;:.)]))""")
+
+
+_PROGRAMS: Final = (
+    ("wl-paste", "--no-newline", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+_WINDOWS: Final = (
+    "powershell",
+    "-NoProfile",
+    "-Command",
+    """$i = Get-Clipboard -Format Image; $o = [Console]::OpenStandardOutput();
+    if ($i) { $m = New-Object IO.MemoryStream; $i.Save($m, 'Png'); $m.WriteTo($o); $o.Flush() }""",
+)
+_FETCH_S: Final = 5.0
 
 
 class ChatCompleter(Completer):
@@ -93,3 +118,81 @@ def read_prompt(text: str, folder: Path) -> Sequence[Mapping[str, Any]]:
             image = {"mimeType": _IMAGES[path.suffix.lower()], "data": data, "uri": path.resolve().as_uri()}
             blocks.append({"type": "image", **image})
     return blocks
+
+
+def find_image(pasted: str, folder: Path) -> Path | None:
+    """Return the image that *pasted* is the path of, in any of the ways in which terminals paste a file.
+
+    >>> find_image("'/no/such shot.png'", Path("/")) is None
+    True
+    """
+    text = pasted.strip()
+    if "\n" in text or not text:
+        return None
+    if text[0] in "'\"" and text[-1] == text[0] and len(text) > 1:
+        text = text[1:-1]
+    elif os.name == "posix":
+        text = re.sub(r"\\(.)", r"\1", text)
+    path = uri_to_path(text) if text.startswith("file:") else folder / os.path.expanduser(text)
+    try:
+        is_image = path is not None and path.suffix.lower() in _IMAGES and os.path.isfile(path)
+    except (OSError, ValueError):  # a text that no path can be
+        return None
+    return path if is_image else None
+
+
+class PastedImages:
+    """The images of one conversation that had to be written to files; they go with :meth:`remove`."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._n_written = 0
+
+    def mention(self, image: Path) -> str:
+        """Return the words that name *image* in a prompt; one with a blank in its path is copied first."""
+        if re.search(r"\s", str(image)):
+            image = Path(shutil.copyfile(image, self.next_path(image.suffix)))
+        return f"@{image}"
+
+    async def fetch(self) -> Path | None:
+        """Return the image on the clipboard as a file; None without an image, or a program that has it."""
+        programs = (
+            [_WINDOWS] if sys.platform == "win32" else [each for each in _PROGRAMS if shutil.which(each[0])]
+        )
+        for program in programs:
+            found = await output_of(program)
+            if found.startswith(b"\x89PNG"):
+                path = self.next_path(".png")
+                await asyncio.to_thread(path.write_bytes, found)
+                return path
+        return None
+
+    def next_path(self, suffix: str) -> Path:
+        """Return the path of a new file, in a folder that only the user can read."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="sidecar-"))
+        self._n_written += 1
+        return self._folder / f"image-{self._n_written}{suffix.lower()}"
+
+    def remove(self) -> None:
+        """Remove the files."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+async def output_of(program: tuple[str, ...]) -> bytes:
+    """Return the output of *program*, empty when it fails or takes too long."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *program, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        )
+    except OSError:
+        return b""
+    try:
+        async with asyncio.timeout(_FETCH_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return b""
+    return output if process.returncode == 0 else b""
