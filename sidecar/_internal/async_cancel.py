@@ -16,6 +16,12 @@ from sidecar._internal.cancel import CancelToken
 T = TypeVar("T")
 
 
+def comes_from_within(error: BaseException) -> bool:
+    """Whether *error* is a cancellation that a callee raised by itself: nobody cancels the present task."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
+
+
 @contextmanager
 def cancel_future(cancel: CancelToken) -> Iterator[asyncio.Future[None]]:
     """Give a future that is done once *cancel* is cancelled; it is cancelled itself when the block ends."""

@@ -68,7 +68,9 @@ class ToolUpdates:
             content = [terminal]
         elif not content and isinstance(output, str) and output:
             content = [text_content(output)]
-        update = _tool_call("tool_call_update", data) | {"content": content, "rawOutput": output}
+        # Older clients drop an update whose raw output is no object.
+        raw = output if output is None or isinstance(output, Mapping) else {"output": output}
+        update = _tool_call("tool_call_update", data) | {"content": content, "rawOutput": raw}
         return update | {"status": "failed" if data["isError"] else "completed"}
 
 
@@ -76,6 +78,7 @@ def _tool_call(update: str, data: Mapping[str, Any]) -> Update:
     return {
         "sessionUpdate": update,
         "toolCallId": data["toolCallId"],
+        "name": data["name"],
         "title": data["title"],
         "kind": tool_kind(data["kind"]),
         "locations": list(data.get("locations", ())),

@@ -59,7 +59,8 @@ class AcpProfile(Value, kw_only=True):
 def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
     """Return the profile that the params of ``initialize`` declare. Raises InvalidInput without a version.
 
-    The draft is chosen only if ``acp2`` is one of the daemon's *faces*.
+    The draft is chosen only if ``acp2`` is one of the daemon's *faces*, and for a client that speaks it or a
+    later version.
 
     >>> params = {"protocolVersion": 2, "clientCapabilities": {"fs": {"readTextFile": True}}}
     >>> profile_of(params).reads_files, profile_of(params, ["acp1", "acp2"]).version
@@ -68,7 +69,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
     if not isinstance(params, Mapping) or type(params.get("protocolVersion")) is not int:
         hint = f"this agent speaks version {ACP_VERSION}"
         raise InvalidInput("params.protocolVersion must be an integer", hint=hint)
-    is_draft = "acp2" in faces and params["protocolVersion"] != ACP_VERSION
+    is_draft = "acp2" in faces and params["protocolVersion"] >= ACP_DRAFT
     declared = _object(params, "capabilities" if is_draft else "clientCapabilities")
     session, files = _object(declared, "session"), _object(declared, "fs")
     name = _object(params, "info" if is_draft else "clientInfo").get("name")

@@ -67,7 +67,9 @@ def further_roots(params: Mapping[str, Any]) -> list[str]:
 def tool_servers(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``mcpServers`` as a param if the client sent it, without servers of an unknown type."""
     value = params.get("mcpServers")
-    if not isinstance(value, list):
+    if value is None:
         return {}
+    if not isinstance(value, list):
+        raise InvalidInput("params.mcpServers must be an array of servers")
     servers = [each for each in value if isinstance(each, Mapping) and each.get("type") in _SERVER_TYPES]
     return {"mcpServers": servers}

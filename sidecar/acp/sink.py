@@ -1,7 +1,8 @@
 """The sink of an ACP client: events become updates, and permission questions become requests to it.
 
-A client that knows the Agent Client Protocol alone gets none of our own notifications. There is no progress,
-because the updates show it already.
+A client that knows the Agent Client Protocol alone gets none of our own notifications. One that declares
+events of ours gets each as ``_sidecar/event`` in front of its updates. There is no progress, because the
+updates show it already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.shapes import Update
+from sidecar.acp.shapes import Update, WireEvent
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
@@ -62,8 +63,15 @@ class AcpSink:
         if followed is None or followed.log is not log:
             followed = _Followed(log, self._version.mapper(self._profile, self.client_id))
             self._followed[log.sid] = followed
-        mapper = followed.mapper
-        projection = Projection(mapper.kinds.__contains__, partial(self._encode, mapper))
+        mapper, features = followed.mapper, self._profile.features
+
+        def wants(kind: str) -> bool:
+            return self._takes_event(kind) or (
+                kind in mapper.kinds and (features is None or kind not in features.opt_out)
+            )
+
+        coalesce_s = 0.0 if features is None else features.coalesce_s
+        projection = Projection(wants, partial(self._encode, mapper), coalesce_s)
         self._outbox.follow(log, after_seq, projection)
 
     def unfollow(self, sid: str) -> None:
@@ -77,7 +85,8 @@ class AcpSink:
         An event that comes this way is for this client alone.
         """
         if method == "sidecar/event":
-            self._send_updates(params["sid"], self._past_mapper.updates(params))
+            for body in self._encode_event(self._past_mapper, params):
+                self._outbox.put(body)
         elif self._knows(method):
             self._outbox.put_state(encode_notification(f"_{method}", params))
 
@@ -124,12 +133,31 @@ class AcpSink:
 
     def _encode(self, mapper: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):
-            return [_encode_update(item.sid, update) for update in mapper.updates(event_to_wire(item))]
+            return self._encode_event(mapper, event_to_wire(item))
         gap = {"sid": item.sid, "from": item.first, "to": item.last, "reason": item.reason}
         updates = [*mapper.updates({"sid": item.sid, "seq": item.last, "kind": "gap", "data": gap})]
         if self._knows("sidecar/gap"):
             return (encode_notification("_sidecar/gap", gap),)
         return [_encode_update(item.sid, update) for update in updates]
+
+    def _encode_event(self, mapper: UpdateMapper, event: WireEvent) -> Iterator[bytes]:
+        """Yield an event as our own clients take it, and as its updates."""
+        features = self._profile.features
+        if self._takes_event(event["kind"]):
+            yield encode_notification("_sidecar/event", event)
+        if features is None or event["kind"] not in features.opt_out:
+            for update in mapper.updates(event):
+                yield _encode_update(event["sid"], update)
+
+    def _takes_event(self, kind: str) -> bool:
+        """Return whether the client takes events of ours, and of this *kind*."""
+        features = self._profile.features
+        return (
+            features is not None
+            and features.takes_events
+            and features.wants_kind(kind)
+            and self._knows("sidecar/event")
+        )
 
     def _knows(self, method: str) -> bool:
         """Return whether the client speaks our protocol too, and wants notifications of *method*."""

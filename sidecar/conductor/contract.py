@@ -292,7 +292,8 @@ class PlanItem(Value):
 class SessionSnapshot(Value):
     """A session at one moment: a client shows this, then follows the events after ``seq``.
 
-    ``turn_id`` and ``compaction_id`` name the turn and the compaction that run now, None for none.
+    *turn_id* and *compaction_id* name the turn and the compaction that run now, None for none;
+    *queued_compactions* name the ones that wait.
     """
 
     sid: str
@@ -310,6 +311,7 @@ class SessionSnapshot(Value):
     turn_id: str | None = None
     compaction_id: str | None = None
     queue: tuple[QueueItem, ...] = ()
+    queued_compactions: tuple[str, ...] = ()
     parent: str | None = None
     archived: bool = False
     ephemeral: bool = False

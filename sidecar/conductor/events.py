@@ -217,12 +217,14 @@ class Notice(Value):
 class QueueChanged(Value):
     """The next 16 of the *total* prompts that wait, each text in them cut to 1,000 characters.
 
-    ``sidecar/queue/list`` has all of them, whole.
+    ``sidecar/queue/list`` has all of them, whole. *queued_compactions* are the ids of the compactions that
+    wait; ``sidecar/compact/cancel`` stops one.
     """
 
     kind: ClassVar[str] = "queue"
     items: tuple[QueueItem, ...]
     total: int = 0
+    queued_compactions: tuple[str, ...] = ()
 
 
 class ConfigChanged(Value):

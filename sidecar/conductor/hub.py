@@ -333,7 +333,7 @@ class Hub:
             updated_at=now,
             roots=existing_folders(wanted.roots),
             title=wanted.title or "",
-            policy=check_policy(wanted.policy),
+            policy=check_policy(wanted.policy, engine),
             knowledge=check_sources(wanted.knowledge, self._deps.library.names),
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,

@@ -19,7 +19,7 @@ from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
-from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, QueueChanged
+from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload
 from sidecar.conductor.record.queue import (
     ChangeJob,
     CompactJob,
@@ -156,6 +156,7 @@ class Session:
             turn_id=running.turn_id if running is not None else None,
             compaction_id=compacting.compaction_id if compacting is not None else None,
             queue=self.turns.prompts.items(),
+            queued_compactions=self.record.queue.compactions,
             parent=info.parent,
             archived=info.archived,
             ephemeral=info.ephemeral,
@@ -188,7 +189,7 @@ class Session:
             self.record.events.emit(event.data)
         n_restored, self._n_restored = self._n_restored, 0
         if n_restored:
-            self.record.events.emit(QueueChanged(self.turns.prompts.items()))
+            self.turns.prompts.emit_queue()
             text = f"When the daemon ended, {n_restored} waited. They run with the next prompt."
             self.record.events.emit(Notice("warning", "Prompts are queued again", text))
 
@@ -267,6 +268,8 @@ class Session:
             job.outcome.set_result(self.window.compactor.decline(job.compaction_id, engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
         self._jobs.put(job, first=True)
+        if is_busy:
+            self.turns.prompts.emit_queue()
         return CompactReceipt(job.compaction_id, "queued" if is_busy else "started", None, job.outcome)
 
     def _resolve(self, request: CompactionRequest) -> CompactionRequest:
@@ -277,11 +280,12 @@ class Session:
         return self.window.engines.resolve(request)
 
     def cancel_compaction(self, compaction_id: str) -> bool:
-        """Stop a compaction, running or waiting; False when there is no such one."""
+        """Stop a compaction, running or waiting; False when it is over, is being stored, or never was."""
         for job in self._jobs.waiting:
             if isinstance(job, CompactJob) and job.compaction_id == compaction_id:
                 self._jobs.remove(job)
                 self._settle_unrun(job)
+                self.turns.prompts.emit_queue()
                 return True
         return self.window.compactor.cancel(compaction_id)
 
@@ -350,6 +354,7 @@ class Session:
                     if not self._jobs.waiting:
                         self.window.preparer.on_settled()
                 case CompactJob():
+                    self.turns.prompts.emit_queue_if_changed()
                     done = await self.turns.changes.compact(job.compaction_id, job.request)
                     job.outcome.set_result(done)
                 case ChangeJob():

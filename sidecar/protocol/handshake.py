@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:cc0b86d4a46324c3c69cc87fcafe73688390bac931f567b2a7de3035eb2eab2d"
+SCHEMA_HASH: Final = "sha256:97a8f4f49d3ec2e1eeb19365c1563c89111feb5a03149e09ecd2eac9b18a8e84"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -100,10 +100,12 @@ class ServerInfo(Value):
 class ClientFeatures(Value):
     """The declaration of a client that knows this protocol.
 
-    *kinds* are the kinds of events to send, None for all; *opt_out* are kinds and notifications to leave out.
-    *coalesce_s*, in seconds, at most 1, is how long a delta but the first may wait for more of its message.
+    *takes_events* is whether events were declared at all. *kinds* are the kinds of events to send, None for
+    all; *opt_out* are kinds and notifications to leave out. *coalesce_s*, in seconds, at most 1, is how long
+    a delta but the first may wait for more of its message.
     """
 
+    takes_events: bool = False
     coalesce_s: float = 0.0
     kinds: frozenset[str] | None = None
     opt_out: frozenset[str] = frozenset()
@@ -151,10 +153,12 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
     if not isinstance(declared, Mapping) or PROTOCOL not in _items(declared.get("protocol", [PROTOCOL])):
         return None
     events = declared.get("events")
+    takes_events = _is_declared(events)
     events = events if isinstance(events, Mapping) else {}
     kinds, wait_ms = events.get("kinds"), events.get("coalesceMs")
     wait_ms = wait_ms if isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) else 0
     return ClientFeatures(
+        takes_events=takes_events,
         coalesce_s=min(max(wait_ms, 0), _MAX_COALESCE_MS) / 1000,
         kinds=frozenset(_names(kinds)) if isinstance(kinds, list) else None,
         opt_out=frozenset(_names(events.get("optOut"))),

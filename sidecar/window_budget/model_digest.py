@@ -96,7 +96,8 @@ async def request_digest(
     With *cached* the prompt is one more turn of that conversation, with the options of its calls, so that the
     provider reads everything else from its cache. Tool calls in the answer are ignored.
 
-    An exception of the invoker or its channel counts as a failed call; only a cancelled task passes through.
+    An exception of the invoker or its channel counts as a failed call, and so does a cancellation that they
+    raise by themselves; only that of the present task passes through.
     """
     if deps.invoke is None:
         return ModelDigest(failure="noModel")
@@ -111,7 +112,11 @@ async def request_digest(
     options = StreamOptions(cancel=deps.cancel, thinking=thinking, max_output_tokens=deps.max_tokens)
     try:
         return await _read_reply(deps.invoke(conversation, options), deps.cancel)
-    except Exception:
+    except BaseException as error:
+        from sidecar._internal.async_cancel import comes_from_within  # not above: it loads asyncio
+
+        if not isinstance(error, Exception) and not comes_from_within(error):
+            raise
         # The seam's contract: what a model call raises is a failed call. The digest says so in its source.
         return ModelDigest(failure="modelError")
 

@@ -34,6 +34,7 @@ CALLED = {"sessionUpdate": "tool_call_update", **CALL}
         pytest.param(AGENT, 2, 2, {"info", "capabilities"}, id="switched on and asked for"),
         pytest.param(AGENT, 1, 1, {"agentInfo", "agentCapabilities", "_meta"}, id="not asked for"),
         pytest.param(AGENT, 65535, 2, {"info", "capabilities"}, id="the newest for an unknown version"),
+        pytest.param(AGENT, 0, 1, {"agentInfo", "agentCapabilities", "_meta"}, id="older than the first"),
         pytest.param(FAKE_AGENT, 2, 1, {"agentInfo", "agentCapabilities", "_meta"}, id="not switched on"),
     ],
 )
@@ -43,6 +44,13 @@ async def test_which_version_is_spoken(agent: AgentInfo, asked: int, version: in
     assert result.pop("protocolVersion") == version
     assert result.pop("authMethods") == []
     assert set(result) == names
+
+
+async def test_there_is_one_handshake() -> None:
+    panel = FakePanel(agent=AGENT)
+    await panel.initialize(version=2, **HELLO)
+    answer = await panel.request(1, "initialize", {"protocolVersion": 2, **HELLO})
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32600, "alreadyInitialized")
 
 
 async def test_the_answer_declares_the_capabilities_of_a_session() -> None:
@@ -236,9 +244,8 @@ def updates_of(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str
                 {
                     "sessionUpdate": "available_commands_update",
                     "availableCommands": [
-                        {"type": "command", "name": "help", "description": "d"},
+                        {"name": "help", "description": "d"},
                         {
-                            "type": "command",
                             "name": "fork",
                             "description": "d",
                             "input": {"type": "text", "hint": "h"},

@@ -93,7 +93,7 @@ async def worked(stage: Stage, capabilities: Any, texts: dict[str, str], *calls:
 
 def outputs(panel: FakePanel) -> list[Any]:
     """Return the outputs of the tools."""
-    return [each["rawOutput"] for each in panel.updates("tool_call_update") if "rawOutput" in each]
+    return [each["rawOutput"]["output"] for each in panel.updates("tool_call_update") if "rawOutput" in each]
 
 
 async def test_unsaved_text_is_read_before_the_disk(stage: Stage) -> None:

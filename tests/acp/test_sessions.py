@@ -339,3 +339,36 @@ class TestOurMethods:
     async def test_its_errors_carry_the_codes_of_this_protocol(self, stage: Stage) -> None:
         answer = await stage.call("_sidecar/context/usage", {"sid": "nothing"})
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
+@pytest.mark.parametrize("servers", ["x", {}, 5])
+async def test_servers_are_an_array(stage: Stage, method: str, servers: Any) -> None:
+    sid = await stage.session([{"text": "one"}])
+    params = {"sessionId": sid, "cwd": str(stage.folder), "mcpServers": servers}
+    answer = await stage.call(method, params)
+    assert answer["error"]["data"]["kind"] == "invalidParams"
+
+
+@pytest.mark.parametrize(
+    ("events", "kinds", "updates"),
+    [
+        pytest.param(None, set(), {"agent_message_chunk", "usage_update"}, id="not declared"),
+        pytest.param({}, {"message", "usage"}, {"agent_message_chunk", "usage_update"}, id="declared"),
+        pytest.param({"kinds": ["usage"]}, {"usage"}, {"agent_message_chunk", "usage_update"}, id="some"),
+        pytest.param({"optOut": ["usage"]}, {"message"}, {"agent_message_chunk"}, id="all but one"),
+        pytest.param(
+            {"optOut": ["sidecar/event"]}, set(), {"agent_message_chunk", "usage_update"}, id="none"
+        ),
+    ],
+)
+async def test_a_client_of_ours_takes_events_too(
+    stage: Stage, events: Any, kinds: set[str], updates: set[str]
+) -> None:
+    await stage.open({"_meta": {"sidecar": {} if events is None else {"events": events}}})
+    sid = await stage.session([{"text": "one"}])
+    await stage.call("session/prompt", {"sessionId": sid, "prompt": [{"type": "text", "text": "go"}]})
+    told = {each["params"]["kind"] for each in stage.panel.calls("_sidecar/event")}
+    assert told & {"message", "usage"} == kinds
+    shown = {each["params"]["update"]["sessionUpdate"] for each in stage.panel.calls("session/update")}
+    assert shown & {"agent_message_chunk", "usage_update"} == updates

@@ -40,7 +40,7 @@ async def answer(panel: FakePanel, verb: str, result: Any) -> Any:
 def last_call(panel: FakePanel) -> tuple[Any, ...]:
     """Return the end of the call, as the client received it."""
     ended = panel.updates("tool_call_update")[-1]
-    return ended["status"], ended["rawOutput"], ended["content"]
+    return ended["status"], ended["rawOutput"]["output"], ended["content"]
 
 
 async def test_a_command_runs_before_the_eyes_of_the_user(

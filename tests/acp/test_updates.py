@@ -176,6 +176,7 @@ PLAIN = [
                 locations=[{"path": "/p/a.py"}],
                 status="in_progress",
                 rawInput={"path": "a.py"},
+                name="read",
                 _meta={"sidecar": {"tool": "read"}},
             )
         ],
@@ -184,7 +185,13 @@ PLAIN = [
     pytest.param(
         [event("toolStarted", toolCallId="t1", name="mcp", title="Read a.py", kind="_new", locations=[])],
         [
-            call("tool_call", locations=[], status="in_progress", _meta={"sidecar": {"tool": "mcp"}})
+            call(
+                "tool_call",
+                name="mcp",
+                locations=[],
+                status="in_progress",
+                _meta={"sidecar": {"tool": "mcp"}},
+            )
             | {"kind": "other"}
         ],
         id="a kind the protocol does not know is other",
@@ -221,8 +228,9 @@ PLAIN = [
                 "tool_call_update",
                 locations=[{"path": "/p/a.py", "line": 1}],
                 content=content("1 x"),
-                rawOutput="1 x",
+                rawOutput={"output": "1 x"},
                 status="completed",
+                name="read",
                 _meta={"sidecar": {"tool": "read"}},
             )
         ],
@@ -254,8 +262,9 @@ PLAIN = [
                         "_meta": {"sidecar": {"uri": "file:///p/a.py"}},
                     }
                 ],
-                rawOutput="edited",
+                rawOutput={"output": "edited"},
                 status="completed",
+                name="edit",
                 _meta={"sidecar": {"tool": "edit"}},
             )
         ],
@@ -280,6 +289,7 @@ PLAIN = [
                 content=[],
                 rawOutput={"rows": 3},
                 status="failed",
+                name="odd",
                 _meta={"sidecar": {"tool": "odd"}},
             )
         ],

@@ -181,7 +181,9 @@ BAD_POLICIES = [
     pytest.param({"keepRecent": float("nan")}, id="no number"),
     pytest.param({"keepRecent": float("inf")}, id="endless"),
     pytest.param({"triggerRatio": 7}, id="more than the whole window"),
+    pytest.param({"triggerRatio": 0}, id="none of the window"),
     pytest.param({"triggerRatoi": 0.5}, id="a name that no engine knows"),
+    pytest.param({"maxEvents": 3}, id="a name that another engine knows"),
 ]
 
 
@@ -189,12 +191,12 @@ BAD_POLICIES = [
 async def test_an_unusable_threshold_is_refused(make_stage: Any, policy: dict[str, float]) -> None:
     """A session that had it could not even say how full its window is."""
     stage = await make_stage()
-    with pytest.raises(InvalidInput, match="policy"):
+    with pytest.raises(InvalidInput, match=r"policy|threshold"):
         await stage.session(policy=policy)
-    session = await stage.session(policy={"triggerRatio": 0, "keepRecent": 1e12, "maxEvents": 3})
-    with pytest.raises(InvalidInput, match="policy"):
+    session = await stage.session(policy={"triggerRatio": 1e-9, "keepRecent": 1e12})
+    with pytest.raises(InvalidInput, match=r"policy|threshold"):
         await session.preview(CompactionRequest(policy=policy))
-    with pytest.raises(InvalidInput, match="policy"):
+    with pytest.raises(InvalidInput, match=r"policy|threshold"):
         session.compact(CompactionRequest(policy=policy))
     assert session.window.request.usage().used > 0
 

@@ -82,7 +82,7 @@ async def test_a_client_that_loads_the_session_is_told(make_stage: Any) -> None:
     loaded.introduce()
     events = [event.data for event in loaded.record.log.after(0)]
     assert [event for event in events if isinstance(event, QueueChanged)] == [
-        QueueChanged(loaded.turns.prompts.items())
+        QueueChanged(loaded.turns.prompts.items(), 1)
     ]
     (notice,) = [event for event in events if isinstance(event, Notice)]
     assert (notice.severity, notice.title) == ("warning", "Prompts are queued again")

@@ -45,16 +45,32 @@ def test_what_is_optional_is_said_when_it_is_known() -> None:
             id="both",
         ),
         pytest.param({"permission": False, "edits": None}, ClientFeatures(), id="said not to"),
-        pytest.param({"events": {"coalesceMs": 33}}, ClientFeatures(coalesce_s=0.033), id="a wait"),
-        pytest.param({"events": {"coalesceMs": 1e9}}, ClientFeatures(coalesce_s=1.0), id="too long a wait"),
-        pytest.param({"events": {"coalesceMs": -5}}, ClientFeatures(), id="a negative wait"),
-        pytest.param({"events": {"coalesceMs": "33"}}, ClientFeatures(), id="a wait of no kind"),
         pytest.param(
-            {"events": {"kinds": ["message", 5]}}, ClientFeatures(kinds=frozenset({"message"})), id="kinds"
+            {"events": {"coalesceMs": 33}}, ClientFeatures(takes_events=True, coalesce_s=0.033), id="a wait"
         ),
-        pytest.param({"events": {"kinds": []}}, ClientFeatures(kinds=frozenset()), id="no kinds at all"),
         pytest.param(
-            {"events": {"optOut": ["textDelta"]}}, ClientFeatures(opt_out=frozenset({"textDelta"})), id="out"
+            {"events": {"coalesceMs": 1e9}},
+            ClientFeatures(takes_events=True, coalesce_s=1.0),
+            id="too long a wait",
+        ),
+        pytest.param({"events": {"coalesceMs": -5}}, ClientFeatures(takes_events=True), id="a negative wait"),
+        pytest.param(
+            {"events": {"coalesceMs": "33"}}, ClientFeatures(takes_events=True), id="a wait of no kind"
+        ),
+        pytest.param(
+            {"events": {"kinds": ["message", 5]}},
+            ClientFeatures(takes_events=True, kinds=frozenset({"message"})),
+            id="kinds",
+        ),
+        pytest.param(
+            {"events": {"kinds": []}},
+            ClientFeatures(takes_events=True, kinds=frozenset()),
+            id="no kinds at all",
+        ),
+        pytest.param(
+            {"events": {"optOut": ["textDelta"]}},
+            ClientFeatures(takes_events=True, opt_out=frozenset({"textDelta"})),
+            id="out",
         ),
         pytest.param({"events": ["odd"]}, ClientFeatures(), id="events of no shape"),
     ],

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import platform
 import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from faces import FACES, FaceClient
 from sidecar._internal import allocator
 from sidecar.boot import build
 from sidecar.llmgateway.contract import TextBlock
+from sidecar.llmgateway.scripted import Say
 
 pytestmark = pytest.mark.processes
 
@@ -57,3 +61,17 @@ async def test_nothing_keeps_the_history_of_a_closed_session(
     assert [each() for each in kept] == [None, None, None]
     assert find_left() == []
     await daemon.service.aclose()
+
+
+async def test_a_list_names_the_process_that_has_a_session_open(make_desk: Any) -> None:
+    """The process that started this one is alive, and no other has the largest id."""
+    desk = make_desk([[Say("one")]], repeat=True)
+    client = desk.client()
+    held, left = [await desk.talk(client, "1") for _ in range(2)]
+    for sid in (held, left):
+        await client.call("session/close", sid=sid)
+    for sid, pid in ((held, os.getppid()), (left, 2**31 - 2)):
+        (desk.home / "sessions" / f"{sid}.lock").write_text(str(pid))
+    listed = {each["sid"]: each for each in (await client.call("session/list"))["sessions"]}
+    assert (listed[held]["host"], listed[held]["pid"]) == (platform.node(), os.getppid())
+    assert "pid" not in listed[left]

@@ -396,6 +396,79 @@ async def test_engines_side_by_side(make_desk: Any) -> None:
     assert unknown.kind == "invalidParams"
 
 
+async def test_a_compaction_that_waits_is_seen_and_stopped_by_who_attaches(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [Hang()]])
+    owner, other = desk.client("owner"), desk.client("other")
+    sid = await desk.talk(owner, "1")
+    await owner.call("turn/start", sid=sid, input=text("2"))
+    started = await owner.call("compact/start", sid=sid)
+    waiting = [started["compactionId"]]
+    assert started["disposition"] == "queued"
+    assert owner.events("queue")[-1].queued_compactions == tuple(waiting)
+    attached = await other.call("attach", sid=sid)
+    assert attached["snapshot"]["queuedCompactions"] == waiting
+    assert (await other.call("queue/list", sid=sid))["queuedCompactions"] == waiting
+    assert (await other.call("compact/list", sid=sid))["queuedCompactions"] == waiting
+    assert (await other.call("compact/cancel", sid=sid, compactionId=waiting[0]))["accepted"]
+    assert owner.events("compaction")[-1].status == "cancelled"
+    assert owner.events("queue")[-1].queued_compactions == ()
+    assert not (await other.call("compact/cancel", sid=sid, compactionId=waiting[0]))["accepted"]
+    unknown = await refused(other.call("compact/cancel", sid=sid, compactionId="c0"))
+    assert unknown.kind == "compactionNotFound"
+    await owner.call("turn/interrupt", sid=sid)
+
+
+async def test_a_compaction_that_waited_and_begins_has_left_the_queue(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")], [WaitFor("gate"), Say("two")], [Say(DIGEST)]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    running = client.begin("turn/run", sid=sid, input=text("2"))
+    await client.call("compact/start", sid=sid)
+    desk.model.gate("gate").set()
+    await running
+    await client.until("compaction", 2)
+    assert [each.queued_compactions != () for each in client.events("queue")] == [True, False]
+
+
+async def test_there_is_nothing_to_stop_behind_the_last_event_of_a_turn(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    answers = list[bool]()
+    take = client.sink._take
+
+    def interrupt(log: Any) -> None:
+        take(log)
+        if client.sink.events[-1].kind == "settled":
+            answers.append(
+                desk.daemon.service.hub.session(sid).turns.prompts.interrupt(None, "keep").accepted
+            )
+
+    desk.daemon.service.hub.session(sid).record.log.follow(interrupt)
+    await desk.ask(client, sid, "1")
+    assert answers == [False]
+
+
+async def test_a_session_that_does_not_exist_cannot_be_left(make_desk: Any) -> None:
+    desk = make_desk([[Say("one")]])
+    client = desk.client()
+    sid = await desk.talk(client, "1")
+    assert (await refused(client.call("detach", sid="nobody"))).kind == "sessionNotFound"
+    for _ in range(2):
+        assert await client.call("detach", sid=sid) == {}
+
+
+async def test_files_for_which_the_budget_is_too_small_are_missing(make_desk: Any) -> None:
+    desk = make_desk([[Call("read", {"path": "a.py"})], [Say("read")]])
+    file = desk.folder / "a.py"
+    file.write_text("old = 1\n")
+    client = desk.client()
+    sid = await desk.talk(client, "read it")
+    for method in ("preview", "run"):
+        done = await client.call(f"rehydrate/{method}", sid=sid, uris=[file.as_uri()], budget=1)
+        assert (done["files"], done["missing"]) == ([], ["a.py: none of it fits into 1 tokens"])
+
+
 async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
     desk = make_desk([[Say(LONG)]] * 3 + [[Say(DIGEST)]])
     client = desk.client()

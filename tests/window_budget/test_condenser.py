@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -158,6 +159,30 @@ async def test_an_invoker_that_raises_degrades_too() -> None:
 
     summary = await summarize(MESSAGES, SummarizeDeps(broken))
     assert summary.fallback_reason == "modelError"
+
+
+async def test_an_invoker_that_cancels_itself_degrades_too_and_a_cancelled_task_ends() -> None:
+    class Torn:
+        def __aiter__(self) -> Torn:
+            return self
+
+        async def __anext__(self) -> Emission:
+            if waits:
+                await asyncio.Event().wait()
+            raise asyncio.CancelledError
+
+        async def aclose(self) -> None:
+            return None
+
+    waits = False
+    summary = await summarize(MESSAGES, SummarizeDeps(lambda *_: Torn()))
+    assert summary.fallback_reason == "modelError"
+    waits = True
+    task = asyncio.ensure_future(summarize(MESSAGES, SummarizeDeps(lambda *_: Torn())))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_without_a_model_the_digest_is_local() -> None:

@@ -22,7 +22,7 @@ export interface Author {
   name: string;
 }
 
-/** `accepted` is true when there was something to stop. */
+/** `accepted` is false for a compaction that has ended, or is being stored. */
 export interface CancelResult {
   accepted: boolean;
   seq: number;
@@ -118,9 +118,10 @@ export interface CompactCompareResult {
   plans: Plan[];
 }
 
-/** Every compaction of the session, oldest first. */
+/** Every compaction of the session, oldest first, the running one last, and the ids of waiting ones. */
 export interface CompactListResult {
   compactions: Compaction[];
+  queuedCompactions: string[];
 }
 
 /** The compaction to plan. `mode` `auto` plans one only above the threshold, `force` always. `engine` and `policy` replace the session's own for this plan; `instructions` go to the summarizer. */
@@ -939,10 +940,11 @@ export interface Projected {
   high: number;
 }
 
-/** The next 16 of the `total` prompts that wait, each text in them cut to 1,000 characters. `sidecar/queue/list` has all of them, whole. */
+/** The next 16 of the `total` prompts that wait, each text in them cut to 1,000 characters. `sidecar/queue/list` has all of them, whole. `queuedCompactions` are the ids of the compactions that wait; `sidecar/compact/cancel` stops one. */
 export interface QueueChanged {
   items: QueueItem[];
   total: number;
+  queuedCompactions: string[];
 }
 
 /** The number of unanswered requests, and the number of bytes waiting to be sent. */
@@ -971,10 +973,11 @@ export interface QueueRemoveParams {
   itemId: string;
 }
 
-/** The waiting prompts, the next one first. */
+/** The waiting prompts, and the ids of the compactions that wait; the next one first. */
 export interface QueueResult {
   items: QueueItem[];
   seq: number;
+  queuedCompactions: string[];
 }
 
 /** A file that would be restored; `stale` when it changed after the model had read it. */
@@ -1286,7 +1289,7 @@ export interface SessionRule {
   conflicts: string[];
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. `turn_id` and `compaction_id` name the turn and the compaction that run now, null for none. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -1303,6 +1306,7 @@ export interface SessionSnapshot {
   turnId?: string;
   compactionId?: string;
   queue: QueueItem[];
+  queuedCompactions: string[];
   parent?: string;
   archived: boolean;
   ephemeral: boolean;

@@ -140,7 +140,7 @@ def compaction_update(data: Mapping[str, Any]) -> Update:
 
 def command_shape(command: Mapping[str, Any]) -> dict[str, Any]:
     """Return a slash command."""
-    shown = {"type": "command", "name": command["name"], "description": command["description"]}
+    shown = {"name": command["name"], "description": command["description"]}
     hint = command.get("hint")
     return shown if hint is None else {**shown, "input": {"type": "text", "hint": hint}}
 

@@ -162,12 +162,14 @@ class CompactionLog:
 
     Attributes:
         running: the compaction that runs now, None for none.
+        begun: the ids of all compactions of this process, also without an effect.
     """
 
     def __init__(self, sid: str) -> None:
         self._sid = sid
         self._done: dict[str, Compaction] = {}
         self.running: Compaction | None = None
+        self.begun: set[str] = set()
 
     @property
     def all(self) -> tuple[Compaction, ...]:

@@ -223,6 +223,7 @@ class PromptQueue:
         steered: the prompts that were given to the running turn.
         entered: the prompts of the running turn that have entered the conversation, by their items.
         is_ending: whether the running turn is over but for its last events.
+        is_over: whether the end of the running turn is decided, so that nothing can stop it any more.
         is_frozen: the process ends; the record stays as it is, for the next process.
     """
 
@@ -232,6 +233,7 @@ class PromptQueue:
         self.steered: list[PromptJob] = []
         self.entered: set[str] = set()
         self.is_ending = False
+        self.is_over = False
         self.is_frozen = False
         self._stored: tuple[StoredPrompt, ...] = ()
 
@@ -244,6 +246,11 @@ class PromptQueue:
     def waiting(self) -> tuple[PromptJob, ...]:
         """The prompts that wait, the next one first."""
         return (*self.held, *(job for job in self.jobs.waiting if isinstance(job, PromptJob)))
+
+    @property
+    def compactions(self) -> tuple[str, ...]:
+        """The ids of the compactions that wait, the next one first."""
+        return tuple(job.compaction_id for job in self.jobs.waiting if isinstance(job, CompactJob))
 
     @property
     def to_keep(self) -> tuple[PromptJob, ...]:

@@ -7,6 +7,7 @@ a session beside its own are removed with it.
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
@@ -135,7 +136,12 @@ class SessionShelf:
 
     async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
         """Return the lines of the sessions that *query* asks for, the newest first."""
-        return await self._list(query)
+        found = await self._list(query)
+        holders = await self._store.holders([each.sid for each in found if each.host is None])
+        host = platform.node()
+        return [
+            replace(each, host=host, pid=holders[each.sid]) if each.sid in holders else each for each in found
+        ]
 
 
 def describe_stored(stored: StoredSummary) -> SessionSummary | None:

@@ -110,7 +110,7 @@ class Prompts:
         self._request = request
         self._agent = agent
         self._runner = runner
-        self._emitted_items: tuple[QueueItem, ...] = ()
+        self._emitted: tuple[tuple[QueueItem, ...], tuple[str, ...]] = ((), ())
         self._by_key: OrderedDict[str, SubmitReceipt] = OrderedDict()
         record.history.watch(self.on_moved)
 
@@ -204,7 +204,7 @@ class Prompts:
         if turn_id is None and self._jobs.current is None and self._jobs.waiting:
             # A prompt that was submitted a moment ago and has not begun is the current turn too.
             turn_id = next((job.turn_id for job in self._queue.waiting), None)
-        runs = running is not None and turn_id in (None, running.turn_id)
+        runs = running is not None and not self._queue.is_over and turn_id in (None, running.turn_id)
         if runs:
             taken_back = self._agent.take_back_queued()
             steered, self._queue.steered = self._queue.steered, []
@@ -218,7 +218,7 @@ class Prompts:
         for job in out:
             self._take_out(job)
         if waiting:
-            self._emit_queue()
+            self.emit_queue()
         return Interruption(True, tuple(job.content for job in out) if queue == "return" else None)
 
     def edit(self, item_id: str, content: Content) -> None:
@@ -226,12 +226,12 @@ class Prompts:
         self.check_room(0)
         job, new = self._item(item_id), self._job(content)
         job.content, job.turn, job.command = new.content, new.turn, new.command
-        self._emit_queue()
+        self.emit_queue()
 
     def remove(self, item_id: str) -> None:
         """Remove a waiting prompt; its turn ends as cancelled. Raises ItemNotFound."""
         self._take_out(self._item(item_id))
-        self._emit_queue()
+        self.emit_queue()
 
     def restore(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Hold the prompts of the stored queue among *records*.
@@ -259,10 +259,15 @@ class Prompts:
             job.outcome.set_result(outcome)
 
     def on_begin(self) -> None:
-        """Emit the queue, now that a prompt has left it, unless clients know this queue already."""
+        """Forget the turn before, now that a prompt has left the queue."""
         self._queue.entered.clear()
-        if self._emitted_items != self.items():
-            self._emit_queue()
+        self._queue.is_over = False
+        self.emit_queue_if_changed()
+
+    def emit_queue_if_changed(self) -> None:
+        """Emit the queue, now that a job has left it, unless clients know this queue already."""
+        if self._emitted != (self.items(), self._queue.compactions):
+            self.emit_queue()
 
     def on_moved(self, appended: Sequence[Entry] | None) -> None:
         """Emit the prompts that the agent has let into the running turn."""
@@ -300,7 +305,7 @@ class Prompts:
             disposition = "queued" if busy else "started"
         position = None
         if disposition == "queued":
-            self._emit_queue()
+            self.emit_queue()
             position = len(self._queue.waiting)
         return SubmitReceipt(
             turn_id=job.turn_id,
@@ -342,11 +347,12 @@ class Prompts:
                 return job
         raise ItemNotFound(self._record.sid, item_id)
 
-    def _emit_queue(self) -> None:
-        self._emitted_items = self.items()
+    def emit_queue(self) -> None:
+        """Emit the queue."""
+        items, compactions = self._emitted = self.items(), self._queue.compactions
         # Not whole: each event stays in the log, and a queue of n prompts emits n events.
-        shown = tuple(replace(item, input=shorten(item.input)) for item in self._emitted_items[:_ITEMS_SHOWN])
-        self._events.emit(QueueChanged(shown, len(self._emitted_items)))
+        shown = tuple(replace(item, input=shorten(item.input)) for item in items[:_ITEMS_SHOWN])
+        self._events.emit(QueueChanged(shown, len(items), compactions))
 
 
 def shorten(value: Any) -> Any:

@@ -256,6 +256,7 @@ class TurnRunner:
             answer = _error_answer("the end of a turn", error)
         if self._was_stopped():  # at the last moment too: whoever stopped it was promised this end
             answer = replace(answer, stop="cancelled")
+        self._queue.is_over = True
         fault, duration_ms = answer.fault, max(0, self._clock_ms() - started_ms)
         try:
             if fault is None:

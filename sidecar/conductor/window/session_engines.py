@@ -64,17 +64,22 @@ _SIZES: Final = (
     *("truncateChars", "summaryMaxTokens", "minEvents"),
 )
 THRESHOLDS: Final[Mapping[str, float]] = dict.fromkeys(_SHARES, 1.0) | dict.fromkeys(_SIZES, _MAX_SIZE)
-"""The largest value of each threshold of the engines, by its name on the wire; the least is 0."""
+"""The largest value of each threshold of the engines, by its name on the wire.
+
+The least is 0 for sizes, and more than 0 for shares of the window and for ``maxEvents``.
+"""
+_ENGINE_OF: Final[Mapping[str, str]] = {"maxEvents": "slidingWindow"} | dict.fromkeys(
+    ("tier1Ratio", "tier2Ratio", "truncateChars", "summaryMaxTokens", "minEvents"), "summarizing"
+)
+"""The engine of each threshold that only one engine has."""
 
 
-def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
-    """Return *policy*, thresholds by their wire names, as a dict.
+def check_policy(policy: Mapping[str, float], engine: str) -> dict[str, float]:
+    """Return *policy*, thresholds of *engine* by their wire names, as a dict.
 
-    A session may change its engine, so that the thresholds of every engine are taken.
+    Raises InvalidInput for a name that *engine* does not have, and for a number out of range.
 
-    Raises InvalidInput for an unknown name, and for a number outside of the range of its threshold.
-
-    >>> check_policy({"triggerRatio": 0.5})
+    >>> check_policy({"triggerRatio": 0.5}, "windowBudget")
     {'triggerRatio': 0.5}
     """
     for name, value in policy.items():
@@ -83,8 +88,13 @@ def check_policy(policy: Mapping[str, float]) -> dict[str, float]:
             raise InvalidInput(
                 f"no threshold {name!r} in policy", hint=f"known ones: {', '.join(THRESHOLDS)}"
             )
-        if not 0 <= value <= most:
-            raise InvalidInput(f"policy.{name} is {value}", hint=f"give a number from 0 to {most:g}")
+        if _ENGINE_OF.get(name, engine) != engine:
+            hint = f"only the engine {_ENGINE_OF[name]!r} has it"
+            raise InvalidInput(f"the engine {engine!r} has no threshold {name!r}", hint=hint)
+        is_above_0 = name in (*_SHARES, "maxEvents")
+        if not 0 <= value <= most or (is_above_0 and not value):
+            hint = f"give a number {'above' if is_above_0 else 'from'} 0 to {most:g}"
+            raise InvalidInput(f"policy.{name} is {value}", hint=hint)
     return dict(policy)
 
 
@@ -244,8 +254,9 @@ class SessionEngines:
 
         Raises InvalidInput for an unknown engine and a policy outside its range.
         """
-        policy = {**self._record.info.policy, **check_policy(request.policy)}
-        return replace(request, engine=self.find_name(request.engine), policy=policy)
+        engine = self.find_name(request.engine)
+        policy = {**self._record.info.policy, **check_policy(request.policy, engine)}
+        return replace(request, engine=engine, policy=policy)
 
     def automatic(self) -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself."""

@@ -87,7 +87,7 @@ class CompactCancelParams(Value):
 
 
 class CancelResult(Value):
-    """*accepted* is true when there was something to stop."""
+    """*accepted* is false for a compaction that has ended, or is being stored."""
 
     accepted: bool
     seq: int
@@ -123,9 +123,10 @@ class CompactUndoResult(Value):
 
 
 class CompactListResult(Value):
-    """Every compaction of the session, oldest first."""
+    """Every compaction of the session, oldest first, the running one last, and the ids of waiting ones."""
 
     compactions: tuple[Compaction, ...]
+    queued_compactions: tuple[str, ...] = ()
 
 
 class CompactReadParams(Value):

@@ -103,7 +103,8 @@ class QueueRemoveParams(Value):
 
 
 class QueueResult(Value):
-    """The waiting prompts, the next one first."""
+    """The waiting prompts, and the ids of the compactions that wait; the next one first."""
 
     items: tuple[QueueItem, ...]
     seq: int
+    queued_compactions: tuple[str, ...] = ()

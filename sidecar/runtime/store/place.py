@@ -93,6 +93,10 @@ class SessionPlace(Protocol):
         """
         ...
 
+    async def holders(self, session_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return the other processes of this machine that hold sessions and that no summary names."""
+        ...
+
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*."""
         ...

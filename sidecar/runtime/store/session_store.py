@@ -197,6 +197,23 @@ class SessionStore:
         except OSError as error:
             raise StoreUnavailable(session_id, error) from error
 
+    async def holders(self, session_ids: Sequence[str]) -> Mapping[str, int]:
+        """Return the other living processes that hold sessions."""
+
+        def read() -> dict[str, int]:
+            found: dict[str, int] = {}
+            for session_id in session_ids:
+                with suppress(OSError, ValueError):
+                    found[session_id] = int(self._path(session_id).with_suffix(".lock").read_bytes())
+            others = {sid: pid for sid, pid in found.items() if pid != os.getpid()}
+            if others:
+                import psutil  # not above: most lists name no session that is held
+
+                others = {sid: pid for sid, pid in others.items() if psutil.pid_exists(pid)}
+            return others
+
+        return await asyncio.to_thread(read)
+
     async def exists(self, session_id: str) -> bool:
         """Whether anything is stored under *session_id*."""
         return await asyncio.to_thread(self._path(session_id).exists)

@@ -67,8 +67,11 @@ async def start(connection: Connection, params: m.CompactStartParams) -> m.Compa
 
 def cancel(connection: Connection, params: m.CompactCancelParams) -> m.CancelResult:
     """Stop a compaction; the conversation stays as it was."""
-    session = connection.hub.session(params.sid)
-    return m.CancelResult(session.cancel_compaction(params.compaction_id), session.record.log.seq)
+    session, wanted = connection.hub.session(params.sid), params.compaction_id
+    is_stopped = session.cancel_compaction(wanted)
+    if not is_stopped and wanted not in session.record.compactions.begun:
+        session.record.compactions.find(wanted)  # raises
+    return m.CancelResult(is_stopped, session.record.log.seq)
 
 
 def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.CompactUndoResult]:
@@ -95,9 +98,9 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:
     """List the compactions, oldest first."""
     session = connection.hub.session(params.sid)
-    return m.CompactListResult(
-        with_undoable_now(session.record.compactions.all, session.record.history.current)
-    )
+    record = session.record
+    done = with_undoable_now(record.compactions.all, record.history.current)
+    return m.CompactListResult(done, record.queue.compactions)
 
 
 async def read(connection: Connection, params: m.CompactReadParams) -> m.CompactReadResult | Answer:

@@ -95,8 +95,10 @@ async def refuse(connection: Connection, sid: str) -> Answer:
     raise SessionNotFound(sid)
 
 
-def detach(connection: Connection, params: m.SidParams) -> m.Empty:
+async def detach(connection: Connection, params: m.SidParams) -> m.Empty:
     """Stop following a session."""
+    if connection not in connection.hub.listeners(params.sid):
+        await connection.hub.info(params.sid)  # raises for a session that does not exist
     connection.unfollow(params.sid)
     return m.Empty()
 

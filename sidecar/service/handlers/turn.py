@@ -138,7 +138,8 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
 
 
 def _queue(session: Session) -> m.QueueResult:
-    return m.QueueResult(session.turns.prompts.items(), session.record.log.seq)
+    waiting = session.record.queue.compactions
+    return m.QueueResult(session.turns.prompts.items(), session.record.log.seq, waiting)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -132,9 +132,10 @@ async def test_every_engine_sends_every_rule_after_any_number_of_compactions(
     make_stage: Any, engine: str
 ) -> None:
     stage = await make_stage([[Say(SUMMARY)]], repeat=True, window=8_000)
-    policy = {"keepRecent": 2 if engine == "runtime" else 600, "maxEvents": 4}
-    session = await stage.session(policy=policy)
-    await session.choose("engine", engine)
+    policy = {"keepRecent": 2 if engine == "runtime" else 600}
+    session = await stage.session(
+        engine=engine, policy=policy | ({"maxEvents": 4} if engine == "slidingWindow" else {})
+    )
     long_rule = f"Never write to {', '.join(f'the {name * 3} bucket' for name in 'abcdefghijklm')}."
     await say(stage, session, f"Fix the parser. Fass vendor/ niemals an. {long_rule}")
     await say(stage, session, "/remember answer in Latin")

@@ -241,6 +241,7 @@ class Compactor:
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
         gate = self._planner.request.gate(engine, CompactionRequest(force=False))
+        self._log.begun.add(compaction_id)
         return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=gate.tokens)
 
     async def _carry_out(

@@ -87,10 +87,16 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
     fresh = await look([use.path for use in uses])
     most_each = budget_tokens // max(1, min(FILE_SHARE, len(uses)))
     found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=most_each)
+    settled = {each.file.path for each in found.ranges} | {file.path for file, _ in found.gone}
+    left_out = [use.path for use in uses if use.path not in settled and fresh[use.path].text]
+    why = f"none of it fits into {budget_tokens} tokens"
     return Restoration(
         entries=tuple(restored_entry(each, fresh[each.file.path]) for each in found.ranges),
         files=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
-        missing=tuple(f"{file.path}: {reason}" for file, reason in found.gone),
+        missing=(
+            *(f"{file.path}: {reason}" for file, reason in found.gone),
+            *(f"{path}: {why}" for path in left_out),
+        ),
     )
 
 
