@@ -47,7 +47,6 @@ from sidecar.runtime.store import (
 from sidecar.service.service import Service
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import Tracer
-from sidecar.window_budget.wording import load_words
 from sidecar.workspace.files import real_path
 from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import resolve_path
@@ -107,7 +106,7 @@ class Daemon(Value):
 
         An import that fails is repeated, and its error reported, where the module is used.
         """
-        steps = (self.models.load_first_call, self.models.load_ahead, load_watchfiles, load_words)
+        steps = (self.models.load_first_call, self.models.load_ahead, load_watchfiles)
 
         def load() -> None:
             for step in steps:

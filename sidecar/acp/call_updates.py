@@ -149,9 +149,16 @@ class RuleUpdates:
         The rules that a session is opened with are not news: they come first, and outside of a turn.
         """
         rules = {rule["id"]: rule["text"] for rule in event["data"]["rules"]}
+        proposed = {rule["id"] for rule in event["data"]["rules"] if rule.get("proposed")}
         known = rules if self._known is None and event.get("turnId") is None else self._known or {}
         self._known = rules
-        added = [f"{text}\n/forget {name} takes it back" for name, text in rules.items() if name not in known]
+        added = [
+            f"{text}\n/rules keep {name} keeps it, /rules dismiss {name} ends it"
+            if name in proposed
+            else f"{text}\n/forget {name} takes it back"
+            for name, text in rules.items()
+            if name not in known
+        ]
         removed = [text for name, text in known.items() if name not in rules]
         if not added and not removed:
             return ()

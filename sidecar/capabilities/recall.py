@@ -19,9 +19,6 @@ from sidecar.conversation import Entry
 from sidecar.conversation.search import entry_text, search_entries
 from sidecar.text.calls import SEARCHES
 
-RECALL_NOTE = "What was said before can be searched, word for word, with the tool `recall`."
-"""The line in a summary that tells the model of the tool."""
-
 PLACE = re.compile(r"#(\d{1,9})")
 """The place of an entry in the chronicle."""
 

@@ -279,22 +279,3 @@ def find_cut(
     wanted = (cut,) if prompt_index is None else (cut, prompt_index)
     first_kept, *pinned = (find_turn(history.turns, index, n_messages) for index in wanted)
     return first_kept, tuple(pinned)
-
-
-def shared_length(known: Sequence[Entry], entries: Sequence[Entry]) -> int:
-    """Return how many turns both begin with."""
-    pairs = enumerate(zip(known, entries, strict=False))
-    differing = (at for at, (a, b) in pairs if a.turn is not b.turn and a.turn != b.turn)
-    return next(differing, min(len(known), len(entries)))
-
-
-def kept_length(history: History, originals: Sequence[Entry]) -> int:
-    """Return how many entries at the end of *history* are the last ones of *originals*, or stand for them."""
-    pairs = zip(reversed(history), reversed(originals), strict=False)
-    kept = (a.kind == b.kind and b.node_id in (a.node_id, *a.origin) for a, b in pairs)
-    return next((at for at, is_kept in enumerate(kept) if not is_kept), min(len(history), len(originals)))
-
-
-def has_calls(entry: Entry) -> bool:
-    """Whether *entry* calls tools."""
-    return any(isinstance(block, ToolCallBlock) for block in entry.turn.blocks)

@@ -156,6 +156,12 @@ async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncItera
         case "forget":
             for rule in session.window.rules.standing:
                 yield rule.id, rule.text[:_DETAIL_CHARS]
+        case "rules":
+            for verb in ("keep", "dismiss"):
+                yield verb, "all proposed rules"
+                for rule in session.window.rules.standing:
+                    if rule.proposed:
+                        yield f"{verb} {rule.id}", rule.text[:_DETAIL_CHARS]
         case "expand":
             for done in session.record.compactions.all:
                 yield done.compaction_id, f"{done.engine}, {done.trigger}"

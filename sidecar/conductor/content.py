@@ -30,7 +30,9 @@ COMMANDS: Final = (
     CommandInfo("unpin", "Take a pin away", "pin"),
     CommandInfo("context", "Show how full the window is, and with what"),
     CommandInfo("remember", "Set a rule that holds until it is taken back", "rule"),
-    CommandInfo("rules", "List the rules that hold, and the rules that were taken back"),
+    CommandInfo(
+        "rules", "List the rules, or keep or dismiss the proposed ones", "keep or dismiss, and a rule"
+    ),
     CommandInfo("forget", "Take a rule back", "id or words of the rule"),
     CommandInfo("fork", "Start another session with this conversation"),
     CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),

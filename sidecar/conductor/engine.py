@@ -29,6 +29,7 @@ from sidecar.conductor.contract import (
     SummarySource,
 )
 from sidecar.conductor.loss_values import Loss
+from sidecar.conductor.rule_shapes import RuleStatement
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.rooms import Participant
@@ -88,12 +89,14 @@ class PreparedSummary(Value, kw_only=True):
         text: the summary.
         node_id: the first entry that it does not cover.
         mended: the lines that its check dropped, each with the reason.
+        statements: the model's statements about the user's rules.
     """
 
     engine: str
     text: str
     node_id: str
     mended: tuple[str, ...] = ()
+    statements: tuple[RuleStatement, ...] = ()
 
 
 class EngineInput(Value, kw_only=True):
@@ -109,8 +112,6 @@ class EngineInput(Value, kw_only=True):
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
         tool_effects: the effects of the tools on offer, by name. No engine knows a tool by its name.
-        closing: the line with which a summary ends, for the model that reads it; empty for none.
-        rules: the rules of the user that hold, oldest first; None where nobody keeps them.
         prepared: a summary that was prepared for this conversation, None for none.
         cached: the conversation as the provider of the summarising model has it in its cache, None for none.
     """
@@ -123,10 +124,8 @@ class EngineInput(Value, kw_only=True):
     participants: tuple[Participant, ...] = ()
     same_file: Callable[[str], str] = str
     tool_effects: Mapping[str, ToolEffects] = field(default_factory=dict)
-    closing: str = ""
     prepared: PreparedSummary | None = None
     cached: CachedRequest | None = None
-    rules: tuple[str, ...] | None = None
 
     __repr__ = hide_in_repr("cached")
 
@@ -220,6 +219,7 @@ class CompactionResult(Value, kw_only=True):
         missing: the files that could not come back, each with the reason.
         info: further figures of the engine, in the wire's spelling.
         loss: the facts folded away, by their state; None while they are not counted.
+        statements: the model's statements about the user's rules.
     """
 
     entries: Sequence[Entry]
@@ -235,6 +235,7 @@ class CompactionResult(Value, kw_only=True):
     missing: tuple[str, ...] = ()
     info: Mapping[str, Any] | None = None
     loss: Loss | None = None
+    statements: tuple[RuleStatement, ...] = ()
 
 
 class SessionEngine(ABC):
@@ -244,6 +245,7 @@ class SessionEngine(ABC):
         name: the name on the wire, such as ``windowBudget``.
         marks: the beginnings of the texts that it writes into a conversation.
         compacts: whether it ever compacts.
+        writes: whether it has a model write a note; for others the host folds the dropped entries.
         prepares: whether it can go on from a summary that was prepared. For others the host prepares a whole
             compaction.
     """
@@ -251,6 +253,7 @@ class SessionEngine(ABC):
     name: ClassVar[str]
     marks: ClassVar[EngineMarks] = EngineMarks()
     compacts: ClassVar[bool] = True
+    writes: ClassVar[bool] = True
     prepares: ClassVar[bool] = False
 
     @abstractmethod
@@ -261,11 +264,12 @@ class SessionEngine(ABC):
     def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Plan a compaction without a model call; a refusal is the refusal of the compaction as well."""
 
-    @abstractmethod
     async def compact(
         self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
     ) -> CompactionResult | NoOp:
         """Carry out *plan*, which was made of the same conversation. Changes nothing itself.
+
+        An engine that writes no notes has none of its own: the host folds the entries that its plan drops.
 
         Returns:
             A result with fewer tokens, or the reason why there is none.
@@ -274,6 +278,7 @@ class SessionEngine(ABC):
             CancelledByToken: ``deps.cancel`` fired.
             SummaryFailedError: no usable summary came, and the engine does not do without.
         """
+        return WOULD_NOT_SHRINK
 
     @abstractmethod
     def weigh(self, entries: Sequence[Entry]) -> int:

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from sidecar._internal.values import Value
 
-RuleSource: TypeAlias = Literal["prompt", "user", "summary", "imported"]
-"""The origin of a rule: a typed prompt, a rule set by hand, a summary that quoted a prompt, or a prompt of an
-imported session."""
+RuleSource: TypeAlias = Literal["user", "summary", "found"]
+"""The origin of a rule: set by hand, proposed by the model that writes summaries, or found in a prompt by an
+earlier version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,10 @@ class RuleRevocation:
 class SessionRule:
     """A rule of the user, word for word.
 
-    *node* is the prompt that set it, and *quote* its words there; a rule set by hand has neither. It holds
-    *since* that time. A later statement takes a rule back: then *holds* is false and *revokedBy* has that
-    statement. *conflicts* are later statements that may have done so; it is not clear, and both stand.
+    *node* is the prompt that it is quoted from, and *quote* its words there; a rule set by hand has neither.
+    While *proposed* the user has neither kept nor dismissed it: it holds, and the user is asked. It holds
+    *since* that time. Once it was taken back *holds* is false, and *revokedBy* has the words that did it.
+    *conflicts* are later words of the user that may have done so; it is not clear, and both stand.
     """
 
     id: str
@@ -37,9 +38,18 @@ class SessionRule:
     at: int = field(metadata={"wire": "since"})
     node_id: str | None = field(default=None, metadata={"wire": "node"})
     quote: str | None = None
+    proposed: bool = False
     holds: bool = True
     revoked_by: RuleRevocation | None = None
     conflicts: tuple[str, ...] = ()
+
+
+class RuleStatement(Value):
+    """A line of a model about rules: *quote* is a rule, or with *rule_id* the words about that one."""
+
+    kind: Literal["standing", "ended", "conflict"]
+    rule_id: str
+    quote: str
 
 
 class RulesChanged(Value):

@@ -218,6 +218,18 @@ class Session:
         await self.store()
         return rule
 
+    async def keep_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
+        """Keep a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
+        rules = self.window.rules.keep(wanted)
+        await self.store()
+        return rules
+
+    async def dismiss_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
+        """Dismiss a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
+        rules = self.window.rules.dismiss(wanted)
+        await self.store()
+        return rules
+
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""
         info = self.record.amend(change)

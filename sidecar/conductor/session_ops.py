@@ -1,7 +1,7 @@
 """The runner: a live session's transcript through the whole pipeline, with the model call that engines may
 not time.
 
-Plan, digest, files as they are now, result. A model call that fails or hangs in any way
+Plan, digest, result. A model call that fails or hangs in any way
 ends in the local digest; a cancelled compaction leaves the transcript as it was. The rules are in
 ``sidecar.window_budget``.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
@@ -32,7 +32,6 @@ from sidecar.window_budget import (
     Message,
     ModelDigest,
     RehydrateOpts,
-    RestoredFiles,
     SummarizeDeps,
     apply_plan,
     apply_without_digest,
@@ -42,14 +41,12 @@ from sidecar.window_budget import (
     preview_prompt,
     rehydrate_recent_reads,
     request_plan_digest,
-    restore_planned_files,
 )
 from sidecar.window_budget.contract import PreparedDigest
 
 __all__ = [
     "CondenseFn",
     "CondenseOpts",
-    "FileFinder",
     "IdentityCondense",
     "WindowBudgetCondense",
     "compact_messages",
@@ -61,10 +58,6 @@ __all__ = [
     "restore_under_count_guard",
     "turns_to_messages",
 ]
-
-
-FileFinder: TypeAlias = Callable[[BudgetPlan], Awaitable[RestoredFiles]]
-"""Finds the files that a plan puts back, as they are now. Contract: never raises; keeps to its tokens."""
 
 
 class CondenseOpts(Value):
@@ -139,7 +132,6 @@ async def compact_messages(
     request: BudgetRequest,
     *,
     invoke: ModelInvoker | None = None,
-    find_files: FileFinder | None = None,
     deadline_s: float | None = None,
     cancel: CancelToken | None = None,
 ) -> BudgetResult:
@@ -151,8 +143,6 @@ async def compact_messages(
         messages: the conversation.
         request: everything the compaction depends on besides.
         invoke: the model that writes the digest; None for the local one.
-        find_files: finds the files to put back, once the digest is written. None for the plan's candidates
-            that were not changed since, from the transcript.
         deadline_s: how long the model may take altogether, None for as long as it likes.
         cancel: ends the compaction and leaves the transcript as it was.
     """
@@ -162,7 +152,6 @@ async def compact_messages(
         plan,
         request,
         invoke=invoke,
-        find_files=find_files,
         deadline_s=deadline_s,
         cancel=cancel,
     )
@@ -174,7 +163,6 @@ async def carry_out(
     request: BudgetRequest,
     *,
     invoke: ModelInvoker | None = None,
-    find_files: FileFinder | None = None,
     deadline_s: float | None = None,
     cancel: CancelToken | None = None,
 ) -> BudgetResult:
@@ -186,8 +174,7 @@ async def carry_out(
     digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
-    files = restore_planned_files(plan, {}) if find_files is None else await find_files(plan)
-    return apply_plan(messages, plan, digest, files, request.closing, request.rules)
+    return apply_plan(messages, plan, digest)
 
 
 async def prepare_digest(

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:97a8f4f49d3ec2e1eeb19365c1563c89111feb5a03149e09ecd2eac9b18a8e84"
+SCHEMA_HASH: Final = "sha256:81446f1772ac2f299253b24844eda965c10d8b27c16a65fce06f1bfa7267f915"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -69,6 +69,8 @@ METHOD_NAMES: Final = (
     "sidecar/rule/list",
     "sidecar/rule/add",
     "sidecar/rule/remove",
+    "sidecar/rule/keep",
+    "sidecar/rule/dismiss",
     "sidecar/checkpoint/list",
     "sidecar/checkpoint/diff",
     "sidecar/checkpoint/restore",

@@ -245,6 +245,24 @@ _RULE: Final = (
         access="control",
         errors=STORES,
     ),
+    Method(
+        "sidecar/rule/keep",
+        m.RuleKeepParams,
+        m.RuleDecisionResult,
+        "session",
+        "Keep a rule that was proposed, or all of them.",
+        access="control",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/rule/dismiss",
+        m.RuleDismissParams,
+        m.RuleDecisionResult,
+        "session",
+        "Dismiss a rule that was proposed, or all of them.",
+        access="control",
+        errors=STORES,
+    ),
 )
 
 _CHECKPOINT: Final = (

@@ -1,7 +1,7 @@
 """The engine of the window-budget seed: budget and compaction of a session's transcript.
 
 The seed's names are the pure pieces: estimate, gate, slice, summary, microcompact, rehydrate. A live session
-stands on more of them: :class:`Transcript` (messages that know their weight and facts),
+stands on more of them: :class:`Transcript` (messages that know their weight),
 :func:`plan_compaction` (without a model) and :func:`apply_plan` (with the digest). The runner
 that awaits the model is ``sidecar.conductor.session_ops``. This package is pure.
 """
@@ -30,6 +30,7 @@ from sidecar.window_budget.cut import (
     plan_slice,
     safe_cut,
 )
+from sidecar.window_budget.digest import ModelDigest, SummarizeDeps, local_fallback_digest
 from sidecar.window_budget.estimate import (
     PrefixMeter,
     budget_limit,
@@ -38,8 +39,6 @@ from sidecar.window_budget.estimate import (
     is_over_budget,
     prefix_tokens,
 )
-from sidecar.window_budget.fact_index import FactIndex
-from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS, local_fallback_digest
 from sidecar.window_budget.message import (
     BRANCH_HEADER,
     CLEARED_TOOL_RESULT,
@@ -61,10 +60,6 @@ from sidecar.window_budget.microcompact import (
     clear_stale_tool_results,
     compactable_tool_names,
 )
-from sidecar.window_budget.model_digest import (
-    ModelDigest,
-    SummarizeDeps,
-)
 from sidecar.window_budget.outcome import (
     BudgetResult,
     apply_plan,
@@ -73,7 +68,6 @@ from sidecar.window_budget.outcome import (
     preview_prompt,
     project_tokens,
     request_plan_digest,
-    restore_planned_files,
 )
 from sidecar.window_budget.plan import BudgetPlan, plan_compaction
 from sidecar.window_budget.prompt import (
@@ -83,18 +77,10 @@ from sidecar.window_budget.prompt import (
     flatten_transcript,
 )
 from sidecar.window_budget.rehydrate import (
-    FileCandidate,
-    FreshContents,
-    FreshText,
-    GoneFile,
-    RestoredFiles,
-    RestoredRange,
+    FileRange,
     file_message,
-    fresh_files,
     rehydrate_recent_reads,
-    restore_files,
 )
-from sidecar.window_budget.tool_use import FileRange
 from sidecar.window_budget.transcript import MeterReading, Transcript, read_meter
 
 __all__ = [
@@ -104,7 +90,6 @@ __all__ = [
     "CONDENSER_BRIEF",
     "DEFAULT_KEEP_RECENT",
     "DIGEST_HEADER",
-    "LOCAL_DIGEST_TOKENS",
     "RESTORED_FILE_PREFIX",
     "SECTION_TEMPLATE",
     "AssistantMessage",
@@ -122,19 +107,12 @@ __all__ = [
     "CondenserDeps",
     "Content",
     "CustomMessage",
-    "FactIndex",
-    "FileCandidate",
     "FileRange",
-    "FreshContents",
-    "FreshText",
-    "GoneFile",
     "Message",
     "MeterReading",
     "ModelDigest",
     "PrefixMeter",
     "RehydrateOpts",
-    "RestoredFiles",
-    "RestoredRange",
     "SummarizeDeps",
     "Summary",
     "TokenEstimate",
@@ -154,7 +132,6 @@ __all__ = [
     "estimate_tokens",
     "file_message",
     "flatten_transcript",
-    "fresh_files",
     "is_over_budget",
     "keep_unchanged",
     "last_user_turn_start",
@@ -167,8 +144,6 @@ __all__ = [
     "read_meter",
     "rehydrate_recent_reads",
     "request_plan_digest",
-    "restore_files",
-    "restore_planned_files",
     "safe_cut",
     "summarize",
     "text_of",

@@ -16,10 +16,9 @@ from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.window_budget.contract import AUTO_CONDENSE_POLICY, BudgetPolicy, CondenseScope, Summary
 from sidecar.window_budget.cut import plan_slice
+from sidecar.window_budget.digest import SummarizeDeps, local_fallback_digest, request_digest
 from sidecar.window_budget.estimate import estimate_tokens, is_over_budget
-from sidecar.window_budget.local_digest import local_fallback_digest
 from sidecar.window_budget.message import BRANCH_HEADER, DIGEST_HEADER, Message, UserMessage, digest_text
-from sidecar.window_budget.model_digest import SummarizeDeps, request_digest
 from sidecar.window_budget.prompt import build_summary_prompt
 
 Condenser: TypeAlias = Callable[[Sequence[Message]], Awaitable[Sequence[Message]]]

@@ -1,4 +1,4 @@
-"""The value shapes of this engine: policy, request, plan, summary, tool effects.
+"""The value shapes of this engine: policy, request, plan, summary.
 
 This module has no behaviour and no prompt strings. In the whole package ``keep_recent`` means tokens where it
 belongs to a policy, and results where it belongs to microcompact.
@@ -6,13 +6,17 @@ belongs to a policy, and results where it belongs to microcompact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import Conversation, ModelCard, ThinkingLevel
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.message import Message
 
 SummarySource: TypeAlias = Literal["model", "localFallback"]
@@ -100,6 +104,10 @@ ResolvePath: TypeAlias = Callable[[str], str]
 """Maps any spelling of a path to one. Contract: pure, never raises."""
 
 
+NO_TOOLS: Final[Mapping[str, ToolEffects]] = MappingProxyType({})
+"""No declared tools: each is known by its name or its arguments."""
+
+
 class CachedRequest(Value):
     """A request that continues the newest one, which the provider has in its cache.
 
@@ -130,12 +138,10 @@ class BudgetRequest(Value, kw_only=True):
         resolve_path: makes spellings of a path one, beyond the lexical rules.
         instructions: the user's wishes for the digest, None for none.
         summarizer_card: the model that writes the digest; None when it is the session's own.
-        closing: the last line of the digest, from the host for the model that reads it; empty for none.
-        rules: the rules of the user that hold, oldest first; None to take them from the messages.
+        tools: the declared effects of tools, by name.
         ahead: plan under the limit as well, as it will be once the limit is reached.
         prepared: a digest to go on from, None for none.
         cached: the conversation as the provider has it in its cache, None where it keeps none.
-        added_tokens: the tokens that a digest adds to each later request beside the messages.
     """
 
     force: bool = False
@@ -147,11 +153,9 @@ class BudgetRequest(Value, kw_only=True):
     resolve_path: ResolvePath | None = None
     instructions: str | None = None
     summarizer_card: ModelCard | None = None
-    closing: str = ""
-    rules: tuple[str, ...] | None = None
+    tools: Mapping[str, ToolEffects] = msgspec.field(default_factory=dict)
     ahead: bool = False
     prepared: PreparedDigest | None = None
     cached: CachedRequest | None = None
-    added_tokens: int = 0
 
     __repr__ = hide_in_repr("cached")

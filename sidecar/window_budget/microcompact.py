@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.text.calls import ToolEffects
+from sidecar.window_budget.contract import NO_TOOLS
 from sidecar.window_budget.message import (
     CLEARED_TOOL_RESULT,
     Message,
@@ -18,7 +19,6 @@ from sidecar.window_budget.message import (
     calls_of,
     is_cleared,
 )
-from sidecar.window_budget.tool_use import NO_TOOLS
 
 DEFAULT_KEEP_RECENT = 6
 """How many of the newest compactable results keep their bodies."""

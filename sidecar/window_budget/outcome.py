@@ -2,9 +2,8 @@
 
 A result is accepted only if it costs fewer tokens than the input, and fits the room where there is one; a
 model's digest that breaks either is replaced by the local one, which was planned to fit. The files to restore
-are chosen beside the planned size of the digest, never its actual one, so that a preview names the very files
-that come back. The digest that an earlier compaction left is carried in a block of its own and not shown as
-transcript again.
+are chosen beside the planned size of the digest, never its actual one. The digest that an earlier compaction
+left is carried in a block of its own and not shown as transcript again.
 """
 
 from __future__ import annotations
@@ -22,48 +21,23 @@ from sidecar.window_budget.contract import (
     NoOpReason,
     SummarySource,
 )
-from sidecar.window_budget.digest_layout import NOT_RESTORED
-from sidecar.window_budget.estimate import estimate_message_tokens, tokens_of_chars
-from sidecar.window_budget.local_digest import (
-    EVIDENCE_TOKENS,
-    add_missing_facts,
-    add_missing_rules,
-    collect_known,
-    collect_rules,
-    write_local_digest,
-)
-from sidecar.window_budget.message import DIGEST_HEADER, Message, UserMessage, digest_text
-from sidecar.window_budget.model_digest import (
+from sidecar.window_budget.digest import (
     FRAME_TOKENS,
     OUTPUT_SHARE,
     ModelDigest,
     SummarizeDeps,
     build_chunk_prompt,
     chunk_limits,
+    local_fallback_digest,
     request_digest,
     request_digest_in_chunks,
     split_into_chunks,
 )
-from sidecar.window_budget.plan import MIN_DIGEST_TOKENS, BudgetPlan
+from sidecar.window_budget.estimate import estimate_message_tokens, estimate_tokens
+from sidecar.window_budget.message import Message, UserMessage, digest_text
+from sidecar.window_budget.plan import BudgetPlan
 from sidecar.window_budget.prompt import build_prompt_behind
-from sidecar.window_budget.rehydrate import (
-    FreshContents,
-    GoneFile,
-    RestoredFiles,
-    RestoredRange,
-    fresh_files,
-    restore_files,
-)
-from sidecar.window_budget.tool_use import FileRange
-
-CLOSING_FROM_TOKENS = 400
-"""A smaller digest has no room for a closing line."""
-
-ROOM_SHARE = 0.875
-"""How much of the room is taken at most where a local digest keeps an earlier one whole."""
-
-MISSING_NOTE_SHARE = 0.25
-"""How much of a digest the note on files that are gone takes at most."""
+from sidecar.window_budget.rehydrate import restore_candidates
 
 
 class BudgetResult(Value, kw_only=True):
@@ -82,7 +56,6 @@ class BudgetResult(Value, kw_only=True):
         summary_source: the author of the digest.
         fallback_reason: why that is not the model; None when it is.
         restored: the files put back, oldest first.
-        gone: the files that could not be put back, with the reason.
         microcompacted: how many stale results were blanked.
         clipped: how many bodies were cut down.
     """
@@ -98,8 +71,7 @@ class BudgetResult(Value, kw_only=True):
     summary: str | None = None
     summary_source: SummarySource | None = None
     fallback_reason: FallbackReason | None = None
-    restored: tuple[RestoredRange, ...] = ()
-    gone: tuple[tuple[FileRange, str], ...] = ()
+    restored: tuple[UserMessage, ...] = ()
     microcompacted: int = 0
     clipped: int = 0
 
@@ -128,20 +100,6 @@ def apply_without_digest(plan: BudgetPlan) -> BudgetResult:
         prompt_index=plan.prompt_index,
         microcompacted=plan.tail.blanked_count,
         clipped=plan.tail.clipped_count,
-    )
-
-
-def restore_planned_files(plan: BudgetPlan, fresh: FreshContents) -> RestoredFiles:
-    """Return the candidates that *plan* restores; the length of the digest has no say in it.
-
-    Args:
-        plan: a plan that folds.
-        fresh: the files as they are now.
-    """
-    files = tuple(fresh_files(plan.candidates, plan.transcript, fresh))
-    return RestoredFiles(
-        restore_files(files, plan.files_tokens, plan.most_files),
-        tuple((file, found.reason) for file, found in files if isinstance(found, GoneFile)),
     )
 
 
@@ -213,86 +171,52 @@ def _digest_material(
     Results without a call follow at the end. The newest prompt is shown even where it is kept. After a digest
     that was prepared there are no chunks where it covers all but that prompt.
     """
-    scrollback = plan.transcript.scrollback
+    transcript, prepared = plan.transcript, request.prepared
     max_bytes, carried_chars = chunk_limits(request.summarizer_card or request.card, request.instructions)
-    spans = [(index, index + 1) for index in plan.transcript.meter.orphans_from(plan.cut)]
-    newest, prepared = plan.transcript.meter.digests(plan.cut)[-1:], request.prepared
+    orphans = [transcript[index] for index in transcript.meter.orphans_from(plan.cut)]
+    newest = transcript.meter.digests(plan.cut)[-1:]
     if prepared is not None and prepared.n_messages <= plan.cut:
         has_news = any(index != plan.prompt_index for index in range(prepared.n_messages, plan.cut))
-        if not (has_news or spans):
-            return [], prepared.text, carried_chars
-        spans = [(prepared.n_messages, plan.cut), *spans]
-        return list(split_into_chunks(scrollback, spans, max_bytes)), prepared.text, carried_chars
-    spans = [(0, newest[0]), (newest[0] + 1, plan.cut), *spans] if newest else [(0, plan.cut), *spans]
-    chunks = list(split_into_chunks(scrollback, spans, max_bytes))
-    return chunks, digest_text(plan.transcript[newest[0]]) if newest else None, carried_chars
+        shown = [*transcript[prepared.n_messages : plan.cut], *orphans] if has_news or orphans else []
+        return list(split_into_chunks(shown, max_bytes)), prepared.text, carried_chars
+    shown = [*transcript[: plan.cut], *orphans]
+    for index in newest:
+        del shown[index]
+    chunks = list(split_into_chunks(shown, max_bytes)) or [[]]
+    return chunks, digest_text(transcript[newest[0]]) if newest else None, carried_chars
 
 
-def apply_plan(
-    messages: Sequence[Message],
-    plan: BudgetPlan,
-    digest: ModelDigest,
-    files: RestoredFiles,
-    closing: str = "",
-    rules: tuple[str, ...] | None = None,
-) -> BudgetResult:
+def apply_plan(messages: Sequence[Message], plan: BudgetPlan, digest: ModelDigest) -> BudgetResult:
     """Return the result of *plan* with the model's *digest*, or the local one where it cannot be used.
 
     Args:
         messages: the input, returned as it is when the result would be no smaller.
         plan: a plan that folds.
         digest: the model's answer.
-        files: the files to put back, within the tokens that the plan leaves them.
-        closing: the last line of a digest that is not among the smallest.
-        rules: the rules of the user that hold; None to take them from the messages.
     """
-    restored, gone, note = files.ranges, files.gone, ""
-    if gone:
-        note = f"\n\n{NOT_RESTORED}" + ", ".join(f"{file.path} ({reason})" for file, reason in gone) + "."
-        most = min(plan.digest_tokens * MISSING_NOTE_SHARE, plan.digest_tokens - MIN_DIGEST_TOKENS)
-        if tokens_of_chars(len(note)) > most:
-            note = ""
-    if closing and plan.digest_tokens >= CLOSING_FROM_TOKENS:
-        note += f"\n\n{closing}"
-    failure = digest.failure
-    known = replace(collect_known(plan.transcript, plan.cut, closing=closing), rules=rules)
-    kept_tokens = plan.tail.tokens + sum(file.tokens for file in restored)
-    text = ""
+    restored = restore_candidates(plan.candidates, plan.transcript, plan.files_tokens, plan.most_files)
+    kept_tokens = plan.tail.tokens + estimate_tokens(restored)
+    failure, text, after = digest.failure, digest.text, 0
     if failure is None:
-        text = add_missing_rules(digest.text, collect_rules(known, plan.digest_tokens))
-        evidence = evidence_tokens(plan, kept_tokens, DIGEST_HEADER + text + note)
-        text = add_missing_facts(text, known, evidence) + note
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
         if after > plan.most_tokens_after or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
-        max_tokens = plan.digest_tokens - tokens_of_chars(len(note))
-        room = min(plan.most_tokens_after, int((plan.meter.room or plan.tokens_before) * ROOM_SHARE))
-        most_tokens = max(max_tokens, room - kept_tokens - tokens_of_chars(len(note)))
-        text = write_local_digest(known, plan.dropped_count, max_tokens, most_tokens) + note
-    message = _digest_message(plan, text)
-    tokens_after = kept_tokens + estimate_message_tokens(message)
-    if tokens_after > plan.most_tokens_after:
+        dropped = [plan.transcript[index] for index in range(len(plan.transcript)) if index not in plan.kept]
+        room = min(plan.most_tokens_after, plan.meter.room or plan.tokens_before)
+        text = local_fallback_digest(dropped, None, max(plan.digest_tokens, room - kept_tokens))
+        after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
+    if after > plan.most_tokens_after:
         return keep_unchanged(messages, plan, "wouldNotShrink")
     return replace(
         apply_without_digest(plan),
-        messages=(message, *(file.message for file in restored), *plan.tail.messages),
-        tokens_after=tokens_after,
+        messages=(_digest_message(plan, text), *restored, *plan.tail.messages),
+        tokens_after=after,
         summary=text,
         summary_source="model" if failure is None else "localFallback",
         fallback_reason=failure,
         restored=restored,
-        gone=gone,
     )
-
-
-def evidence_tokens(plan: BudgetPlan, kept_tokens: int, text: str) -> int:
-    """Return how many tokens of facts may follow a model's digest: at least half of the planned size."""
-    taken = tokens_of_chars(len(text))
-    wanted = max(EVIDENCE_TOKENS, plan.digest_tokens // 2, plan.digest_tokens - taken)
-    if plan.meter.room is None:
-        return wanted
-    return max(0, min(wanted, plan.meter.room - kept_tokens - taken - MIN_DIGEST_TOKENS))
 
 
 def _digest_message(plan: BudgetPlan, text: str) -> UserMessage:

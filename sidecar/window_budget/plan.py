@@ -7,8 +7,7 @@ nothing, and the kept messages leave room for the digest inside the limit.
 *Room* is the tokens that messages may take: the limit of the policy less system prompt and tools, scaled down
 where the provider counted more tokens than the estimate. With a window of 200,000, a reserve of 2,048, a
 ratio of 0.75 and an overhead of 8,000 it is 140,464. Of the room the tail takes at most 45 %, the
-digest 22 % and restored files 15 % (and no more than their own limits). A digest also takes the part of the
-tail's share that the tail leaves free. The steps:
+digest 22 % and restored files 15 % (and no more than their own limits). The steps:
 
 1. Read the meter. Under the limit, and not forced: nothing to do.
 2. Cut. By tokens (``keep_recent``); a forced compaction cuts at the newest prompt instead, unless its turn
@@ -20,7 +19,7 @@ tail's share that the tail leaves free. The steps:
 5. Choose the files to restore, within the tokens that are left beside the planned digest.
 
 For example, ten turns of 3,000 tokens in a room of 20,000 with ``keep_recent=6000``: the cut keeps the last
-two turns, the digest is planned with 1,500 tokens, files with up to 3,000; projected: at most 10,500 tokens.
+two turns, the digest is planned with 800 tokens, files with up to 3,000; projected: at most 9,800 tokens.
 
 Invariants: a plan changes nothing; its result is smaller than its input and fits the room wherever calls that
 are still open allow it. Cost: the length of the tail when the messages are a ``Transcript``.
@@ -28,16 +27,16 @@ are still open allow it. Cost: the length of the tail when the messages are a ``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import field
 
 from sidecar._internal.values import Value, hide_in_repr
+from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.contract import BudgetRequest, NoOpReason
 from sidecar.window_budget.cut import has_open_calls, safe_cut
 from sidecar.window_budget.estimate import estimate_message_tokens
-from sidecar.window_budget.local_digest import LOCAL_DIGEST_TOKENS
 from sidecar.window_budget.message import Message, ToolResultMessage, digest_text, is_cleared, is_restored
 from sidecar.window_budget.rehydrate import FileCandidate, select_candidates
 from sidecar.window_budget.tail import TAIL_SHARE, Tail, fit_tail
@@ -47,10 +46,8 @@ DIGEST_SHARE = 0.22
 FILES_SHARE = 0.15
 """How much of the room a digest and the restored files take at most; the tail has its own share."""
 
-WINDOW_SHARE = 0.1
-LEAST_DIGEST_TOKENS = 2_000
-MOST_DIGEST_TOKENS = 11_600
-"""A digest may take that share of the window, between these bounds, where its share of the room allows it."""
+DIGEST_TOKENS = 800
+"""How much a digest takes beside the earlier one that it carries, where its share of the room allows it."""
 
 FORCED_TURN_FACTOR = 4
 """A forced condense keeps the newest turn whole up to this many times ``keep_recent``, then cuts inside."""
@@ -74,7 +71,6 @@ class BudgetPlan(Value, kw_only=True):
         candidates: the files that could be restored, newest first.
         digest_tokens: the size the digest is planned with.
         files_tokens: the tokens that the restored files may take together.
-        added_tokens: the tokens that a digest adds to each later request beside the messages.
     """
 
     transcript: Transcript
@@ -86,7 +82,6 @@ class BudgetPlan(Value, kw_only=True):
     candidates: tuple[FileCandidate, ...] = ()
     digest_tokens: int = 0
     files_tokens: int = 0
-    added_tokens: int = 0
 
     __repr__ = hide_in_repr("transcript")
 
@@ -97,8 +92,8 @@ class BudgetPlan(Value, kw_only=True):
 
     @property
     def most_tokens_after(self) -> int:
-        """The most tokens of messages with a digest that still make each later request smaller."""
-        return self.tokens_before - 1 - self.added_tokens
+        """The most tokens of messages that still make each later request smaller."""
+        return self.tokens_before - 1
 
     @property
     def prompt_index(self) -> int | None:
@@ -134,13 +129,13 @@ def plan_compaction(messages: Sequence[Message], request: BudgetRequest) -> Budg
         return BudgetPlan(transcript=Transcript(), meter=meter, noop=reason)
     transcript = Transcript.of(messages)
     cut = _choose_cut(transcript, request, meter.room)
-    plan = BudgetPlan(transcript=transcript, meter=meter, cut=cut, added_tokens=request.added_tokens)
+    plan = BudgetPlan(transcript=transcript, meter=meter, cut=cut)
     if _has_news(transcript, cut):
         return _plan_folding(plan, request)
     plan = replace(plan, cut=0)
     if meter.room is None or meter.message_tokens <= meter.room:
         return replace(plan, noop="nothingToDrop")
-    lighter = _plan_tail(plan)
+    lighter = _plan_tail(plan, request.tools)
     if lighter.tail.tokens > meter.room and not has_open_calls(transcript):
         # Cutting bodies down is not enough: fold everything but the newest prompt, old digests included.
         return _plan_folding(replace(plan, cut=len(transcript)), request)
@@ -175,11 +170,11 @@ def _has_news(transcript: Transcript, cut: int) -> bool:
 def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
     """Return *plan* with the messages before its cut replaced by a digest, and files to restore."""
     room = plan.meter.room
-    plan = _plan_tail(replace(plan, digest_tokens=_digest_size(plan)))
+    plan = _plan_tail(replace(plan, digest_tokens=_digest_size(plan)), request.tools)
     is_too_large = room is not None and plan.tail.tokens > room - plan.digest_tokens
     if is_too_large and not has_open_calls(plan.transcript):
         # Replies and calls alone outweigh the room: fold all of them, and keep the prompt.
-        plan = _plan_tail(replace(plan, cut=len(plan.transcript)))
+        plan = _plan_tail(replace(plan, cut=len(plan.transcript)), request.tools)
     if plan.tail.tokens + MIN_DIGEST_TOKENS > plan.most_tokens_after:
         return BudgetPlan(transcript=plan.transcript, meter=plan.meter, noop="wouldNotShrink")
     blanked = frozenset(
@@ -188,7 +183,9 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
         if isinstance(message, ToolResultMessage) and is_cleared(message)
     )
     opts = request.rehydrate
-    candidates = select_candidates(plan.transcript, plan.cut, opts, request.resolve_path, blanked)
+    candidates = select_candidates(
+        plan.transcript, plan.cut, opts, request.resolve_path, blanked, request.tools
+    )
     taken = plan.tail.tokens + plan.digest_tokens
     left = plan.tokens_before - 1 - taken
     # A model may write a longer digest than planned: the files leave it as much again, or half of the rest.
@@ -204,23 +201,15 @@ def _plan_folding(plan: BudgetPlan, request: BudgetRequest) -> BudgetPlan:
 
 def _digest_size(plan: BudgetPlan) -> int:
     """Return the tokens a digest may take: as many as an earlier one, and half as many as new messages."""
-    transcript, room = plan.transcript, plan.meter.room
-    carried = sum(estimate_message_tokens(transcript[index]) for index in transcript.meter.digests(plan.cut))
-    prompt = transcript.meter.last_prompt
-    kept_prompt = 0
-    if prompt is not None and prompt < plan.cut:
-        kept_prompt = estimate_message_tokens(transcript[prompt])
-    new = transcript.meter.before(plan.cut) - carried - kept_prompt
-    if room is None:
-        return max(MIN_DIGEST_TOKENS, min(LOCAL_DIGEST_TOKENS, carried + new // 2))
-    share = int(plan.meter.estimate.context_window * WINDOW_SHARE)
-    most = max(LEAST_DIGEST_TOKENS, min(MOST_DIGEST_TOKENS, share))
-    kept = transcript.meter.total - transcript.meter.before(plan.cut) + kept_prompt
-    of_room = max(int(room * DIGEST_SHARE), int(room * (DIGEST_SHARE + TAIL_SHARE)) - kept)
-    return max(MIN_DIGEST_TOKENS, min(most, carried + new // 2, of_room))
+    meter = plan.transcript.meter
+    carried = sum(estimate_message_tokens(plan.transcript[index]) for index in meter.digests(plan.cut))
+    new = meter.before(plan.cut) - carried
+    wanted = carried + min(DIGEST_TOKENS, new // 2)
+    room = plan.meter.room
+    return max(MIN_DIGEST_TOKENS, wanted if room is None else min(wanted, int(room * DIGEST_SHARE)))
 
 
-def _plan_tail(plan: BudgetPlan) -> BudgetPlan:
+def _plan_tail(plan: BudgetPlan, tools: Mapping[str, ToolEffects]) -> BudgetPlan:
     """Return *plan* with its kept messages, made to fit."""
     transcript, prompt = plan.transcript, plan.transcript.meter.last_prompt
     orphans = frozenset(transcript.meter.orphans_from(plan.cut))
@@ -232,6 +221,6 @@ def _plan_tail(plan: BudgetPlan) -> BudgetPlan:
         None if prompt is None else kept.index(prompt),
         room=plan.meter.room,
         reserve=plan.digest_tokens,
-        tools=transcript.tools,
+        tools=tools,
     )
     return replace(plan, kept=tuple(kept), tail=tail)

@@ -1,4 +1,4 @@
-"""Rehydrate: giving back the files that a compaction dropped, as they are now, inside a budget.
+"""Rehydrate: giving back the files that a compaction dropped, inside a budget.
 
 The problem: a digest replaces the head of a transcript, and with it the text of the files that the model had
 read there. The newest of them are worth putting back, unless the model still sees them.
@@ -7,60 +7,86 @@ read there. The newest of them are worth putting back, unless the model still se
    blanked. A range that the kept tail still shows, by a read or by a write of the whole text, is none; nor is
    a range of a file that was read as a whole. Several ranges of one file count as one file of ``max_files``.
 2. A candidate is stale when the file was changed after the read. Text that is stale is history and is never
-   restored; the caller may have the file as it is now, from an open buffer or from disk.
+   restored.
 3. Files are put back newest first while the budget lasts, the first one that does not fit in part, with a
-   marker that says how to read on; in the transcript they stand oldest first. A file that is gone is reported
-   and not restored.
+   marker that says how to read on; in the transcript they stand oldest first.
 
 For example, after ``read a.py``, ``edit a.py``, ``read b.py`` the candidates are b.py, and a.py as stale:
-b.py comes back from the transcript if need be, a.py only if the caller hands in its text.
+b.py comes back. In a session the host restores files as they are now instead.
 
-Invariant: the same file range is restored once, under any spelling of its path. Cost: at most the 500 newest
-reads and writes are looked at. This module reads no file.
+Invariant: the same file range is restored once, under any spelling of its path. Cost: one pass over the
+messages; of the reads and writes the 500 newest are looked at. This module reads no file.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
-from typing import Literal, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.text.calls import effects_of_call
+from sidecar.llmgateway.contract import ToolCallBlock
+from sidecar.text.calls import ToolEffects, effects_of_call, has_failed, touches_named
 from sidecar.text.clip import cut_end
-from sidecar.window_budget.contract import RehydrateOpts, ResolvePath
+from sidecar.window_budget.contract import NO_TOOLS, RehydrateOpts, ResolvePath
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens
-from sidecar.window_budget.fact_index import FactIndex
 from sidecar.window_budget.message import (
     RESTORED_FILE_PREFIX,
     Message,
     ToolResultMessage,
     UserMessage,
+    calls_of,
     is_cleared,
     is_restored,
     text_of,
 )
 from sidecar.window_budget.tail import file_cut_marker
-from sidecar.window_budget.tool_use import FileRange, ReadCall
-from sidecar.window_budget.transcript import Transcript
 
 LOOK_BACK = 500
 """How many of the newest reads and writes are looked through for files worth restoring."""
 
+_RESTORED = re.compile(
+    re.escape(RESTORED_FILE_PREFIX)
+    + r" (.+?)(?: \((?:lines (\d{1,9})-(\d{1,9})(?:, [\d, -]+)?|from line (\d{1,9}))\))?$"
+)
 _DRIVE = re.compile(r"^/?([A-Za-z]):(?=/|$)")
 
 MIN_FILE_TOKENS = 120
 """Less than this of a file is not worth restoring."""
 
 
-class FileCandidate(Value):
-    """A file range that could be restored: its read at *index* of the fact index was dropped.
+class FileRange(Value):
+    """A part of a file as a read names it: *limit* lines from line *offset*, None for start and end.
 
-    *tokens* is its cost as it was read, 0 where that is not in view any more; *is_stale* when the file was
-    changed since.
+    *more* are further ranges behind it, each a first line and a number of lines.
+    """
+
+    path: str
+    offset: int | None = None
+    limit: int | None = None
+    more: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int | None], ...]:
+        """All its ranges, each a first line and a number of lines, None to the end."""
+        return ((self.offset or 1, self.limit), *self.more)
+
+    @property
+    def label(self) -> str:
+        """The range in words, for a person and a model; empty for the whole file."""
+        if self.offset is None and self.limit is None:
+            return ""
+        if self.limit is None:
+            return f" (from line {self.offset})"
+        spans = ((first, count or 1) for first, count in self.ranges)
+        return f" (lines {', '.join(f'{first}-{first + count - 1}' for first, count in spans)})"
+
+
+class FileCandidate(Value):
+    """A file range that could be restored: its read, with the result at *index*, was dropped.
+
+    *tokens* is its cost as it was read; *is_stale* when the file was changed since.
     """
 
     file: FileRange
@@ -69,39 +95,20 @@ class FileCandidate(Value):
     is_stale: bool
 
 
-class FreshText(Value):
-    """A file range as it is now; *hash* identifies the bytes, *source* says where they are."""
+class _Read(Value):
+    """A successful read of *file* by *tool*, or a file that was restored (*tool* is empty), at *index*."""
 
-    text: str
-    hash: str = ""
-    source: Literal["buffer", "disk", "transcript"] = "disk"
-
-
-class GoneFile(Value):
-    """A file that cannot be restored, and why: ``deleted``, ``unreadable``, ..."""
-
-    reason: str
-
-
-FreshContents: TypeAlias = Mapping[FileRange, FreshText | GoneFile]
-"""Files as they are now; of a range that is missing the transcript's own text is used."""
-
-
-class RestoredRange(Value, kw_only=True):
-    """A file range put back into the transcript as *message*."""
-
+    index: int
+    tool: str
     file: FileRange
-    hash: str
-    source: str
-    tokens: int
-    message: UserMessage
 
 
-class RestoredFiles(Value):
-    """The files that a compaction puts back, and the ones that are *gone*, with the reason."""
+class _Write(Value):
+    """A successful change of the file at *path*; *is_whole* when the call carries all of its new text."""
 
-    ranges: tuple[RestoredRange, ...] = ()
-    gone: tuple[tuple[FileRange, str], ...] = ()
+    index: int
+    path: str
+    is_whole: bool
 
 
 def rehydrate_recent_reads(
@@ -121,11 +128,11 @@ def rehydrate_recent_reads(
     ()
     """
     opts = opts or RehydrateOpts()
-    transcript = Transcript.of((*dropped, *kept))
-    cleared = (index for index in range(len(dropped), len(transcript)) if not _has_body(transcript[index]))
+    messages = (*dropped, *kept)
+    cleared = (index for index in range(len(dropped), len(messages)) if not _has_body(messages[index]))
     restored: list[UserMessage] = []
     left = opts.token_budget
-    for candidate in select_candidates(transcript, len(dropped), opts, blanked=frozenset(cleared)):
+    for candidate in select_candidates(messages, len(dropped), opts, blanked=frozenset(cleared)):
         if candidate.is_stale:
             continue
         message = file_message(candidate.file, _body_of(dropped[candidate.index]))
@@ -137,48 +144,46 @@ def rehydrate_recent_reads(
 
 
 def select_candidates(
-    transcript: Transcript,
+    messages: Sequence[Message],
     cut: int,
     opts: RehydrateOpts,
     resolve: ResolvePath | None = None,
     blanked: frozenset[int] = frozenset(),
+    tools: Mapping[str, ToolEffects] = NO_TOOLS,
 ) -> tuple[FileCandidate, ...]:
     """Return the file ranges read before *cut* that the kept messages no longer show, newest first.
 
     Args:
-        transcript: all messages.
+        messages: all messages.
         cut: where the kept tail begins.
         opts: limits *max_files* files; several ranges of one file count once.
         resolve: makes spellings of a path one; lexical rules apply either way.
         blanked: indices of kept results that show nothing any more.
+        tools: the declared effects of tools, by name.
     """
     if not opts.max_files:
         return ()
     # Each spelling is worked out once: the caller's function may ask the file system.
     key_of = cache(path_key if resolve is None else lambda path: path_key(resolve(path)))
-    facts, start = transcript.facts, transcript.position(cut)
-    hidden = {transcript.position(index) for index in blanked}
+    reads, writes = _list_touches(messages, opts, tools)
     shown = _ShownRanges(key_of)
-    for read in _newest_reads(facts, len(facts), opts):
-        if read.index >= start and read.index not in hidden:
+    for read in reads:
+        if read.index >= cut and read.index not in blanked:
             shown.add(read.file)
-    newest_writes = list(islice(facts.writes(len(facts)), LOOK_BACK))
-    for write in newest_writes:
-        if write.index >= start and write.is_whole:
+    for write in writes:
+        if write.index >= cut and write.is_whole:
             shown.add(FileRange(write.path))
-    changed_at = {key_of(write.path): write.index for write in reversed(newest_writes)}
+    changed_at = {key_of(write.path): write.index for write in reversed(writes)}
     found: dict[str, list[FileCandidate]] = {}
-    for read in _newest_reads(facts, start, opts):
-        index = transcript.index_of(read.index)
-        message = None if index is None else transcript[index]
-        if shown.covers(read.file) or (message is not None and not _has_body(message)):
+    for read in (read for read in reads if read.index < cut):
+        message = messages[read.index]
+        if shown.covers(read.file) or not _has_body(message):
             continue
         key = key_of(read.file.path)
         if key not in found and len(found) >= opts.max_files:
             break
         shown.add(read.file)
-        body = "" if message is None else _body_of(message)
-        tokens = estimate_message_tokens(file_message(read.file, body))
+        tokens = estimate_message_tokens(file_message(read.file, _body_of(message)))
         is_stale = changed_at.get(key, -1) > read.index
         found.setdefault(key, []).append(FileCandidate(read.file, read.index, tokens, is_stale))
     chosen: list[FileCandidate] = []
@@ -188,51 +193,37 @@ def select_candidates(
     return tuple(sorted(chosen, key=lambda candidate: -candidate.index))
 
 
-def fresh_files(
-    candidates: Iterable[FileCandidate], transcript: Transcript, fresh: FreshContents
-) -> Iterator[tuple[FileRange, FreshText | GoneFile]]:
-    """Yield the present text of each of *candidates*, newest first.
+def restore_candidates(
+    candidates: Iterable[FileCandidate],
+    messages: Sequence[Message],
+    token_budget: int,
+    max_messages: int,
+) -> tuple[UserMessage, ...]:
+    """Return as many of *candidates* as fit the budget, as messages, oldest first.
 
     Args:
-        candidates: the file ranges to restore.
-        transcript: its own text serves a candidate that is neither stale nor in *fresh*.
-        fresh: the files as they are now.
-    """
-    for candidate in candidates:
-        if candidate.file in fresh:
-            yield candidate.file, fresh[candidate.file]
-        elif not candidate.is_stale and (index := transcript.index_of(candidate.index)) is not None:
-            yield candidate.file, FreshText(_body_of(transcript[index]), source="transcript")
-
-
-def restore_files(
-    files: Iterable[tuple[FileRange, FreshText | GoneFile]], token_budget: int, max_messages: int
-) -> tuple[RestoredRange, ...]:
-    """Return as many of *files* as fit the budget, oldest first.
-
-    Args:
-        files: newest first. A file larger than the rest of the budget is restored in part, with a marker
-            that says how to read on; gone and empty files are skipped.
+        candidates: newest first; stale ones are skipped. A file larger than the rest of the budget is
+            restored in part, with a marker that says how to read on.
+        messages: the transcript, with the texts as they were read.
         token_budget: the tokens that all together may take.
         max_messages: how many files at most.
     """
-    restored: list[RestoredRange] = []
-    for file, found in files:
+    restored: list[UserMessage] = []
+    for candidate in candidates:
         if len(restored) >= max_messages or token_budget < MIN_FILE_TOKENS:
             break
-        if isinstance(found, GoneFile) or not found.text.strip():
+        body = "" if candidate.is_stale else _body_of(messages[candidate.index])
+        if not body.strip():
             continue
-        message = file_message(file, found.text)
-        if estimate_message_tokens(message) > token_budget:
-            marker = file_cut_marker(file.path)
-            frame = estimate_message_tokens(file_message(file, marker)) + 4
-            message = file_message(file, cut_end(found.text, chars_in(token_budget - frame), marker))
-        tokens = estimate_message_tokens(message)
+        message, tokens = file_message(candidate.file, body), candidate.tokens
+        if tokens > token_budget:
+            marker = file_cut_marker(candidate.file.path)
+            frame = estimate_message_tokens(file_message(candidate.file, marker)) + 4
+            message = file_message(candidate.file, cut_end(body, chars_in(token_budget - frame), marker))
+            tokens = estimate_message_tokens(message)
         if tokens <= token_budget:
             token_budget -= tokens
-            restored.append(
-                RestoredRange(file=file, hash=found.hash, source=found.source, tokens=tokens, message=message)
-            )
+            restored.append(message)
     return tuple(reversed(restored))
 
 
@@ -255,18 +246,48 @@ class _ShownRanges:
         return FileRange(self._key_of(file.path), None if starts_at_top else file.offset, file.limit)
 
 
-def _newest_reads(facts: FactIndex, before: int, opts: RehydrateOpts) -> Iterator[ReadCall]:
-    """Yield the reads of the named tool before *before*, and files restored from such, newest first."""
-    name = opts.read_tool_name
-    for read in islice(facts.reads(before), LOOK_BACK):
-        effects = effects_of_call(read.tool, None, facts.tools.get(read.tool))
-        is_named = effects.kind == "reads" if name is None else read.tool == name
-        if is_named or not read.tool:
-            yield read
+def _list_touches(
+    messages: Sequence[Message], opts: RehydrateOpts, tools: Mapping[str, ToolEffects]
+) -> tuple[list[_Read], list[_Write]]:
+    """Return the newest reads by the named tool, files restored from such, and the newest writes.
+
+    Newest first, :data:`LOOK_BACK` of each at most.
+    """
+    reads, writes = list[_Read](), list[_Write]()
+    calls: dict[str, ToolCallBlock] = {}
+    for index, message in enumerate(messages):
+        calls.update((call.id, call) for call in calls_of(message))
+        if isinstance(message, ToolResultMessage):
+            if (call := calls.pop(message.tool_call_id, None)) is None:
+                continue
+            effects, body = effects_of_call(call.name, call.input, tools.get(call.name)), _body_of(message)
+            failed = has_failed(effects, body, is_error=bool(message.is_error))
+            touches = touches_named(effects, call.input, failed=failed)
+            is_whole = effects.kind == "writes"
+            writes += (_Write(index, path, is_whole) for touch in touches for path in touch.changed_paths)
+            name = opts.read_tool_name
+            is_named = effects.kind == "reads" if name is None else call.name == name
+            # A tool without a known effect that takes a path counts as a reader under its own name.
+            is_read = (
+                effects.kind in ("reads", "anything") and touches and touches[0].kind in ("read", "search")
+            )
+            if is_named and is_read and body.strip() and not message.is_error:
+                first, count = touches[0].ranges[0] if touches[0].ranges else (None, None)
+                reads.append(_Read(index, call.name, FileRange(touches[0].path, first, count)))
+        elif is_restored(message) and (found := _RESTORED.match(_first_line(message))):
+            path, first_line, last, start = found.groups()
+            offset = int(first_line or start) if first_line or start else None
+            limit = int(last) - int(first_line) + 1 if first_line and last else None
+            reads.append(_Read(index, "", FileRange(path, offset, limit)))
+    return reads[: -LOOK_BACK - 1 : -1], writes[: -LOOK_BACK - 1 : -1]
 
 
 def _has_body(message: Message) -> bool:
     return not (isinstance(message, ToolResultMessage) and is_cleared(message))
+
+
+def _first_line(message: Message) -> str:
+    return text_of(message.content).partition("\n")[0] if isinstance(message, UserMessage) else ""
 
 
 def _body_of(message: Message) -> str:

@@ -18,6 +18,7 @@ from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import ImageBlock, TextBlock
 from sidecar.text.calls import ToolEffects, effects_of_call, path_of_call
 from sidecar.text.clip import cut_end, cut_middle
+from sidecar.window_budget.contract import NO_TOOLS
 from sidecar.window_budget.estimate import chars_in, estimate_message_tokens, estimate_tokens
 from sidecar.window_budget.message import (
     CLEARED_TOOL_RESULT,
@@ -30,7 +31,6 @@ from sidecar.window_budget.message import (
     text_of,
 )
 from sidecar.window_budget.microcompact import DEFAULT_KEEP_RECENT, blank_results
-from sidecar.window_budget.tool_use import NO_TOOLS
 
 TAIL_SHARE = 0.45
 """How much of the room the tail takes at most, the newest prompt not counted."""

@@ -166,7 +166,10 @@ class TestLoad:
     async def test_compacted_turns_are_replayed_in_their_place(self, stage: Stage) -> None:
         long = [[{"text": f"{word} " * 2_000}] for word in ("one", "two", "three")]
         sid = await stage.session(
-            *long, [{"text": "in short"}], [{"text": "after"}], policy={"keepRecent": 100}
+            *long,
+            [{"text": "# Objective\nin short\n# Plan\nnone"}],
+            [{"text": "after"}],
+            policy={"keepRecent": 100},
         )
         for n, text in enumerate(("1", "2", "3", "/compact", "4")):
             await stage.run(f"p{n}", sid, text)

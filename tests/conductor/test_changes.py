@@ -21,13 +21,11 @@ from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyEr
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.engines.session_transcript import SessionTranscript
 from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Say
 from sidecar.window_budget import RESTORED_FILE_PREFIX
-from sidecar.window_budget.fact_index import _FactBuffer
 from sidecar.workspace.files import text_hash
 from turns import assistant, text, user
 
@@ -340,7 +338,7 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
         )
     session.window.request.usage()
     folded = {"on the loop": 0, "beside it": 0}
-    fold, take, unfold = Index._fold, SessionTranscript.take, History.unfold
+    fold, unfold = Index._fold, History.unfold
 
     def count(n_entries: int) -> None:
         is_loop = threading.current_thread() is threading.main_thread()
@@ -350,17 +348,12 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
         count(len(added))
         return fold(index, state, history, added)
 
-    def take_counted(transcript: SessionTranscript, added: Sequence[Entry]) -> None:
-        count(len(added))
-        take(transcript, added)
-
     def unfold_counted(history: History, entry: Entry, *others: Any) -> Iterator[Entry]:
         for each in unfold(history, entry, *others):
             count(1)
             yield each
 
     monkeypatch.setattr(Index, "_fold", fold_counted)
-    monkeypatch.setattr(SessionTranscript, "take", take_counted)
     monkeypatch.setattr(History, "unfold", unfold_counted)
     assert (await session.preview(CompactionRequest())).noop is None
     assert (await session.compact(CompactionRequest()).outcome).status == "completed"
@@ -378,25 +371,3 @@ async def test_a_long_conversation_is_folded_beside_the_loop_before_it_moves(
     assert folded["beside it"] > 400
     await stage.ask(session, "go on")
     assert folded["on the loop"] < 100
-
-
-async def test_compactions_search_each_message_for_facts_once(
-    make_stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage, session = await a_talk(make_stage)
-    searched: list[object] = []
-    append = _FactBuffer.append
-
-    def append_counted(buffer: Any, message: Any, *others: Any) -> None:
-        searched.append(message)
-        append(buffer, message, *others)
-
-    monkeypatch.setattr(_FactBuffer, "append", append_counted)
-    for n in range(5):
-        for at in range(30):
-            said = Entry(user(f"more {n}.{at}"), "user"), Entry(assistant(f"{n}.{at} " * 40), "assistant")
-            await session.record.history.append(*said)
-        assert (await session.compact(CompactionRequest()).outcome).status == "completed"
-        await stage.ask(session, "go on")
-    n_indexes = 2  # the engine's, and that of the loss reports
-    assert len(searched) <= n_indexes * len(session.record.history.current.originals())

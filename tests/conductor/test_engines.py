@@ -26,7 +26,9 @@ from turns import check_sound, text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 CHINESE = "解析器保留一个括号栈，并报告第一个没有关闭的括号。" * 80
-NOTES = "The stack of open brackets stays in the parser; the colour was left as it is."
+NOTES = (
+    "# Objective\nThe stack of brackets stays in the parser; the colour was left as it is.\n# Carryover\nnone"
+)
 COMPACTING = tuple(name for name, make in ENGINES.items() if make().compacts)
 
 every_engine = pytest.mark.parametrize("engine", COMPACTING)
@@ -477,9 +479,8 @@ async def test_runtime_keeps_a_good_gist_of_a_compaction_by_hand(
 async def a_broken_model(make_stage: Any, answers: str, **options: Any) -> tuple[Any, Session, ScriptedModel]:
     """A session of agentcore with a model of its own for summaries: it fails (f) or answers (o) in turn."""
     stage = await make_stage([[Say(LONG)]], repeat=True, window=8_000, **options)
-    script = [
-        [Raise(RuntimeError("down"))] if each == "f" else [Say("What came before.")] for each in answers
-    ]
+    said = Say("# Goal\nWhat came before.")
+    script = [[Raise(RuntimeError("down")) if each == "f" else said] for each in answers]
     notes = ScriptedModel(script, when_exhausted="repeat")
     stage.models.summarizer = lambda model: (notes, stage.models.card(model))
     session = await stage.session(engine="agentcore", policy={"reserveTokens": 3_000})
@@ -517,7 +518,8 @@ async def test_a_note_of_agentcore_stands_while_its_model_fails(make_stage: Any,
 
 
 async def test_agentcore_keeps_the_prompt_of_a_long_tool_loop_and_tracks_its_files(make_stage: Any) -> None:
-    script = [*[[Call("read", {"path": f"f{n}.py"})] for n in range(6)], [Say("done")], [Say(NOTES)]]
+    reads = [[Call("read", {"path": f"f{n}.py"})] for n in range(6)]
+    script = [*reads, [Say("done")], [Say(f"{NOTES}\nf0.py was read.")]]
     stage = await make_stage(script, tools=[READ])
     for number in range(6):
         stage.workspace.put(stage.folder / f"f{number}.py", "x = 1  # a line of a long file\n" * 100)

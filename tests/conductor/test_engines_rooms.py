@@ -69,7 +69,9 @@ async def test_the_newest_prompt_stays_however_long_the_rounds_of_tools(make_sta
 
 async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
     stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True, window=12_000)
-    notes = ScriptedModel([[Say("the first notes")], [Say("the second notes")]], when_exhausted="repeat")
+    notes = ScriptedModel(
+        [[Say("# Notes\nthe first notes")], [Say("# Notes\nthe second notes")]], when_exhausted="repeat"
+    )
     stage.models.summarizer = lambda model: (notes, stage.models.card(model))
     session = await talk(stage, "summarizing", 36)
     done = [each for each in session.record.compactions.all if each.status == "completed"]

@@ -29,7 +29,6 @@ from sidecar.conductor.engine import (
 )
 from sidecar.conductor.window.engines.agentcore import AgentcoreEngine
 from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
-from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -161,39 +160,9 @@ def share_of(*of_all_kinds: float) -> dict[str, float]:
     return dict(zip(KINDS, of_all_kinds, strict=True))
 
 
-# rule, path, number, error, command, decision. A digest has a size; what is lost for good are the oldest
-# facts of each kind. Only the default engine pins the user's rules, whoever writes its digest.
+# rule, path, number, error, command, decision. A summary without its chronicle has a size; what is lost for
+# good are the oldest facts of each kind.
 SURVIVAL: list[Any] = [
-    pytest.param(
-        WindowBudgetEngine,
-        no_model,
-        {
-            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.9, 0.5, 0.25, 0.5, 0.35),
-            15: share_of(1.0, 0.28, 0.2, 0.08, 0.12, 0.1),
-        },
-        id="windowBudget without a model",
-    ),
-    pytest.param(
-        WindowBudgetEngine,
-        poor_model,
-        {
-            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.9, 0.25, 0.2, 0.5, 0.35),
-            15: share_of(1.0, 0.25, 0.08, 0.07, 0.15, 0.12),
-        },
-        id="windowBudget with a model that keeps nothing",
-    ),
-    pytest.param(
-        WindowBudgetEngine,
-        offline,
-        {
-            1: share_of(1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-            5: share_of(1.0, 0.8, 0.5, 0.35, 0.5, 0.5),
-            15: share_of(1.0, 0.3, 0.17, 0.12, 0.17, 0.2),
-        },
-        id="windowBudget with the built-in model",
-    ),
     pytest.param(
         AgentcoreEngine,
         no_model,

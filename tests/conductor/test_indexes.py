@@ -34,7 +34,6 @@ from sidecar.conductor.workbench.rule_files import folders_reached_index
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn, Turn, Usage, UsageEmission
 from sidecar.llmgateway.scripted import Call, Say
-from sidecar.window_budget.facts import FactKind
 from turns import assistant, calling, text, user
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 20
@@ -47,13 +46,8 @@ def seen_files(index: Any, given: EngineInput) -> Any:
 
 
 def transcript(engine: Any, given: EngineInput) -> Any:
-    found = engine._messages(given)
-    facts, n = found.facts, len(found.facts)
-    ranked = [facts.rank(kind, n) for kind in FactKind]
-    reads = (list(facts.reads(n)), list(facts.writes(n)), facts.todos(n))
-    text = (found.meter.digests(len(found)), found.scrollback.text(0, len(found)))
-    places = ([found.position(index) for index in range(len(found))], found.knows_folded)
-    return (list(found), found.meter.total, found.meter.last_prompt, ranked, reads, text, places)
+    found = engine._index.of(given.history)
+    return (list(found), found.meter.total, found.meter.last_prompt, found.meter.digests(len(found)))
 
 
 def room(engine: Any, given: EngineInput) -> Any:
@@ -121,7 +115,7 @@ INDEXES = {
         live=engine_of("windowBudget"),
         fresh=WindowBudgetEngine,
         state=transcript,
-        step=lambda engine: (engine._transcript, "take"),
+        step=lambda engine: (engine._index, "_step"),
     ),
     "runtime": Probe(
         live=engine_of("runtime"),

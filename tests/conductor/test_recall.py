@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.llmgateway.scripted import Call, Say
 
@@ -26,7 +25,7 @@ async def test_what_a_compaction_folded_away_can_be_recalled(make_stage: Any) ->
     conversation = stage.model.calls[-1].conversation
     assert "recall" in [tool.name for tool in conversation.tools or ()]
     assert "The zebra runs on port 7013." in str(conversation.turns[-1])
-    assert RECALL_NOTE in str(conversation.turns[0])
+    assert "The tool `recall` shows an entry" in str(conversation.turns[0])
 
 
 async def test_a_place_of_the_chronicle_shows_its_entry(make_stage: Any) -> None:

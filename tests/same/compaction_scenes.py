@@ -30,8 +30,13 @@ def a_talk(n_answers: int = 8) -> list[list[dict[str, Any]]]:
 
 def summaries(n: int) -> list[list[dict[str, Any]]]:
     """Return the script of a model that summarises or answers, whichever it is asked."""
+    rules = 'standing: "Never touch generated.py."\nmoment: "Go on."'
     return [
-        say(f"Reply {number}: a.txt has 40 lines, line seven is new; tests use 8431.") for number in range(n)
+        say(
+            f"# Objective\nReply {number}: a.txt has 40 lines, line seven is new; tests use 8431.\n"
+            f"# Plan\nnone\n# Carryover\nnone\n<rules>\n{rules}\n</rules>"
+        )
+        for number in range(n)
     ]
 
 

@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from model_cards import card
 from planted_work import plant_work
-from planting import plant
 from sidecar.boot import ENGINES
 from sidecar.conductor.engine import (
     CompactionPlan,
@@ -26,7 +25,7 @@ from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import Turn, UserTurn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import AUTO, Follower
-from yardstick import text_of
+from use_of_views import text_of
 
 __all__ = ["TEXTS", "write_texts"]
 
@@ -60,8 +59,6 @@ TALKS: Final[dict[str, Talk]] = {
     "claude": (lambda: plant_work(1, "claude", 60_000, 25).rounds, 14_000, _writing),
     "codex": (lambda: plant_work(2, "codex", 60_000, 25).rounds, 14_000, _failing),
     "other": (lambda: plant_work(3, "other", 60_000, 25).rounds, 14_000, _chatting),
-    "German": (lambda: plant(4, "German", 60, 900).rounds, 12_000, _writing),
-    "Chinese": (lambda: plant(5, "Chinese", 60, 900).rounds, 12_000, _failing),
 }
 
 TEXTS: Final = tuple(

@@ -316,7 +316,7 @@ async def restart(scenery: Scenery) -> None:
     script = [
         [call("read", path="a.txt")],
         *[say(f"{number}: {prose}") for number in range(4)],
-        say("sum"),
+        say("# Objective\nsum\n# Plan\nnone\n# Carryover\nnone"),
         HALF,
     ]
     first = await scenery.start({"restart": script})

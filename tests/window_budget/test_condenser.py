@@ -294,13 +294,6 @@ async def test_over_budget_the_head_becomes_a_digest() -> None:
     assert 0 < len(tail) < len(LONG)
 
 
-async def test_without_a_model_the_digest_still_says_what_happened() -> None:
-    """Not a bare count: what was asked first and last is in it."""
-    digest, *_ = await create_condenser(CondenserDeps(card=CARD, policy=POLICY))(LONG)
-    assert isinstance(digest, UserMessage)
-    assert "question 0: why why" in str(digest.content)
-
-
 async def test_the_condenser_carries_an_earlier_digest_on() -> None:
     """On the second pass the first digest is carried, with or without its own role."""
     for earlier in (

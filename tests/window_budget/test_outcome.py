@@ -11,11 +11,8 @@ from sidecar.window_budget import (
     AssistantMessage,
     BudgetPlan,
     BudgetRequest,
-    FileRange,
-    FreshText,
     Message,
     ModelDigest,
-    RestoredFiles,
     ToolResultMessage,
     UserMessage,
     apply_plan,
@@ -24,10 +21,8 @@ from sidecar.window_budget import (
     keep_unchanged,
     plan_compaction,
     preview_prompt,
-    restore_planned_files,
 )
 from sidecar.window_budget.contract import CachedRequest
-from sidecar.window_budget.digest_layout import parse_digest
 
 REQUEST = BudgetRequest(force=True)
 MESSAGES: list[Message] = [
@@ -43,40 +38,24 @@ def plan(messages: list[Message] = MESSAGES) -> BudgetPlan:
     return plan_compaction(messages, REQUEST)
 
 
-def test_a_models_digest_is_kept_with_the_rules_it_dropped() -> None:
-    """Header, rules, the model's words; then the files, then the kept messages."""
-    files = {FileRange("a.py"): FreshText("now", "sha256:1", "disk")}
-    found = restore_planned_files(plan(), files)
-    result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan\nport it"), found)
+def test_a_models_digest_stands_before_the_files_and_the_kept_messages() -> None:
+    """Header and the model's words; then the files, then the kept messages."""
+    result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan\nport it"))
     digest, restored, *kept = result.messages
-    assert isinstance(digest, UserMessage)
-    assert str(digest.content).startswith(
-        f"{DIGEST_HEADER}\n\n# Guardrails\n- Never push.\n\n# Plan\nport it"
-    )
-    assert (digest.timestamp, result.summary_source, result.fallback_reason) == (1, "model", None)
-    assert restored == result.restored[0].message
+    assert digest == UserMessage(f"{DIGEST_HEADER}\n\n# Plan\nport it", 1)
+    assert (result.summary_source, result.fallback_reason) == ("model", None)
+    assert result.restored == (restored,)
     assert kept == MESSAGES[4:]
     assert result.tokens_after == estimate_tokens(result.messages) < result.tokens_before
 
 
 def test_a_failed_or_oversized_digest_is_replaced_by_the_local_one() -> None:
     """With the reason."""
-    failed = apply_plan(MESSAGES, plan(), ModelDigest(failure="refused"), RestoredFiles())
+    failed = apply_plan(MESSAGES, plan(), ModelDigest(failure="refused"))
     assert (failed.summary_source, failed.fallback_reason) == ("localFallback", "refused")
-    oversized = apply_plan(MESSAGES, plan(), ModelDigest("word " * 9000), RestoredFiles())
+    oversized = apply_plan(MESSAGES, plan(), ModelDigest("word " * 9000))
     assert (oversized.summary, oversized.fallback_reason) == (failed.summary, "tooLong")
-
-
-def test_files_that_are_gone_are_named_in_the_digest() -> None:
-    """Unless the note would be most of it."""
-    gone = RestoredFiles(gone=((FileRange("a.py"), "deleted"),))
-    result = apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), gone)
-    assert result.gone == ((FileRange("a.py"), "deleted"),)
-    assert (result.summary or "").endswith("Not restored: a.py (deleted).")
-    assert "Not restored" not in str(parse_digest(result.summary or "").prose), "it is not carried on"
-    names = [FileRange(f"{'long' * 20}{number}.py") for number in range(99)]
-    many = RestoredFiles(gone=tuple((name, "deleted") for name in names))
-    assert "Not restored" not in (apply_plan(MESSAGES, plan(), ModelDigest("# Plan"), many).summary or "")
+    assert failed.summary == "# Carryover\n4 earlier messages condensed without a model."
 
 
 def test_an_input_that_stays_is_the_very_object() -> None:

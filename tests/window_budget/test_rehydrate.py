@@ -11,20 +11,16 @@ from sidecar.window_budget import (
     CLEARED_TOOL_RESULT,
     RESTORED_FILE_PREFIX,
     AssistantMessage,
-    FileCandidate,
     FileRange,
-    FreshText,
-    GoneFile,
     Message,
     RehydrateOpts,
     ToolResultMessage,
-    Transcript,
     UserMessage,
     estimate_message_tokens,
     estimate_tokens,
     rehydrate_recent_reads,
 )
-from sidecar.window_budget.rehydrate import fresh_files, path_key, restore_files, select_candidates
+from sidecar.window_budget.rehydrate import FileCandidate, path_key, restore_candidates, select_candidates
 
 
 def use(
@@ -143,9 +139,8 @@ def test_a_restored_file_can_be_restored_again() -> None:
 
 
 def candidates(messages: list[Message], **links: str) -> tuple[FileCandidate, ...]:
-    transcript = Transcript.of(messages)
     return select_candidates(
-        transcript, len(messages), RehydrateOpts(), lambda path: links.get(path.partition(".")[0], path)
+        messages, len(messages), RehydrateOpts(), lambda path: links.get(path.partition(".")[0], path)
     )
 
 
@@ -168,40 +163,23 @@ def test_candidates_say_what_they_cost_and_whether_they_are_stale() -> None:
     )
 
 
-def test_fresh_text_wins_over_the_transcript() -> None:
-    """What is not known fresh is used as it was read, unless it is stale."""
-    messages = use("read", "a.py") + use("edit", "a.py") + use("read", "b.py") + use("read", "c.py")
-    found = candidates(messages)
-    now = FreshText("now", "sha256:1", "buffer")
-    fresh = {FileRange("c.py"): now, FileRange("x.py"): now}
-    assert list(fresh_files(found, Transcript.of(messages), fresh)) == [
-        (FileRange("c.py"), now),
-        (FileRange("b.py"), FreshText("body", source="transcript")),
-    ]
-    fresh = {FileRange("a.py"): now}
-    assert dict(fresh_files(found, Transcript.of(messages), fresh))[FileRange("a.py")] == now
-
-
 def test_restored_files_stay_inside_the_budget() -> None:
-    """A file too large comes back in part, and says how to read on; what is gone is skipped."""
-    files: list[tuple[FileRange, FreshText | GoneFile]] = [
-        (FileRange("gone.py"), GoneFile("deleted")),
-        (FileRange("blank.py"), FreshText("\n")),
-        (FileRange("big.py"), FreshText("line of text\n" * 4000, "sha256:1", "disk")),
-        (FileRange("more.py"), FreshText("more")),
-    ]
-    (only,) = restore_files(files, 1000, max_messages=5)
-    text = str(only.message.content)
+    """A file too large comes back in part, and says how to read on; blank and stale ones are skipped."""
+    big = use("read", "big.py", "line of text\n" * 4000)
+    stale = use("read", "old.py") + use("edit", "old.py")
+    messages = use("read", "more.py") + big + use("read", "blank.py", "\n") + stale
+    (only,) = restore_candidates(candidates(messages), messages, 1000, max_messages=5)
+    text = str(only.content)
     assert text.startswith(f"{RESTORED_FILE_PREFIX} big.py\nline of text")
     assert text.endswith("characters cut; read big.py with offset/limit for the rest ...]")
-    assert (only.hash, only.source, only.tokens) == ("sha256:1", "disk", estimate_tokens([only.message]))
-    assert 900 < only.tokens <= 1000
+    assert 900 < estimate_tokens([only]) <= 1000
 
 
 @pytest.mark.parametrize(("budget", "max_messages"), [(119, 5), (1000, 0), (-5, 5), (1000, -2)])
 def test_with_nothing_to_spend_nothing_is_restored(budget: int, max_messages: int) -> None:
     """Neither tokens nor messages."""
-    assert restore_files([(FileRange("a.py"), FreshText("x"))], budget, max_messages) == ()
+    messages = use("read", "a.py", "x")
+    assert restore_candidates(candidates(messages), messages, budget, max_messages) == ()
 
 
 @pytest.mark.parametrize(

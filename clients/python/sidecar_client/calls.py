@@ -106,6 +106,8 @@ class _Calls:
     rule_list = _Method("sidecar/rule/list", m.RuleListParams, m.RuleListResult)
     rule_add = _Method("sidecar/rule/add", m.RuleAddParams, m.RuleResult)
     rule_remove = _Method("sidecar/rule/remove", m.RuleRemoveParams, m.RuleResult)
+    rule_keep = _Method("sidecar/rule/keep", m.RuleKeepParams, m.RuleDecisionResult)
+    rule_dismiss = _Method("sidecar/rule/dismiss", m.RuleDismissParams, m.RuleDecisionResult)
     checkpoint_list = _Method("sidecar/checkpoint/list", m.SidParams, m.CheckpointListResult)
     checkpoint_diff = _Method("sidecar/checkpoint/diff", m.CheckpointDiffParams, m.CheckpointDiffResult)
     checkpoint_restore = _Method(

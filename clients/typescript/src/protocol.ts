@@ -1050,6 +1050,18 @@ export interface RuleAddParams {
   text: string;
 }
 
+/** The rules that were proposed, as they are now; a `rulesChanged` event has all that hold. */
+export interface RuleDecisionResult {
+  rules: SessionRule[];
+  seq: number;
+}
+
+/** The proposed rule to dismiss: its id, or words that only one has; all proposed rules without `rule`. */
+export interface RuleDismissParams {
+  sid: string;
+  rule?: string;
+}
+
 /** One rule file, such as `AGENTS.md`, and the tokens that it takes. `scope` is `user` for a file in the state directory, `project` for one from the root of the repository to the session's folder, and `folder` for one further down. `inSystem` says whether it is in the system prompt; else a result in the conversation shows it. `cutChars` counts the characters not shown. */
 export interface RuleFileUsage {
   uri: string;
@@ -1058,6 +1070,12 @@ export interface RuleFileUsage {
   tokens: number;
   sizeBytes: number;
   cutChars: number;
+}
+
+/** The proposed rule to keep: its id, or words that only one has; all proposed rules without `rule`. */
+export interface RuleKeepParams {
+  sid: string;
+  rule?: string;
 }
 
 /** The session; with `all` also the rules that were taken back. */
@@ -1085,7 +1103,7 @@ export interface RuleResult {
 
 /** The words that took a rule back; without `text` it was withdrawn by hand. */
 export interface RuleRevocation {
-  source: "prompt" | "user" | "summary" | "imported";
+  source: "user" | "summary" | "found";
   at: number;
   text?: string;
   node?: string;
@@ -1276,14 +1294,15 @@ export interface SessionRewindResult {
   restoredFiles: FileRestore[];
 }
 
-/** A rule of the user, word for word. `node` is the prompt that set it, and `quote` its words there; a rule set by hand has neither. It holds `since` that time. A later statement takes a rule back: then `holds` is false and `revokedBy` has that statement. `conflicts` are later statements that may have done so; it is not clear, and both stand. */
+/** A rule of the user, word for word. `node` is the prompt that it is quoted from, and `quote` its words there; a rule set by hand has neither. While `proposed` the user has neither kept nor dismissed it: it holds, and the user is asked. It holds `since` that time. Once it was taken back `holds` is false, and `revokedBy` has the words that did it. `conflicts` are later words of the user that may have done so; it is not clear, and both stand. */
 export interface SessionRule {
   id: string;
   text: string;
-  source: "prompt" | "user" | "summary" | "imported";
+  source: "user" | "summary" | "found";
   since: number;
   node?: string;
   quote?: string;
+  proposed: boolean;
   holds: boolean;
   revokedBy?: RuleRevocation;
   conflicts: string[];
@@ -1578,6 +1597,8 @@ export interface Methods {
   "sidecar/rule/list": { params: RuleListParams; result: RuleListResult };
   "sidecar/rule/add": { params: RuleAddParams; result: RuleResult };
   "sidecar/rule/remove": { params: RuleRemoveParams; result: RuleResult };
+  "sidecar/rule/keep": { params: RuleKeepParams; result: RuleDecisionResult };
+  "sidecar/rule/dismiss": { params: RuleDismissParams; result: RuleDecisionResult };
   "sidecar/checkpoint/list": { params: SidParams; result: CheckpointListResult };
   "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };

@@ -5,22 +5,24 @@ Nothing here moves a head; nodes are never removed, only left.
 By the digest of a branch that a rewind or a fork left, the model knows the work that was done there. Without
 it a model that is asked again goes the same way again. The digest waits in the session's values and enters
 with the next prompt, so that a rewind moves the head to just the node that was asked for, and a second one
-takes the first back without a trace. It is a local digest of a few hundred tokens: no model is asked.
+takes the first back without a trace. It is a chronicle of a few hundred tokens: no model is asked.
 Entries that the conversation still holds are not in it. A summary and the entries behind it are the same
 here, so that a move across a compaction leaves nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.bridge import entries_to_messages
+from sidecar.chronicle import HEADER, Chronicle
 from sidecar.conductor.engine import EngineMarks
 from sidecar.conductor.errors import NodeNotFound
+from sidecar.conductor.token_estimate import estimate_text_tokens
 from sidecar.conversation import Entry, EntryKind, History, count_shared, kind_by_role
 from sidecar.llmgateway.contract import (
     TextBlock,
@@ -30,9 +32,11 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionGraph
-from sidecar.window_budget import BRANCH_HEADER, local_fallback_digest
+from sidecar.window_budget import BRANCH_HEADER
 
 _DIGEST_TOKENS: Final = 400
+_PLACE: Final = re.compile(r"^#\d+(?:-\d+)?~? ", re.MULTILINE)
+_PLACE_IN_INDEX: Final = re.compile(r" #\d+$", re.MULTILINE)
 _CLOSING: Final = (
     "The user went back to before all of this. It is not part of the conversation, and files may have been "
     "changed since; do not go on with it unless you are asked to."
@@ -139,7 +143,14 @@ def digest_left(graph: SessionGraph, left: str | None, head: str | None) -> str:
     entries = [entry for entry in found if entry.node_id not in kept]
     if all(entry.kind != "user" for entry in entries):
         return ""
-    return f"{local_fallback_digest(entries_to_messages(entries), None, _DIGEST_TOKENS)}\n\n{_CLOSING}"
+    chronicle = Chronicle()
+    for entry in entries:
+        chronicle.add(entry)
+    text = chronicle.write(_DIGEST_TOKENS, meter=estimate_text_tokens).text
+    # The places are those of the branch, where nothing can be recalled from.
+    index, _, lines = text.partition(HEADER)
+    shown = _PLACE_IN_INDEX.sub("", index) + _PLACE.sub("", lines)
+    return f"{shown.rstrip()}\n\n{_CLOSING}"
 
 
 def branch_entry(digest: str) -> Entry:

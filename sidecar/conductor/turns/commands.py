@@ -230,9 +230,17 @@ class Commands:
         lines += [describe_rule(rule) for rule in self._rules.all if rule.id in held and not rule.holds]
         return "\n- ".join(lines)
 
-    async def rules(self, _rest: str) -> str:
-        """List the rules."""
-        return describe_rules(self._rules.all)
+    async def rules(self, rest: str) -> str:
+        """List the rules, or decide on the proposed ones: *rest* is ``keep`` or ``dismiss``, and a rule."""
+        verb, _, wanted = rest.partition(" ")
+        if verb not in ("keep", "dismiss"):
+            return describe_rules(self._rules.all)
+        decide = self._rules.keep if verb == "keep" else self._rules.dismiss
+        decided = decide(wanted.strip() or None)
+        if not decided:
+            return "No rule is proposed."
+        title = "Kept:" if verb == "keep" else "Dismissed:"
+        return "\n- ".join((title, *(f"{rule.id} {rule.text}" for rule in decided)))
 
     async def forget(self, rest: str) -> str:
         """Take back the rule *rest*, an id or words."""
@@ -392,10 +400,9 @@ def describe_restores(files: Sequence[FileRestore], folder: Path) -> str:
 
 
 _SOURCES: Final[dict[RuleSource, str]] = {
-    "prompt": "from a prompt",
     "user": "set by hand",
-    "summary": "quoted by a summary",
-    "imported": "from an imported prompt",
+    "summary": "proposed by a summary",
+    "found": "found in a prompt by an earlier version",
 }
 
 
@@ -445,8 +452,12 @@ def describe_rules(rules: Sequence[SessionRule]) -> str:
     holding = [describe_rule(rule) for rule in rules if rule.holds]
     ended = [describe_rule(rule) for rule in rules if not rule.holds]
     if not holding and not ended:
-        return "There are no rules. /remember sets one, and so does a prompt such as: never push to main."
+        return "There are no rules. /remember sets one, such as: /remember never push to main."
     lines = ["These rules hold:" if holding else "No rule holds.", *(f"- {rule}" for rule in holding)]
+    if any(rule.proposed for rule in rules):
+        lines.append(
+            "\n/rules keep ID keeps a proposed rule, /rules dismiss ID ends it; without ID all of them."
+        )
     lines += ["\nThese were taken back:"] * bool(ended) + [f"- {rule}" for rule in ended]
     return "\n".join(lines)
 
@@ -457,7 +468,8 @@ def describe_rule(rule: SessionRule) -> str:
     >>> describe_rule(SessionRule(id="r1", text="Never push.", source="user", at=0))
     'r1 Never push. (set by hand)'
     """
-    shown = f"{rule.id} {rule.text} ({_SOURCES[rule.source]})"
+    kept = "" if rule.proposed or rule.source == "user" or not rule.holds else ", kept"
+    shown = f"{rule.id} {rule.text} ({_SOURCES[rule.source]}{kept})"
     if rule.revoked_by is not None:
         by = rule.revoked_by.text
         return f"{shown}, taken back by /forget" if by is None else f"{shown}, taken back by: {by}"

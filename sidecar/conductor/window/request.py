@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sidecar.capabilities.recall import RECALL_NOTE
 from sidecar.conductor.contract import ContextUsage, EngineView, Gate
 from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conductor.record.session_record import SessionRecord
@@ -76,8 +75,6 @@ class NextRequest:
             participants=participants,
             same_file=self._workbench.files.uri_of,
             tool_effects=effects,
-            closing=RECALL_NOTE,
-            rules=rules,
         )
         self._input = (of, made)
         return made

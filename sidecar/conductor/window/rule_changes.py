@@ -1,7 +1,11 @@
-"""The rules of a session as values: statements of the user in the order of their times, folded to rules.
+"""The rules of a session as values: changes in the order of their times, folded to rules.
 
-A statement comes from a prompt, or is a change that was made by hand. Pure; nothing here knows the path of
-the conversation, or how the rules are sent.
+Nothing that is said once becomes a rule by itself. A rule is set by hand, or proposed by the model that
+writes a summary: with a quote that is checked against the words that the user typed, and a scope. Only a
+*standing* wish is proposed; one for the task at hand, or for this moment, is none. The model is shown the
+rules that hold, and says which the user has taken back since, with a quote that is checked as well.
+
+Pure; nothing here knows the path of the conversation, or how the rules are sent.
 """
 
 from __future__ import annotations
@@ -9,42 +13,66 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
-from sidecar.conductor.rule_shapes import RuleRevocation, RuleSource, SessionRule
+from sidecar.conductor.rule_shapes import RuleRevocation, RuleSource, RuleStatement, SessionRule
 from sidecar.text.clip import one_line
 from sidecar.text.typed import hide_pasted_text
-from sidecar.window_budget.rules import Rulings, Statement, find_statements, state
 
 MAX_RULE_CHARS: Final = 2_000
-MAX_QUOTES: Final = 12
-"""How many rules one summary may propose."""
+MAX_STATEMENTS: Final = 12
+"""How many statements on rules one summary may make."""
 
-_RULES_HEADING: Final = re.compile(r"^#.*\b(?:guardrail|constraint|rule|preference)s?\b.*$", re.IGNORECASE)
-_QUOTE: Final = re.compile(
-    r'"([^"\n]{8,400})"|“([^”\n]{8,400})”|„([^“”\n]{8,400})[“”]|«([^»\n]{8,400})»|「([^」\n]{4,400})」'
+LEAST_QUOTE_CHARS: Final = 4
+SENTENCE_CHARS: Final = 300
+"""A quote stands for the whole sentence around it, unless that is longer."""
+
+REQUEST: Final = """\
+Behind the summary, and not as a part of it, write a block about the user's standing rules:
+
+<rules>
+standing: "a wish for all further work until it is taken back, such as a convention or a prohibition"
+task: "a wish for the task at hand alone"
+moment: "a wish for this moment alone, such as to wait or to change nothing yet"
+ended RULE-ID: "the words with which the user took that rule back, or allowed what it forbids"
+conflict RULE-ID: "later words of the user that may contradict that rule, where it is not clear"
+</rules>
+
+Quote the user's own words, whole sentences, exactly as they were typed: nothing that the user pasted or
+quoted, no wishes of other people, and no requirements on the program. Leave out kinds that do not occur."""
+
+_BLOCK: Final = re.compile(
+    r"\n*^[ \t]*<rules>[ \t]*$(.*?)(?:^[ \t]*</rules>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
 )
-_SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s|$)|[。！？]|(?=\n)|$)")
+_STATEMENT: Final = re.compile(
+    r"\W*(standing|ended|conflict)\b[ \t]*(r[0-9a-f]{6})?[ \t]*:[ \t]*(\S.*)", re.IGNORECASE
+)
+_QUOTES: Final = "\"'“”„«»「」` \t"
+_END: Final = re.compile(r"[.!?](?=\s)|[。！？\n|]")
+_LIST: Final = re.compile(r"^#+ (?:Guardrails|Rules)\b[^\n]*\n((?:(?!#)[^\n]*(?:\n|\Z))*)", re.MULTILINE)
+_HIDDEN: Final = "·"
 
 
 class RuleChange(Value, kw_only=True):
-    """A change of the rules that the wording of no prompt makes.
+    """A change of the rules.
 
     Attributes:
         id: the rule.
-        action: whether the rule was set or withdrawn.
-        text: the text of the rule.
-        source: ``user`` by hand; ``summary`` when a model's summary quoted it from the prompt *node_id*.
+        action: whether the rule was set, withdrawn, kept by the user, or may be contradicted by *text*.
+        text: the text of the rule; the user's words where a summary says that they end or contradict it.
+        source: ``user`` by hand; ``summary`` where a model's summary quotes the prompt *node_id*; ``found``
+            where an earlier version found the rule in it.
         at: the time in epoch milliseconds.
-        node_id: the prompt of the rule, None for a rule by hand.
+        node_id: the prompt of the words, None for a change by hand.
     """
 
     id: str
-    action: Literal["add", "remove"]
+    action: Literal["add", "remove", "keep", "conflict"]
     text: str
-    source: Literal["user", "summary"]
+    source: RuleSource
     at: int
     node_id: str | None = None
 
@@ -57,51 +85,140 @@ class RuleNote(Value, kw_only=True):
     ended: tuple[str, ...]
 
 
-class Said(Value, kw_only=True):
-    """One statement with its place in time; without a *statement* it withdraws the rule *id*."""
-
-    id: str
-    at: int
-    text: str
-    source: RuleSource
-    node_id: str | None = None
-    statement: Statement | None = None
+def ask_about_rules(rules: Iterable[SessionRule]) -> str:
+    """Return the text with which a model that writes a summary is asked about the user's rules."""
+    lines = [
+        f"- {rule.id}: {rule.text}" + "".join(f" (contradicted? {words})" for words in rule.conflicts)
+        for rule in rules
+    ]
+    return "\n".join([REQUEST, "", "The rules that hold:", *(lines or ["none"])])
 
 
-def statements_of_prompt(text: str, node_id: str, at: int, imported_at: int) -> tuple[Said, ...]:
-    """Return the statements in a prompt.
+def split_statements(reply: str) -> tuple[str, tuple[RuleStatement, ...]]:
+    """Return *reply* without its block about rules, and the statements of that.
+
+    >>> split_statements('# Plan\\nship\\n<rules>\\nstanding: "Use tabs."\\nmoment: "Wait."\\n</rules>')
+    ('# Plan\\nship', (RuleStatement(kind='standing', rule_id='', quote='Use tabs.'),))
+    """
+    found = _BLOCK.search(reply)
+    if found is None:
+        return reply, ()
+    statements: list[RuleStatement] = []
+    for line in found[1].splitlines():
+        if (stated := _STATEMENT.fullmatch(line.strip())) is not None:
+            kind, rule_id, quote = stated[1].lower(), (stated[2] or "").lower(), stated[3].strip(_QUOTES)
+            if kind == "standing":
+                statements.append(RuleStatement("standing", "", quote))
+            elif rule_id:
+                statements.append(RuleStatement("ended" if kind == "ended" else "conflict", rule_id, quote))
+    rest = f"{reply[: found.start()]}\n{reply[found.end() :]}".strip("\n")
+    return rest, tuple(statements[:MAX_STATEMENTS])
+
+
+def find_words(quote: str, prompts: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    """Return the node of the first of *prompts* in which its user typed *quote*, and the sentence there.
+
+    Blanks and case do not count. Words in a paste or in a quotation are not the user's, and a question states
+    nothing: then the result is None.
+
+    >>> find_words("never push", [("a", "> never push"), ("b", "ok. Please never push to main. Go on.")])
+    ('b', 'Please never push to main.')
+    """
+    words = quote.split()
+    if sum(map(len, words)) < LEAST_QUOTE_CHARS:
+        return None
+    wanted = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    for node_id, text in prompts:
+        typed = hide_pasted_text(text.replace("|", "¦"))  # a table may be typed as well
+        for found in wanted.finditer(text):
+            start, end = found.span()
+            hidden = typed[start:end].count(_HIDDEN) - text[start:end].count(_HIDDEN)
+            if typed[start] in (text[start], "¦") and 2 * hidden < end - start:
+                sentence = sentence_around(text, start, end)
+                if not sentence.endswith(("?", "？", "؟")):
+                    return node_id, one_line(sentence, MAX_RULE_CHARS)
+    return None
+
+
+def sentence_around(text: str, start: int, end: int) -> str:
+    """Return the sentence of *text* around the part from *start* to *end*, or the part where it is long."""
+    begins = [each.end() for each in _END.finditer(text, max(0, start - SENTENCE_CHARS), start)]
+    begin = begins[-1] if begins else max(0, start - SENTENCE_CHARS)
+    after = _END.search(text, max(start, end - 1), end + SENTENCE_CHARS)
+    stop = len(text[: end + SENTENCE_CHARS]) if after is None else after.end()
+    found = text[begin:stop].strip("-*•| \t\n")
+    return found if len(found) <= SENTENCE_CHARS else text[start:end]
+
+
+def changes_of_statements(
+    statements: Iterable[RuleStatement],
+    prompts: Mapping[str, str],
+    times: Mapping[str, int],
+    rules: Sequence[SessionRule],
+) -> Iterator[RuleChange]:
+    """Yield the changes of *rules* that a model's *statements* make, as far as their quotes are right.
 
     Args:
-        text: the prompt.
-        node_id: its node.
-        at: the time of the node, in epoch milliseconds.
-        imported_at: the time at which the session was imported, 0 for never.
+        statements: the statements.
+        prompts: the texts of the prompts by their nodes, oldest first.
+        times: the times of the prompts in epoch milliseconds, by their nodes.
+        rules: all rules, with the ended ones: a rule that the user dismissed is not proposed again.
     """
-    source: RuleSource = "imported" if at <= imported_at else "prompt"
-    return tuple(
-        Said(
-            id=rule_id(node_id, str(number)),
-            at=at,
-            text=each.text,
-            source=source,
-            node_id=node_id,
-            statement=each,
-        )
-        for number, each in enumerate(find_statements(text))
-    )
+    holding = {rule.id: rule for rule in rules if rule.holds}
+    known = [_plain(rule.text) for rule in rules]
+    for each in statements:
+        newest_first = each.kind != "standing"
+        ordered = reversed([*prompts.items()]) if newest_first else prompts.items()
+        found = find_words(each.quote, ordered)
+        if found is None:
+            continue
+        node, words = found
+        if each.kind == "standing":
+            plain = _plain(words)
+            if not any(plain in text or text in plain for text in known):
+                known.append(plain)
+                yield RuleChange(
+                    id=rule_id(node, words),
+                    action="add",
+                    text=words,
+                    source="summary",
+                    at=times[node],
+                    node_id=node,
+                )
+        elif (
+            (rule := holding.get(each.rule_id)) is not None and times[node] >= rule.at and words != rule.text
+        ):
+            action: Literal["remove", "conflict"] = "remove" if each.kind == "ended" else "conflict"
+            if action == "remove" or words not in rule.conflicts:
+                yield RuleChange(
+                    id=rule.id, action=action, text=words, source="summary", at=times[node], node_id=node
+                )
 
 
-def statement_of_change(change: RuleChange) -> Said:
-    """Return *change* as a statement."""
-    stated = next(state(change.text, is_rule=True)) if change.action == "add" else None
-    return Said(
-        id=change.id,
-        at=change.at,
-        text=change.text,
-        source=change.source,
-        node_id=change.node_id,
-        statement=stated,
+def find_earlier_rules(
+    summaries: Iterable[str], prompts: Mapping[str, str], times: Mapping[str, int]
+) -> Iterator[RuleChange]:
+    """Yield the rules that an earlier version found in *prompts* and wrote into its *summaries*.
+
+    Args:
+        summaries: the texts of summaries that earlier versions wrote.
+        prompts: the texts of the prompts by their nodes, oldest first.
+        times: the times of the prompts in epoch milliseconds, by their nodes.
+    """
+    lines = dict.fromkeys(
+        line.strip('-*• \t"')
+        for summary in summaries
+        for section in _LIST.findall(summary)
+        for line in section.splitlines()
+        if line.lstrip().startswith("-")
     )
+    for line in lines:
+        found = find_words(line, prompts.items())
+        if found is not None and len(line) >= LEAST_QUOTE_CHARS:
+            node, _ = found
+            yield RuleChange(
+                id=rule_id(node, line), action="add", text=line, source="found", at=times[node], node_id=node
+            )
 
 
 def rule_id(*parts: str) -> str:
@@ -113,32 +230,35 @@ def rule_id(*parts: str) -> str:
     return f"r{hashlib.sha256(chr(0).join(parts).encode('utf-8', 'surrogatepass')).hexdigest()[:6]}"
 
 
-def fold_rules(said: Iterable[Said]) -> tuple[SessionRule, ...]:
-    """Return every rule in *said*, oldest first, as the later statements left it."""
-    rulings, by_id = Rulings(), dict[str, Said]()
-    revocations: dict[str | None, RuleRevocation] = {}
-    for each in sorted(said, key=lambda each: (each.at, each.statement is None)):
-        if each.statement is None:
-            revocations[f"/forget {each.id}"] = RuleRevocation("user", each.at)
-            rulings.end(each.id, f"/forget {each.id}")
-        elif each.id not in by_id:
-            by_id[each.id] = each
-            revocations[each.id] = RuleRevocation(each.source, each.at, each.text, each.node_id)
-            rulings.add(each.id, each.statement)
-    return tuple(
-        SessionRule(
-            id=each.key,
-            text=by_id[each.key].text,
-            source=by_id[each.key].source,
-            at=by_id[each.key].at,
-            node_id=by_id[each.key].node_id,
-            quote=None if by_id[each.key].node_id is None else by_id[each.key].text,
-            holds=each.ended_by is None,
-            revoked_by=revocations.get(each.ended_by),
-            conflicts=() if each.ended_by else tuple(by_id[key].text for key in each.disputed_by),
-        )
-        for each in rulings.all()
-    )
+def fold_rules(changes: Iterable[RuleChange]) -> tuple[SessionRule, ...]:
+    """Return every rule that *changes* set, oldest first, as the later ones left it.
+
+    A rule with the words of one that holds is that one; said by hand, it is kept.
+    """
+    rules: dict[str, SessionRule] = {}
+    for change in sorted(changes, key=lambda change: (change.at, change.action != "add")):
+        same = (rule.id for rule in rules.values() if rule.holds and _plain(rule.text) == _plain(change.text))
+        key = change.id if change.id in rules else next(same, None)
+        if key is None or (change.action == "add" and not rules[key].holds):
+            if change.action == "add":
+                rules[change.id] = SessionRule(
+                    id=change.id,
+                    text=change.text,
+                    source=change.source,
+                    at=change.at,
+                    node_id=change.node_id,
+                    quote=None if change.node_id is None else change.text,
+                    proposed=change.source != "user",
+                )
+        elif change.action == "conflict":
+            rules[key] = replace(rules[key], conflicts=(*rules[key].conflicts, change.text))
+        elif change.action == "remove":
+            words = None if change.source == "user" else change.text
+            by = RuleRevocation(change.source, change.at, words, change.node_id if words else None)
+            rules[key] = replace(rules[key], holds=False, proposed=False, revoked_by=by)
+        elif change.source == "user":
+            rules[key] = replace(rules[key], proposed=False)
+    return tuple(rules.values())
 
 
 def check_rule(text: str) -> str:
@@ -179,32 +299,6 @@ def list_rules(*parts: tuple[str, Iterable[str]]) -> str:
     """
     shown = ((title, [f"- {rule}" for rule in rules]) for title, rules in parts)
     return "\n".join("\n".join((title, *rules)) for title, rules in shown if rules)
-
-
-def find_quotes(summary: str, prompts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the sentences of *prompts* that *summary* quotes as rules, each with the node of its prompt.
-
-    A quote stands below a heading of rules, in quotation marks. It counts only where it is a whole sentence
-    that the user typed, and no question.
-
-    Args:
-        summary: a model's summary.
-        prompts: the text of each prompt, by its node.
-    """
-    quotes: dict[str, None] = {}
-    is_inside = False
-    for line in summary.splitlines():
-        if line.startswith("#"):
-            is_inside = _RULES_HEADING.match(line) is not None
-        elif is_inside:
-            quotes.update({_plain("".join(found)): None for found in _QUOTE.findall(line)})
-    wanted = dict(list(quotes.items())[:MAX_QUOTES])
-    for node_id, text in prompts.items() if wanted else ():
-        for found in _SENTENCE.finditer(hide_pasted_text(text)):
-            typed = one_line(text[found.start() : found.end()].strip("-* \t"), MAX_RULE_CHARS)
-            if _plain(typed) in wanted and not typed.endswith("?"):
-                del wanted[_plain(typed)]
-                yield node_id, typed
 
 
 def _plain(text: str) -> str:

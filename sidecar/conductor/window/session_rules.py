@@ -1,56 +1,53 @@
-"""The rules of a session: found in prompts, set by hand, quoted by a summary; and their way to the model.
+"""The rules of a session: set by hand, or proposed by a summary; and their way to the model.
 
-A rule from a prompt belongs to that prompt: the rules are an index over the prompts of the path, so after
-an undo, a rewind, a drop, a fork or a load they are right by construction. A rule set by hand, and the
-withdrawal of any rule, is a change that is kept in the session's own record: it outlives every move of the
-conversation, and a fork begins with it. Statements and changes are folded in the order of their times, so
-that a later one takes an earlier one back.
+A change by hand is kept in the session's own record: it outlives every move of the conversation, and a fork
+begins with it. A change that a summary proposed belongs to the prompt that it quotes: after an undo, a
+rewind, a drop or a fork it counts only where that prompt is on the path. Changes are folded in the order of
+their times, so that a later one takes an earlier one back. Rules that an earlier version found in prompts
+stand in its summaries, and are read from there when the session is loaded.
 
 The model is sent every rule that holds, word for word, in one of these places:
 
-* the prompt that set it, or a summary that has it word for word, while it is in view;
+* the prompt that has it, or a summary that has it word for word, while it is in view;
 * a note below the first prompt after a change by hand, so that the prompt cache keeps everything before it;
 * a block at the head of the summary: the rules that nothing else in view shows. It is made once for each
   summary, so that only a compaction changes the beginning of a request.
 
-Cost: a prompt is searched once, when it is recorded; at load all are, in a thread. A move of the head is
-prepared in a thread, and the prompts behind a summary are remembered with it.
+Cost: a prompt is noted when it is recorded. A move of the head is prepared in a thread, and the prompts
+behind a summary are remembered with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text
 from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
+from sidecar.conductor.rule_shapes import RulesChanged, RuleStatement, SessionRule
 from sidecar.conductor.token_estimate import text_tokens
+from sidecar.conductor.window.compaction.chronicling import is_chronicle
 from sidecar.conductor.window.rule_changes import (
     RuleChange,
     RuleNote,
-    Said,
+    changes_of_statements,
     check_rule,
-    find_quotes,
+    find_earlier_rules,
     find_rule,
     fold_rules,
     list_rules,
     rule_id,
-    statement_of_change,
-    statements_of_prompt,
 )
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import Conversation, TextBlock
-from sidecar.window_budget.wording import may_set_rules
 
 MAX_CHANGES: Final = 1_000
-"""How many changes by hand a session keeps."""
+"""How many changes a session keeps."""
 
 MAX_NOTES: Final = 200
 _BLOCK: Final = "The user's rules, word for word. They hold until the user says otherwise:"
@@ -74,18 +71,18 @@ class SessionRules:
         self._record = record
         self._history = record.history
         self._seen: History | None = None
-        self._said: dict[str, tuple[Said, ...]] = {}
         self._behind: dict[str, tuple[str, ...]] = {}
         self._path: Mapping[str, None] = {}
 
         def add(path: dict[str, None], entry: Entry, _: bool) -> dict[str, None]:
-            path.update(dict.fromkeys(self._search(entry)))
+            path.update(dict.fromkeys(self._find_prompts(entry)))
             return path
 
         self._prompts = Index(dict[str, None], add)
         record.history.follow(self)
         record.history.watch(lambda appended: self.follow())
         self._changes: tuple[RuleChange, ...] = ()
+        self._earlier: tuple[RuleChange, ...] = ()
         self._notes: dict[str, RuleNote] = {}
         self._mark: str | None = None
         self._block = ""
@@ -103,17 +100,28 @@ class SessionRules:
         self._seen = None
 
     async def load(self) -> None:
-        """Find the rules in every stored prompt, in a thread, and read the changes by hand."""
+        """Read the changes, and in a thread the rules that an earlier version found."""
         self._changes = tuple(_read(RuleChange, self._record.info.rules))
         self._notes = {note.node_id: note for note in _read(RuleNote, self._record.info.rule_notes)}
-
-        def search() -> None:
-            deque(map(self._search, tuple(self._history.graph.entries.values())), 0)
-            self._prompts.of(self._history.current)
-
-        await asyncio.to_thread(search)
+        self._earlier = await asyncio.to_thread(self.find_earlier)
         self._seen = History()
         self.follow()
+
+    def find_earlier(self) -> tuple[RuleChange, ...]:
+        """Return the rules that an earlier version found, from the summaries that it wrote."""
+        self._prompts.of(self._history.current)
+        stored = self._history.graph.entries
+        summaries = [
+            prompt_text(entry.turn.blocks)
+            for entry in stored.values()
+            if entry.kind == "summary" and entry.origin and not any(map(is_chronicle, entry.turn.blocks))
+        ]
+        if not summaries:
+            return ()
+        prompts = [entry for entry in stored.values() if entry.kind == "user" and not entry.origin]
+        texts = {entry.node_id: prompt_text(entry.turn.blocks) for entry in prompts}
+        times = {entry.node_id: entry.created_at for entry in prompts}
+        return tuple(find_earlier_rules(summaries, texts, times))
 
     @property
     def tokens(self) -> int:
@@ -131,11 +139,7 @@ class SessionRules:
         added = history.since(self._seen)
         has_moved, self._seen = added is None, history
         self._path = self._prompts.of(history)
-        is_news = has_moved
-        for entry in added or ():
-            for node in self._search(entry):
-                is_news = is_news or bool(self._said[node])
-        if is_news:
+        if has_moved:
             self._settle()
         for entry in (added if self._changes else None) or ():
             if entry.kind == "user" and not entry.origin:
@@ -147,47 +151,57 @@ class SessionRules:
         Raises InvalidInput for an empty or too long text, and when there are too many changes.
         """
         rule, at = check_rule(text), self._now()
-        change = RuleChange(
-            id=rule_id(rule, str(at), str(len(self._changes))), action="add", text=rule, source="user", at=at
-        )
-        self._keep(change)
+        change_id = rule_id(rule, str(at), str(len(self._changes)))
+        self._keep(RuleChange(id=change_id, action="add", text=rule, source="user", at=at))
         same = (each for each in self.standing if each.text.casefold() == rule.casefold())
-        return next((each for each in self.all if each.id == change.id), None) or next(same)
+        return next((each for each in self.all if each.id == change_id), None) or next(same)
 
     def remove(self, wanted: str) -> SessionRule:
         """Withdraw the rule with an id, or the only one with some words. Raises InvalidInput."""
         rule = find_rule(self.standing, wanted.strip())
-        self._keep(
-            RuleChange(
-                id=rule.id,
-                action="remove",
-                text=rule.text,
-                source="user",
-                at=self._now(),
-                node_id=rule.node_id,
-            )
-        )
+        self._keep(self._change(rule, "remove"))
         return next(each for each in self.all if each.id == rule.id)
 
-    def propose(self, summary: str, history: History) -> None:
-        """Take over the rules that a model's *summary* of *history* quotes from its prompts."""
-        prompts = {
-            self._first_node(entry): prompt_text(entry.turn.blocks)
-            for entry in history
-            if entry.kind == "user"
-        }
-        for node, quote in find_quotes(summary, prompts):
-            if not any(quote in rule.text or rule.text in quote for rule in self.all):
-                self._keep(
-                    RuleChange(
-                        id=rule_id(node, quote),
-                        action="add",
-                        text=quote,
-                        source="summary",
-                        at=self._history.graph.entries[node].created_at,
-                        node_id=node,
-                    )
-                )
+    def keep(self, wanted: str | None) -> tuple[SessionRule, ...]:
+        """Keep the proposed rule with an id or some words, all of them for None; return them.
+
+        Raises InvalidInput for words that name none, or several.
+        """
+        return self._decide(wanted, "keep")
+
+    def dismiss(self, wanted: str | None) -> tuple[SessionRule, ...]:
+        """Withdraw the proposed rule with an id or some words, all of them for None; return them.
+
+        Raises InvalidInput for words that name none, or several.
+        """
+        return self._decide(wanted, "remove")
+
+    def _decide(self, wanted: str | None, action: Literal["keep", "remove"]) -> tuple[SessionRule, ...]:
+        proposed = [rule for rule in self.standing if rule.proposed]
+        chosen = proposed if wanted is None else [find_rule(proposed, wanted.strip())]
+        self._keep(*(self._change(rule, action) for rule in chosen))
+        ids = {rule.id for rule in chosen}
+        return tuple(rule for rule in self.all if rule.id in ids)
+
+    def _change(self, rule: SessionRule, action: Literal["keep", "remove"]) -> RuleChange:
+        return RuleChange(
+            id=rule.id,
+            action=action,
+            text=rule.text,
+            source="user",
+            at=self._now(),
+            node_id=rule.node_id,
+        )
+
+    def propose(self, statements: Iterable[RuleStatement], history: History) -> None:
+        """Take over the statements of a model about the rules in *history* that quote the user rightly."""
+        entries = self._history.graph.entries
+        prompts: dict[str, str] = {}
+        for entry in history.originals():
+            if entry.kind == "user" and entry.node_id in entries:
+                prompts[entry.node_id] = prompt_text(entry.turn.blocks)
+        times = {node: entries[node].created_at for node in prompts}
+        self._keep(*changes_of_statements(statements, prompts, times, self.all))
 
     def apply(self, conversation: Conversation) -> Conversation:
         """Return *conversation*, a request that shows the history, with the block and the notes."""
@@ -213,25 +227,17 @@ class SessionRules:
             system = "\n\n".join(filter(None, (system, self._block)))
         return replace(conversation, turns=tuple(turns), system=system)
 
-    def _search(self, entry: Entry) -> tuple[str, ...]:
-        """Return the prompt that *entry* shows, or the prompts that it stands for; each is searched once."""
+    def _find_prompts(self, entry: Entry) -> tuple[str, ...]:
+        """Return the prompt that *entry* shows, or the prompts that it stands for."""
         if entry.kind == "summary":
             if entry.node_id not in self._behind:
                 stored = self._history.graph.entries
-                folded = (self._search(stored[each]) for each in entry.origin if each in stored)
+                folded = (self._find_prompts(stored[each]) for each in entry.origin if each in stored)
                 self._behind[entry.node_id] = tuple(dict.fromkeys(chain.from_iterable(folded)))
             return self._behind[entry.node_id]
         if entry.kind != "user":
             return ()
-        node = self._first_node(entry) if entry.origin else entry.node_id
-        if node not in self._said:
-            first = self._history.graph.entries.get(node, entry) if entry.origin else entry
-            text = prompt_text(first.turn.blocks)
-            self._said[node] = ()
-            if may_set_rules(text):
-                at = self._history.graph.entries[node].created_at
-                self._said[node] = statements_of_prompt(text, node, at, self._record.info.imported_at)
-        return (node,)
+        return (self._first_node(entry) if entry.origin else entry.node_id,)
 
     def _first_node(self, entry: Entry) -> str:
         """Return the node at which the prompt *entry* was first stored."""
@@ -239,23 +245,24 @@ class SessionRules:
         return first if first in self._history.graph.entries else entry.node_id
 
     def _settle(self) -> None:
-        """Fold all statements and changes, and publish the rules that hold if they changed."""
+        """Fold all changes, and publish the rules that hold if they changed."""
         before = self.standing
-        changes = (each for each in self._changes if each.node_id is None or each.node_id in self._path)
-        said = (each for node in self._path for each in self._said[node])
-        self.all = fold_rules((*said, *map(statement_of_change, changes)))
+        changes = (*self._earlier, *self._changes)
+        self.all = fold_rules(each for each in changes if each.node_id is None or each.node_id in self._path)
         self.standing = tuple(rule for rule in self.all if rule.holds)
         self.texts = tuple(rule.text for rule in self.standing)
         if self.standing != before:
             self._record.events.emit(RulesChanged(self.standing))
 
-    def _keep(self, change: RuleChange) -> None:
-        if len(self._changes) >= MAX_CHANGES:
+    def _keep(self, *changes: RuleChange) -> None:
+        if not changes:
+            return
+        if len(self._changes) + len(changes) > MAX_CHANGES:
             raise InvalidInput(
                 f"the session has {MAX_CHANGES:,} changes of rules already",
                 hint="write the rules into AGENTS.md instead",
             )
-        self._changes = (*self._changes, change)
+        self._changes = (*self._changes, *changes)
         self._record.amend(lambda info: replace(info, rules=tuple(map(asdict, self._changes))))
         self._settle()
 

@@ -115,6 +115,9 @@ from sidecar.protocol.messages.permission import (
 )
 from sidecar.protocol.messages.rule import (
     RuleAddParams,
+    RuleDecisionResult,
+    RuleDismissParams,
+    RuleKeepParams,
     RuleListParams,
     RuleListResult,
     RuleRemoveParams,
@@ -262,6 +265,9 @@ __all__ = [
     "RehydrateRunResult",
     "ReportedFact",
     "RuleAddParams",
+    "RuleDecisionResult",
+    "RuleDismissParams",
+    "RuleKeepParams",
     "RuleListParams",
     "RuleListResult",
     "RuleRemoveParams",

@@ -33,6 +33,27 @@ class RuleRemoveParams(Value):
     rule: str
 
 
+class RuleKeepParams(Value):
+    """The proposed rule to keep: its id, or words that only one has; all proposed rules without *rule*."""
+
+    sid: str
+    rule: str | None = None
+
+
+class RuleDismissParams(Value):
+    """The proposed rule to dismiss: its id, or words that only one has; all proposed rules without *rule*."""
+
+    sid: str
+    rule: str | None = None
+
+
+class RuleDecisionResult(Value):
+    """The rules that were proposed, as they are now; a ``rulesChanged`` event has all that hold."""
+
+    rules: tuple[SessionRule, ...]
+    seq: int
+
+
 class RuleResult(Value):
     """The rule as it is now; a ``rulesChanged`` event has all that hold."""
 

@@ -29,8 +29,22 @@ async def remove(connection: Connection, params: m.RuleRemoveParams) -> m.RuleRe
     return m.RuleResult(await session.remove_rule(params.rule), session.record.log.seq)
 
 
+async def keep(connection: Connection, params: m.RuleKeepParams) -> m.RuleDecisionResult:
+    """Keep a rule that was proposed, or all."""
+    session = connection.hub.session(params.sid)
+    return m.RuleDecisionResult(await session.keep_rules(params.rule), session.record.log.seq)
+
+
+async def dismiss(connection: Connection, params: m.RuleDismissParams) -> m.RuleDecisionResult:
+    """Dismiss a rule that was proposed, or all."""
+    session = connection.hub.session(params.sid)
+    return m.RuleDecisionResult(await session.dismiss_rules(params.rule), session.record.log.seq)
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/rule/list": list_rules,
     "sidecar/rule/add": add,
     "sidecar/rule/remove": remove,
+    "sidecar/rule/keep": keep,
+    "sidecar/rule/dismiss": dismiss,
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from histories import history_of
-from sidecar.conductor.window.compaction.checked_model import CheckedModel, user_language
+from sidecar.conductor.rule_shapes import RuleStatement
+from sidecar.conductor.window.compaction.checked_model import CheckedModel, newest_words
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import (
     Conversation,
@@ -19,8 +20,9 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
 from turns import assistant, calling, user
 
-ASKED = Conversation((user("» you: fix src/a.py"),))
-REFUSAL, SUMMARY = Say("I cannot help with that."), Say("- the user wants src/a.py fixed\n- src/b.py is done")
+ASKED = Conversation((user("» you: fix src/a.py" + " and so on" * 100),))
+REFUSAL = Say("I cannot help with that.")
+SUMMARY = Say("# Status\n- the user wants src/a.py fixed\n- src/b.py is done")
 
 
 async def answer(model: CheckedModel) -> str:
@@ -30,31 +32,31 @@ async def answer(model: CheckedModel) -> str:
 
 async def test_a_summary_loses_the_lines_that_cannot_be_true() -> None:
     model = CheckedModel(ScriptedModel([[SUMMARY]]))
-    assert await answer(model) == "- the user wants src/a.py fixed"
+    assert await answer(model) == "# Status\n- the user wants src/a.py fixed"
     assert model.dropped == ["- src/b.py is done: src/b.py occurs nowhere"]
 
 
 async def test_a_model_that_refuses_is_asked_again_with_the_reason() -> None:
-    scripted = ScriptedModel([[REFUSAL], [Say("- the user wants src/a.py fixed")]])
+    scripted = ScriptedModel([[REFUSAL], [Say("# Status\n- the user wants src/a.py fixed")]])
     model = CheckedModel(scripted)
-    assert await answer(model) == "- the user wants src/a.py fixed"
+    assert await answer(model) == "# Status\n- the user wants src/a.py fixed"
     assert model.fault is None
     again = scripted.calls[1].conversation.turns
     assert [turn.role for turn in again] == ["user", "assistant", "user"]
-    assert "it is a refusal" in str(again[2])
+    assert "it is too short for what it stands for" in str(again[2])
 
 
 async def test_a_model_that_refuses_twice_has_failed() -> None:
     model = CheckedModel(ScriptedModel([[REFUSAL], [REFUSAL]]))
-    with pytest.raises(GatewayError, match="it is a refusal"):
+    with pytest.raises(GatewayError, match="it is too short for what it stands for"):
         await answer(model)
-    assert model.fault == "it is a refusal"
+    assert model.fault == "it is too short for what it stands for"
 
 
 async def test_a_summary_made_in_pieces_is_checked_against_all_of_them() -> None:
     """The digest that is carried from piece to piece may not say everything that they showed."""
-    merged = "- src/a.py and src/b.py are fixed\n- src/c.py is fixed"
-    model = CheckedModel(ScriptedModel([[Say("- fixed")], [Say(merged)]]))
+    merged = "# Status\n- src/a.py and src/b.py are fixed\n- src/c.py is fixed"
+    model = CheckedModel(ScriptedModel([[Say("# Status\n- fixed")], [Say(merged)]]))
     await answer(model)
     last = Conversation((user("» you: now src/b.py"),))
     reply = await collect_reply(model(last, StreamOptions()))
@@ -76,7 +78,7 @@ async def test_calls_of_tools_are_shown_too_and_none_is_a_summary() -> None:
 
 async def test_the_usage_of_every_call_counts_whether_its_answer_is_used_or_not() -> None:
     spent = UsageEmission(Usage(100, 7))
-    script: Script = [[REFUSAL, spent], [Say("- the user wants src/a.py fixed"), spent]]
+    script: Script = [[REFUSAL, spent], [Say("# Status\n- the user wants src/a.py fixed"), spent]]
     counted: list[Usage] = []
     await answer(CheckedModel(ScriptedModel(script), count=counted.append))
     assert [each.output_tokens for each in counted] == [7, 7]
@@ -89,6 +91,15 @@ async def test_a_call_that_fails_is_not_repeated() -> None:
     assert len(scripted.calls) == 1
 
 
-def test_the_language_of_a_user_comes_from_prompts() -> None:
-    text = "Bitte repariere den Parser und die Tests, aber nicht die Ausgabe.\nFasse vendor/ nicht an."
-    assert user_language(history_of([user(text), assistant("Never mind, I always do that.")])) == "German"
+async def test_what_it_says_about_rules_is_taken_out_and_kept() -> None:
+    note = "# Status\n- the user wants src/a.py fixed"
+    scripted = ScriptedModel([[Say(f'{note}\n<rules>\nstanding: "Use tabs."\n</rules>')]])
+    model = CheckedModel(scripted)
+    assert await answer(model) == note
+    assert model.statements == [RuleStatement("standing", "", "Use tabs.")]
+    assert "The rules that hold:" in str(scripted.calls[0].conversation.turns[-1])
+
+
+def test_the_language_is_told_by_typed_words_alone() -> None:
+    typed = newest_words(history_of([user("Repariere den Parser.\n> never"), assistant("I always do that.")]))
+    assert typed.split() == ["Repariere", "den", "Parser.", "·······"]

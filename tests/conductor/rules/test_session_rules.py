@@ -10,13 +10,23 @@ import pytest
 from sidecar.boot import ENGINES
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.rule_shapes import RulesChanged
+from sidecar.conductor.rule_shapes import RulesChanged, RuleStatement
 from sidecar.conductor.session import Session
-from sidecar.llmgateway.contract import Conversation, TextBlock
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Say
-from sidecar.window_budget.wording import may_set_rules
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+PROPOSING = """# Objective
+parser
+# Plan
+none
+# Carryover
+none
+<rules>
+standing: "{}"
+moment: "Wait with the tests."
+</rules>"""
 SUMMARY = "We worked on the parser; it is done. The tests pass, and nothing is open any more. " * 6
 COMPACTING = sorted(ENGINES.keys() - {"none"})
 
@@ -50,18 +60,79 @@ async def a_stage(make_stage: Any, **options: Any) -> Any:
     return await make_stage([[Say(LONG)]], repeat=True, **options)
 
 
-async def test_a_rule_is_found_in_a_prompt_and_taken_back_by_a_later_one(make_stage: Any) -> None:
-    stage = await a_stage(make_stage)
-    session = await stage.session()
-    await say(stage, session, "Fix the parser. Never push to main.")
-    await say(stage, session, "You may push to main now. All times are always in UTC.")
+async def test_nothing_that_a_prompt_says_is_a_rule_by_itself(make_stage: Any) -> None:
+    """A compaction without a model proposes nothing, and the words stand in its chronicle."""
+    stage = await make_stage([[Say(LONG)]], repeat=True)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Fix the parser. Never push to main. Don't change anything yet.")
+    for prompt in ("one", "two", "three"):
+        await say(stage, session, prompt)
+    assert (await session.compact(CompactionRequest(force=True)).outcome).summary_source == "localFallback"
+    assert session.window.rules.all == ()
+    assert published(session) == []
+    await say(stage, session, "four")
+    assert "Never push to main." in last_sent(stage)
+
+
+async def a_session_with_proposals(make_stage: Any, *proposals: str) -> tuple[Any, Session]:
+    """A model proposes each of *proposals* at a compaction of its own."""
+    answers = [step for text in proposals for step in (*[[Say(LONG)]] * 3, [Say(PROPOSING.format(text))])]
+    stage = await make_stage([[Say(LONG)], *answers, [Say(LONG)]], repeat=True)
+    session = await stage.session(policy={"keepRecent": 600})
+    await say(stage, session, "Fix the parser. Never push to main. Wait with the tests. Money is in cents.")
+    for number in range(len(proposals)):
+        for prompt in ("one", "two", "three"):
+            await say(stage, session, f"{prompt} {number}")
+        done = await session.compact(CompactionRequest(force=True)).outcome
+        assert done.summary_source == "model"
+        assert "<rules>" not in (done.summary or "")
+    return stage, session
+
+
+async def test_a_summary_proposes_standing_wishes_with_their_words(make_stage: Any) -> None:
+    stage, session = await a_session_with_proposals(make_stage, "never push to main")
+    (rule,) = session.window.rules.all
+    assert (rule.text, rule.source, rule.proposed) == ("Never push to main.", "summary", True)
+    assert rule.node_id == session.record.history.current.originals()[0].node_id
+    assert published(session) == [["Never push to main."]]
+    listed = await say(stage, session, "/rules")
+    assert "Never push to main. (proposed by a summary)" in listed
+    assert "/rules keep ID keeps a proposed rule" in listed
+    assert await say(stage, session, "/rules keep push") == f"Kept:\n- {rule.id} Never push to main."
+    assert "(proposed by a summary, kept)" in await say(stage, session, "/rules")
+    assert not session.window.rules.standing[0].proposed
+    assert await say(stage, session, "/rules dismiss") == "No rule is proposed."
+
+
+async def test_a_dismissed_rule_is_not_proposed_again(make_stage: Any) -> None:
+    stage, session = await a_session_with_proposals(make_stage, "Never push to main.", "Money is in cents.")
+    assert texts(session) == ["Never push to main.", "Money is in cents."]
+    assert "Dismissed:" in await say(stage, session, "/rules dismiss push")
+    assert texts(session) == ["Money is in cents."]
     first, second = session.window.rules.all
-    assert (first.text, first.source, first.holds) == ("Never push to main.", "prompt", False)
-    assert first.node_id == session.record.history.current[0].node_id
-    assert first.revoked_by is not None
-    assert first.revoked_by.text == "You may push to main now."
-    assert (second.text, second.holds) == ("All times are always in UTC.", True)
-    assert published(session) == [["Never push to main."], ["All times are always in UTC."]]
+    assert not first.holds
+    decided = await session.dismiss_rules(None)
+    assert [rule.id for rule in decided] == [second.id]
+    sid = session.sid
+    await stage.hub.close(sid)
+    assert texts((await stage.hub.load(sid)).session) == []
+
+
+async def test_a_model_ends_a_rule_with_the_words_that_took_it_back(make_stage: Any) -> None:
+    """It is shown the rules that hold, and an end without such words is none."""
+    stage, session = await a_session_with_proposals(make_stage, "Never push to main.")
+    (rule,) = session.window.rules.standing
+    await say(stage, session, "You may push to main now.")
+    await say(stage, session, "go on")
+    await session.compact(CompactionRequest(force=True)).outcome
+    assert f"- {rule.id}: Never push to main." in last_sent(stage)
+    words = [RuleStatement("ended", rule.id, text) for text in ("never said", "you may push to main now")]
+    session.window.rules.propose(words, session.record.history.current)
+    (ended,) = session.window.rules.all
+    assert not ended.holds
+    assert ended.revoked_by is not None
+    assert ended.revoked_by.text == "You may push to main now."
+    assert "taken back by: You may push to main now." in await say(stage, session, "/rules")
 
 
 async def test_the_commands_set_list_and_take_back_rules(make_stage: Any) -> None:
@@ -71,11 +142,11 @@ async def test_the_commands_set_list_and_take_back_rules(make_stage: Any) -> Non
     told = await say(stage, session, "/remember answer in Latin")
     (rule,) = session.window.rules.standing
     assert told == f"Remembered: {rule.id} answer in Latin (set by hand)"
-    await say(stage, session, "Never push to main.")
+    await say(stage, session, "/remember Never push to main.")
     listed = await say(stage, session, "/rules")
     assert [line.partition(" ")[2].partition(" ")[2] for line in listed.splitlines()[1:]] == [
         "answer in Latin (set by hand)",
-        "Never push to main. (from a prompt)",
+        "Never push to main. (set by hand)",
     ]
     assert "No rule that holds has the id or the words 'tabs'" in await say(stage, session, "/forget tabs")
     assert "No longer a rule" in await say(stage, session, "/forget push")
@@ -83,25 +154,6 @@ async def test_the_commands_set_list_and_take_back_rules(make_stage: Any) -> Non
     assert texts(session) == []
     assert "taken back by /forget" in await say(stage, session, "/rules")
     assert "The rule is empty" in await say(stage, session, "/remember")
-
-
-async def test_a_rule_in_doubt_stands_and_is_shown(make_stage: Any) -> None:
-    stage = await a_stage(make_stage)
-    session = await stage.session()
-    await say(stage, session, "Never push to main.")
-    await say(stage, session, "You may push now.")
-    (rule,) = session.window.rules.standing
-    assert rule.conflicts == ("You may push now.",)
-    assert "perhaps at odds with: You may push now." in await say(stage, session, "/rules")
-
-
-async def test_a_rule_that_takes_another_one_back_names_it(make_stage: Any) -> None:
-    stage = await a_stage(make_stage)
-    session = await stage.session()
-    await say(stage, session, "/remember use tabs")
-    said = await say(stage, session, "/remember use spaces")
-    assert "Remembered: " in said
-    assert "use tabs (set by hand), taken back by: use spaces" in said
 
 
 async def test_a_rule_by_hand_reaches_the_model_with_the_next_prompt_and_stays_in_place(
@@ -137,13 +189,13 @@ async def test_every_engine_sends_every_rule_after_any_number_of_compactions(
         engine=engine, policy=policy | ({"maxEvents": 4} if engine == "slidingWindow" else {})
     )
     long_rule = f"Never write to {', '.join(f'the {name * 3} bucket' for name in 'abcdefghijklm')}."
-    await say(stage, session, f"Fix the parser. Fass vendor/ niemals an. {long_rule}")
-    await say(stage, session, "/remember answer in Latin")
-    await say(stage, session, "Never rename store.py.")
+    await say(stage, session, "Fix the parser.")
+    for rule in ("Fass vendor/ niemals an.", long_rule, "answer in Latin", "Never rename store.py."):
+        await session.add_rule(rule)
     for number in range(6):
         await say(stage, session, f"Do step {number}: {LONG}")
         if number == 3:
-            await say(stage, session, "You may rename store.py now.")
+            await session.remove_rule("store.py")
         await session.compact(CompactionRequest(force=True)).outcome
     await say(stage, session, "go on")
     told = " ".join(last_sent(stage).split())
@@ -157,42 +209,37 @@ async def test_a_compaction_alone_changes_the_beginning_of_a_request(make_stage:
     stage = await make_stage([[Say(SUMMARY)]], repeat=True, window=8_000)
     session = await stage.session(policy={"keepRecent": 600})
     await session.choose("engine", "agentcore")
-    await say(stage, session, f"Never rename store.py. {LONG}")
+    await session.add_rule("Never rename store.py.")
     for number in range(3):
         await say(stage, session, f"Do step {number}: {LONG}")
     await session.compact(CompactionRequest(force=True)).outcome
     await say(stage, session, "five")
     before = stage.model.calls[-1].conversation
     assert "Never rename store.py." in sent(before)
-    await say(stage, session, "You may rename store.py now.")
+    await session.remove_rule("store.py")
+    await say(stage, session, "six")
     after = stage.model.calls[-1].conversation
     assert after.system == before.system
     assert after.turns[: len(before.turns)] == before.turns
     assert texts(session) == []
 
 
-async def test_rules_of_prompts_follow_the_path_and_rules_by_hand_do_not(make_stage: Any) -> None:
-    stage = await a_stage(make_stage)
-    session = await stage.session()
-    await say(stage, session, "Never push to main.")
-    await say(stage, session, "/remember answer in Latin")
-    await say(stage, session, "Keine neuen Abhängigkeiten.")
-    await say(stage, session, "You may push to main now.")
-    assert texts(session) == ["answer in Latin", "Keine neuen Abhängigkeiten."]
-    await session.rewind(session.record.history.current[3].node_id, expect_head=None)
-    assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
-    await session.rewind(None, expect_head=None)
-    assert texts(session) == ["answer in Latin"]
+async def test_proposed_rules_follow_the_path_and_rules_by_hand_do_not(make_stage: Any) -> None:
+    stage, session = await a_session_with_proposals(make_stage, "Never push to main.")
+    await session.add_rule("answer in Latin")
+    assert texts(session) == ["Never push to main.", "answer in Latin"]
+    await session.undo(None, force=False, expect_head=None)
+    assert texts(session) == ["Never push to main.", "answer in Latin"]
     await say(stage, session, "hello")
-    assert "answer in Latin" in last_sent(stage), "the note went with the prompt that carried it"
-    await session.drop([session.record.history.current[0].node_id], expect_head=None)
+    assert "answer in Latin" in last_sent(stage)
+    await session.rewind(None, expect_head=None)
     assert texts(session) == ["answer in Latin"]
 
 
 async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
-    await say(stage, session, "Never push to main.")
+    await session.add_rule("Never push to main.")
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
     await say(stage, session, "/remember answer in Latin")
@@ -208,23 +255,21 @@ async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
 async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
-    await say(stage, session, "Never push to main.")
+    await session.add_rule("Never push to main.")
     await say(stage, session, "/remember answer in Latin")
-    await say(stage, session, "Keine neuen Abhängigkeiten.")
+    await say(stage, session, "hello")
     fork = await stage.hub.fork(ForkOf(session.sid))
     assert fork.window.rules.all == session.window.rules.all
-    earlier = await stage.hub.fork(ForkOf(session.sid, session.record.history.current[1].node_id))
-    assert texts(earlier) == ["Never push to main.", "answer in Latin"]
     fork.window.rules.remove("Latin")
-    assert texts(session) == ["Never push to main.", "answer in Latin", "Keine neuen Abhängigkeiten."]
-    await say(stage, earlier, "hello")
-    assert "answer in Latin" in last_sent(stage)
+    assert texts(session) == ["Never push to main.", "answer in Latin"]
+    await say(stage, fork, "hello")
+    assert texts(fork) == ["Never push to main."]
 
 
 async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session(policy={"keepRecent": 600})
-    await say(stage, session, "Never push to main.")
+    await session.add_rule("Never push to main.")
     for number in range(9):
         await say(stage, session, f"Do step {number}: {LONG}")
         if number % 3 == 2:
@@ -237,9 +282,9 @@ async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -
 async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
-    await say(stage, session, "Never push to main. Never rename store.py.")
-    await say(stage, session, "/remember answer in Latin")
-    await say(stage, session, "You may push to main now.")
+    for rule in ("Never push to main.", "Never rename store.py.", "answer in Latin"):
+        await session.add_rule(rule)
+    await say(stage, session, "/forget push")
     await say(stage, session, "/forget store.py")
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
@@ -274,49 +319,33 @@ async def test_a_new_follower_is_sent_the_rules(make_stage: Any) -> None:
     assert published(session) == [["answer in Latin"], ["answer in Latin"]]
 
 
-QUOTING = '# Objective\nparser\n# Guardrails\n- "Money is in cents."\n- "Money is in dollars."\n# Plan\nnone'
-
-
-async def test_a_summary_proposes_a_rule_that_it_quotes_from_a_prompt(make_stage: Any) -> None:
-    """By its wording it is none, so only the model can see that it is one; it follows the prompt's path."""
-    stage = await make_stage([*[[Say(LONG)]] * 4, [Say(QUOTING + "\n# Carryover\nnone")]], repeat=True)
-    session = await stage.session(policy={"keepRecent": 600})
-    await say(stage, session, "Fix the parser. Money is in cents.")
-    for prompt in ("one", "two", "three"):
-        await say(stage, session, prompt)
-    assert (await session.compact(CompactionRequest(force=True)).outcome).summary_source == "model"
-    (rule,) = session.window.rules.standing
-    assert (rule.text, rule.source) == ("Money is in cents.", "summary")
-    await session.undo(None, force=False, expect_head=None)
-    assert texts(session) == ["Money is in cents."]
+async def test_rules_that_an_earlier_version_found_are_marked(make_stage: Any) -> None:
+    """They stand in the summary that it wrote."""
+    stage = await a_stage(make_stage)
+    session = await stage.session()
+    await say(stage, session, "Fix the parser. Never push to main.")
+    node = session.record.history.current[0].node_id
+    count = "1 earlier message condensed without a model."
+    digest = f"{count}\n\n## Rules\n- Never push to main.\n## Requests\n- Fix it."
+    turn = UserTurn((TextBlock(f"[session digest — older turns condensed]\n\n# Carryover\n{digest}"),))
+    rest = session.record.history.current[1:]
+    history = session.record.history
+    branch = await history.prepare_branch([Entry(turn, "summary", origin=(node,)), *rest])
+    async with history.transaction():
+        await history.replace(branch)
     sid = session.sid
     await stage.hub.close(sid)
     loaded = (await stage.hub.load(sid)).session
-    assert texts(loaded) == ["Money is in cents."]
-    await loaded.rewind(None, expect_head=None)
+    (rule,) = loaded.window.rules.standing
+    assert (rule.text, rule.source, rule.proposed, rule.node_id) == (
+        "Never push to main.",
+        "found",
+        True,
+        node,
+    )
+    assert "found in a prompt by an earlier version" in await say(stage, loaded, "/rules")
+    assert "Dismissed:" in await say(stage, loaded, "/rules dismiss")
     assert texts(loaded) == []
-
-
-async def test_a_prompt_is_searched_once_whatever_happens_to_it(
-    make_stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No compaction, undo or rewind looks at the text of a prompt again."""
-    searched: list[str] = []
-
-    def count(text: str) -> bool:
-        searched.append(text)
-        return may_set_rules(text)
-
-    monkeypatch.setattr("sidecar.conductor.window.session_rules.may_set_rules", count)
-    stage = await a_stage(make_stage)
-    session = await stage.session(policy={"keepRecent": 600})
-    prompts = ["Never push to main.", *(f"Do step {number}: {LONG}" for number in range(5))]
-    for prompt in prompts:
-        await say(stage, session, prompt)
-        await session.compact(CompactionRequest(force=True)).outcome
-    await session.undo(None, force=True, expect_head=None)
-    await session.rewind(session.record.history.current[-2].node_id, expect_head=None)
-    assert searched == prompts
 
 
 def test_the_built_in_model_takes_no_note_about_rules_for_a_question() -> None:

@@ -46,6 +46,9 @@ from sidecar.window_budget import DIGEST_HEADER
 VIEW_SHARE: Final = 0.2
 """The share of the window that the conversation takes after a compaction."""
 
+_MARK_CHARS: Final = 48
+"""By so much of its header a chronicle is known, also one that an earlier version wrote."""
+
 _FOLDED_SHARE: Final = 4
 """The chronicle takes at most one in so many tokens of what is folded."""
 
@@ -226,7 +229,7 @@ def texts_of_compaction(summary: Entry) -> tuple[TextBlock, ...]:
 
 def is_chronicle(block: Block) -> bool:
     """Whether *block* is the chronicle in a summary."""
-    return isinstance(block, TextBlock) and block.text.startswith((HEADER, INDEX_HEADER))
+    return isinstance(block, TextBlock) and block.text.startswith((HEADER[:_MARK_CHARS], INDEX_HEADER))
 
 
 def chronicle_text(view: Iterable[Entry]) -> str:

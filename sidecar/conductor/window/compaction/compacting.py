@@ -41,7 +41,6 @@ from sidecar.conductor.record.compactions import (
 )
 from sidecar.conductor.record.records import to_record
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.chronicling import fold_without_note, keep_chronicle
 from sidecar.conductor.window.compaction.loss import count_loss
 from sidecar.conductor.window.compaction.planner import (
@@ -257,11 +256,10 @@ class Compactor:
         prepared = await self._preparer.take(begun.engine)
         if isinstance(prepared, PreparedSummary):
             planned = replace(planned, given=replace(planned.given, prepared=prepared))
-        invoke = summarizer.invoker()
-        checked = None
-        if invoke is not None:
-            checked = CheckedModel.of(invoke, planned.engine, planned.given, summarizer.count)
-            checked.dropped += prepared.mended if isinstance(prepared, PreparedSummary) else ()
+        checked = summarizer.check_answers(planned.engine, planned.given.history)
+        if checked is not None and isinstance(prepared, PreparedSummary):
+            checked.dropped += prepared.mended
+            checked.statements += prepared.statements
         means = EngineDeps(checked, self._cancel, SUMMARY_DEADLINE_S)
         try:
             if isinstance(prepared, PreparedCompaction) and not request.force:
@@ -298,8 +296,7 @@ class Compactor:
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)
-        if done.summary_source == "model":
-            self._rules.propose(result.summary, given.history)
+        self._rules.propose(result.statements, given.history)
         return done
 
     async def keep(self, done: Compaction) -> None:

@@ -31,7 +31,6 @@ from sidecar.conductor.engine import (
 )
 from sidecar.conductor.events import CompactionNear
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.compaction.planner import SUMMARY_DEADLINE_S, CompactionPlanner
 from sidecar.conversation import History
 
@@ -118,12 +117,8 @@ class SummaryPreparer:
         if not engine.compacts:
             return
         summarizer = self._planner.summarizer
-        invoke = summarizer.invoker()
+        checked = summarizer.check_answers(engine, base)
         planned = await self._planner.make(engine, replace(request, force=True))
-        checked = None
-        if invoke is not None:
-            given = replace(planned.given, history=base)
-            checked = CheckedModel.of(invoke, engine, given, summarizer.count)
         try:
             async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
                 deps = EngineDeps(checked, cancel, SUMMARY_DEADLINE_S)
@@ -134,7 +129,7 @@ class SummaryPreparer:
             log_fault("the preparation of a compaction", error)
             return
         if checked is not None and isinstance(made, PreparedSummary):
-            made = replace(made, mended=tuple(checked.dropped))
+            made = replace(made, mended=tuple(checked.dropped), statements=tuple(checked.statements))
         elif checked is not None and isinstance(made, PreparedCompaction):
             made = replace(made, result=checked.report(made.result))
         if base is self._base:

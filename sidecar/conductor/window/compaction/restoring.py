@@ -37,9 +37,9 @@ from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.clip import compact_json
 from sidecar.text.touches import Touch
-from sidecar.window_budget import FileRange
+from sidecar.window_budget import FileRange, UserMessage
 from sidecar.window_budget.plan import FILES_SHARE
-from sidecar.window_budget.rehydrate import RestoredFiles, RestoredRange, file_message
+from sidecar.window_budget.rehydrate import file_message
 
 DEFAULT_BUDGET_TOKENS: Final = 8000
 MOST_LOOKED_AT: Final = 40
@@ -55,6 +55,23 @@ _GONE: Final[dict[str, str]] = {
 
 _AT_MOST_TIMES: Final = 2
 """A file takes at most so many times the tokens of ``window_budget`` in those of another engine."""
+
+
+class RestoredRange(Value, kw_only=True):
+    """A range of a file that comes back as *message*; *hash* and *source* name the whole file."""
+
+    file: FileRange
+    hash: str
+    source: str
+    tokens: int
+    message: UserMessage
+
+
+class RestoredFiles(Value):
+    """The files that come back, and the ones that are *gone*, with the reason."""
+
+    ranges: tuple[RestoredRange, ...] = ()
+    gone: tuple[tuple[FileRange, str], ...] = ()
 
 
 class Restoration(Value):

@@ -6,8 +6,11 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 from sidecar.conductor.deps import SessionDeps
+from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.head import RequestHead
+from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,
@@ -60,6 +63,13 @@ class Summarizer:
             return channel_of(lambda: emissions(conversation, options))
 
         return call
+
+    def check_answers(self, engine: SessionEngine, history: History) -> CheckedModel | None:
+        """Return the model for a compaction of *history* by *engine*, its answers checked; None for none."""
+        invoke = self.invoker() if engine.writes else None
+        if invoke is None:
+            return None
+        return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing, self.count)
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.

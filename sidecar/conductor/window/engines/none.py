@@ -7,9 +7,7 @@ from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
-    CompactionPlan,
     CompactionRequest,
-    EngineDeps,
     EngineInput,
     SessionEngine,
 )
@@ -23,6 +21,7 @@ class NoEngine(SessionEngine):
 
     name: ClassVar[str] = "none"
     compacts: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return a gate that is never over."""
@@ -30,12 +29,6 @@ class NoEngine(SessionEngine):
 
     def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
         """Return why nothing would be done."""
-        return NoOp(_REASON)
-
-    async def compact(
-        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
-    ) -> NoOp:
-        """Return why nothing is done."""
         return NoOp(_REASON)
 
     def weigh(self, entries: Sequence[Entry]) -> int:

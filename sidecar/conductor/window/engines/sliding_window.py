@@ -1,4 +1,4 @@
-"""``slidingWindow``: the newest events of the room stay, and a local digest stands for the others.
+"""``slidingWindow``: the newest events of the room stay, and the chronicle has the others.
 
 The window slides in steps: were its first event another one at each request, the provider's cache of the
 prompt would never hold. So a full window loses a quarter of its events, or of its tokens, at once, and stands
@@ -11,22 +11,14 @@ from functools import partial
 from typing import ClassVar, Final
 
 from sidecar._internal.values import Value
-from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
-    WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
-    CompactionResult,
-    EngineDeps,
     EngineInput,
-    compacted_entries,
 )
 from sidecar.conductor.window.engines.room import RoomEngine, SessionRoom, limits_of, read_setting
-from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.rooms.memory.estimate import event_tokens
-from sidecar.window_budget import DIGEST_HEADER, local_fallback_digest
 
 _MAX_EVENTS: Final = 50
 _STEPS: Final = 4
@@ -76,6 +68,7 @@ class SlidingWindowEngine(RoomEngine):
     """The newest events of one session, as ``SlidingWindowMemory`` counts. The policy names ``maxEvents``."""
 
     name: ClassVar[str] = "slidingWindow"
+    writes: ClassVar[bool] = False
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the window has more events, or more tokens, than it holds."""
@@ -106,30 +99,6 @@ class SlidingWindowEngine(RoomEngine):
             high_tokens=min(before, after + summary_tokens(given)) + given.overhead_tokens,
             kept=partial(found.room.kept_turns, found.places, found.item_tokens),
             details=found,
-        )
-
-    async def compact(
-        self, given: EngineInput, request: CompactionRequest, plan: CompactionPlan, deps: EngineDeps
-    ) -> CompactionResult | NoOp:
-        """Let the oldest events leave the window; a local digest stands for them."""
-        found: _Window = plan.details
-        before, after = found.room.tokens(0), found.tokens
-        folded = [given.history[at] for at in range(found.cut) if at not in found.pinned]
-        room = min(summary_tokens(given), (before - after) // 2)
-        summary = local_fallback_digest(entries_to_messages(folded), None, room)
-        turn = UserTurn((TextBlock(f"{DIGEST_HEADER}\n\n{summary}"),))
-        post_tokens = after + self.weigh([Entry(turn, "summary")])
-        if post_tokens >= before:
-            return WOULD_NOT_SHRINK
-        kept = found.room.kept_turns(found.places, found.item_tokens)
-        return CompactionResult(
-            entries=compacted_entries(given.history, found.cut, turn, kept, pinned=found.pinned),
-            cut=found.cut,
-            dropped_count=len(folded),
-            pre_tokens=before + given.overhead_tokens,
-            post_tokens=post_tokens + given.overhead_tokens,
-            summary=summary,
-            summary_source="localFallback",
         )
 
     def _slide(self, given: EngineInput, request: CompactionRequest) -> _Window | NoOp:

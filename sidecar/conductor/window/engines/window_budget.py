@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
 from sidecar.conductor.bridge import (
     entries_to_messages,
+    extend_transcript,
     find_cut,
     find_turn,
     messages_to_turns,
@@ -27,9 +28,7 @@ from sidecar.conductor.engine import (
     compacted_entries,
 )
 from sidecar.conductor.session_ops import carry_out, prepare_digest, preview_prompt
-from sidecar.conductor.window.engines.session_transcript import SessionTranscript, read_all
-from sidecar.conversation import Entry, History
-from sidecar.text.calls import ToolEffects
+from sidecar.conversation import Entry, History, Index
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
     BRANCH_HEADER,
@@ -77,19 +76,16 @@ class WindowBudgetEngine(SessionEngine):
     )
 
     def __init__(self) -> None:
-        self._effects: Mapping[str, ToolEffects] = {}
-        self._transcript = SessionTranscript({})
-        self._ahead: SessionTranscript | None = None
+        self._index = Index(Transcript, add_entry)
 
     def prepare_move(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move, in a thread."""
-        if len(self._transcript.history):
-            self._ahead = self._transcript.move_ahead(history)
+        self._index.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the estimate, or the live occupancy, is over the limit."""
         # As read_meter() does, which needs a whole request; this is asked before every model call.
-        tokens = max(self._messages(given).meter.total + given.overhead_tokens, given.context_tokens)
+        tokens = max(self._index.of(given.history).meter.total + given.overhead_tokens, given.context_tokens)
         if given.card is None:
             return Gate(tokens, 0, 0, over=False)
         limit = budget_limit(given.card, _budget_policy(given, request))
@@ -102,7 +98,7 @@ class WindowBudgetEngine(SessionEngine):
     def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
         """Return the plan of a compaction, without a model call."""
         budget_request = _budget_request(given, request)
-        plan = plan_compaction(self._messages(given), budget_request)
+        plan = plan_compaction(self._index.of(given.history), budget_request)
         if plan.noop is not None:
             return NoOp(_REASONS[plan.noop])
         cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
@@ -133,7 +129,6 @@ class WindowBudgetEngine(SessionEngine):
         """Digest the head, and keep the tail."""
         budget_request = _budget_request(given, request)
         made, messages = given.prepared, plan.details.transcript
-        await read_all(messages, with_text=deps.invoke is not None and given.cached is None)
         if made is not None and made.node_id in (ids := given.history.node_ids):
             covered = turn_starts(given.history.turns)[ids.index(made.node_id)]
             budget_request = replace(budget_request, prepared=PreparedDigest(made.text, covered))
@@ -156,8 +151,7 @@ class WindowBudgetEngine(SessionEngine):
         """Return a model's digest of the head that would be folded now."""
         if deps.invoke is None:
             return None
-        messages = self._messages(given)
-        await read_all(messages, with_text=given.cached is None)
+        messages = self._index.of(given.history)
         made = await prepare_digest(
             messages,
             _budget_request(given, request),
@@ -172,19 +166,10 @@ class WindowBudgetEngine(SessionEngine):
             return None
         return PreparedSummary(engine=self.name, text=made.text, node_id=node)
 
-    def _messages(self, given: EngineInput) -> Transcript:
-        """Return the history as messages; all of it is read anew where a tool that it calls has changed."""
-        if given.tool_effects != self._effects:
-            before, self._effects = self._effects, given.tool_effects
-            names, tools = {*before, *self._effects}, self._effects
-            changed = {name for name in names if before.get(name) != self._effects.get(name)}
-            self._transcript = self._transcript.with_tools(tools, changed)
-            self._ahead = None if self._ahead is None else self._ahead.with_tools(tools, changed)
-        ahead = self._ahead
-        if ahead is not None and given.history.since(self._transcript.history) is None:
-            # It is kept as it is, for a history is looked at before the conversation moves there.
-            self._transcript = ahead.copy() if ahead.leads_to(given.history) else self._transcript
-        return self._transcript.of(given.history)
+
+def add_entry(transcript: Transcript, entry: Entry, in_view: bool) -> Transcript:
+    """Return *transcript* with *entry* behind it."""
+    return extend_transcript(transcript, (entry.turn,), (entry.kind,))
 
 
 def _budget_policy(given: EngineInput, request: CompactionRequest) -> BudgetPolicy:
@@ -212,9 +197,8 @@ def _budget_request(given: EngineInput, request: CompactionRequest) -> BudgetReq
         summarizer_card=given.summarizer_card,
         resolve_path=given.same_file,
         instructions=request.instructions,
-        closing=given.closing,
+        tools=given.tool_effects,
         cached=given.cached,
-        rules=given.rules,
     )
 
 

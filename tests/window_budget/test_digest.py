@@ -21,25 +21,16 @@ from sidecar.llmgateway.contract import (
     TextBlock,
 )
 from sidecar.window_budget import Message, SummarizeDeps, UserMessage, flatten_transcript
-from sidecar.window_budget.model_digest import chunk_limits, request_digest_in_chunks, split_into_chunks
-from sidecar.window_budget.scrollback import Scrollback
+from sidecar.window_budget.digest import chunk_limits, request_digest_in_chunks, split_into_chunks
 
 messages = st.lists(st.text(max_size=40).map(UserMessage), max_size=20)
 
 
-@given(messages, st.integers(1, 200), st.integers(0, 20), st.integers(0, 20))
-def test_chunks_hold_everything_in_order_and_fit(
-    transcript: list[Message], max_bytes: int, first: int, second: int
-) -> None:
+@given(messages, st.integers(1, 200))
+def test_chunks_hold_everything_in_order_and_fit(transcript: list[Message], max_bytes: int) -> None:
     """Nothing is lost or doubled, and no chunk is larger than allowed."""
-    low, high = sorted((min(first, len(transcript)), min(second, len(transcript))))
-    scrollback = Scrollback().extend(transcript)
-    chunks = [
-        "\n".join(lines)
-        for lines in split_into_chunks(scrollback, [(0, low), (high, len(transcript))], max_bytes)
-    ]
-    shown = flatten_transcript([*transcript[:low], *transcript[high:]])
-    assert "".join(chunks).replace("\n", "") == shown.replace("\n", "")
+    chunks = ["\n".join(lines) for lines in split_into_chunks(transcript, max_bytes)]
+    assert "".join(chunks).replace("\n", "") == flatten_transcript(transcript).replace("\n", "")
     if len(chunks) > 1:
         assert all(len(chunk.encode()) <= max(4, max_bytes) for chunk in chunks)
 
@@ -47,8 +38,7 @@ def test_chunks_hold_everything_in_order_and_fit(
 def test_without_a_card_everything_is_one_chunk() -> None:
     """Nothing is known of the window."""
     assert chunk_limits(None) == (None, None)
-    scrollback = Scrollback().extend([UserMessage("a"), UserMessage("b")])
-    assert list(split_into_chunks(scrollback, [(0, 1), (1, 2)], None)) == [["» you: a", "» you: b"]]
+    assert list(split_into_chunks([UserMessage("a"), UserMessage("b")], None)) == [["» you: a", "» you: b"]]
 
 
 @pytest.mark.parametrize("window", [4000, 8000, 200_000])

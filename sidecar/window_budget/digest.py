@@ -1,7 +1,10 @@
-"""The digest by a model: one request, or several where the material exceeds the model's window.
+"""The digest of messages: by a model, or without one.
 
-A model never breaks a compaction. Without one, or when it fails, refuses, is cut off, answers with nothing or
-is cancelled, the result is a :class:`ModelDigest` that says so, and the caller uses the local digest instead.
+Without a model it has a heading, the number of messages, and the digests that were carried from before.
+
+A model gets one request, or several where the material exceeds its window. It never breaks a compaction:
+without one, or when it fails, refuses, is cut off, answers with nothing or is cancelled, the result is a
+:class:`ModelDigest` that says so, and the caller uses the local digest instead.
 
 Material larger than one prompt is divided into chunks of flattened text. Each chunk shows the original
 bodies, and its prompt carries the digest of the chunks before it, so the last answer covers all of them. With
@@ -16,8 +19,9 @@ This module awaits nothing but the model call that the caller passed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
@@ -34,12 +38,22 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.text.clip import cut_end
-from sidecar.text.pieces import split_bytes
+from sidecar.text.pieces import group_pieces, split_bytes
 from sidecar.text.replies import ReplyReader
 from sidecar.window_budget.contract import CachedRequest, CondenseScope, FallbackReason
-from sidecar.window_budget.estimate import chars_in, tokens_of_chars
-from sidecar.window_budget.prompt import CONDENSER_BRIEF, SECTION_TEMPLATE, assemble_prompt
-from sidecar.window_budget.scrollback import Scrollback
+from sidecar.window_budget.estimate import (
+    BLOCK_FRAMING_TOKENS,
+    MESSAGE_FRAMING_TOKENS,
+    chars_in,
+    tokens_of_chars,
+)
+from sidecar.window_budget.message import DIGEST_HEADER, Message, branch_text, digest_text
+from sidecar.window_budget.prompt import (
+    CONDENSER_BRIEF,
+    SECTION_TEMPLATE,
+    assemble_prompt,
+    flatten_message,
+)
 
 WINDOW_SHARE = 0.8
 """How much of the window a prompt takes at most: the estimate is a heuristic."""
@@ -67,6 +81,10 @@ _UNUSABLE: dict[StopReason, FallbackReason] = {
 """Stops after which a reply is no digest, however much text came."""
 
 
+CARRYOVER = "# Carryover"
+CUT_MARKER = "[... {} characters cut ...]"
+
+
 class SummarizeDeps(Value):
     """The model call of a summary and its options, all optional.
 
@@ -86,6 +104,39 @@ class ModelDigest(Value):
 
     text: str = ""
     failure: FallbackReason | None = None
+
+
+def local_fallback_digest(
+    messages: Sequence[Message], prior_digest: str | None = None, max_tokens: int | None = None
+) -> str:
+    """Return a digest of *messages*, made without a model.
+
+    Args:
+        messages: the messages to condense. Digests among them are carried.
+        prior_digest: the digest carried from before, or None.
+        max_tokens: the size of the digest as a message, in tokens; the end of a carried one is cut beyond
+            it. None for any size.
+
+    Returns:
+        Text under ``# Carryover``; its first line starts with the number of messages.
+
+    >>> from sidecar.window_budget.message import UserMessage
+    >>> print(local_fallback_digest([UserMessage("Fix the parser.")], "# Plan\\nship it"))
+    # Carryover
+    1 earlier message condensed without a model.
+    <BLANKLINE>
+    # Plan
+    ship it
+    """
+    plural = "" if len(messages) == 1 else "s"
+    head = f"{CARRYOVER}\n{len(messages)} earlier message{plural} condensed without a model."
+    found = (digest_text(each) or branch_text(each) for each in messages)
+    carried = "\n\n".join(text for each in (prior_digest, *found) if (text := (each or "").strip()))
+    if carried and max_tokens is not None:
+        framing = MESSAGE_FRAMING_TOKENS + BLOCK_FRAMING_TOKENS
+        most = chars_in(max_tokens - framing) - len(DIGEST_HEADER) - len(head) - len(CUT_MARKER) - 12
+        carried = cut_end(carried, most, CUT_MARKER) if most > 0 else ""
+    return f"{head}\n\n{carried}" if carried else head
 
 
 async def request_digest(
@@ -160,7 +211,7 @@ def build_chunk_prompt(
         instructions: the user's wishes for the digest.
     """
     if carried_chars is not None:
-        carried = cut_end(carried, carried_chars, "[... {} characters cut ...]")
+        carried = cut_end(carried, carried_chars, CUT_MARKER)
     return assemble_prompt(chunk, CondenseScope.SESSION, carried, instructions)
 
 
@@ -179,29 +230,27 @@ def chunk_limits(card: ModelCard | None, instructions: str | None = None) -> tup
     return max(MIN_CHUNK_BYTES, chars_in(prompt) - carried), max(MIN_CHUNK_BYTES, carried)
 
 
-def split_into_chunks(
-    scrollback: Scrollback, spans: Sequence[tuple[int, int]], max_bytes: int | None
-) -> Iterator[Sequence[str]]:
-    """Yield the messages of *spans* as flattened lines, in chunks.
+def split_into_chunks(messages: Iterable[Message], max_bytes: int | None) -> Iterator[Sequence[str]]:
+    """Yield *messages* as flattened lines, in chunks.
 
     Args:
-        scrollback: the text of the transcript.
-        spans: ranges of message positions, ``[start, end)``, in order.
+        messages: the messages, in order.
         max_bytes: the size of a chunk in UTF-8 bytes, None for one chunk of any size. A single message that
             is larger is itself divided.
     """
-    if max_bytes is None or sum(scrollback.n_bytes(start, end) for start, end in spans) <= max_bytes:
-        yield [line for start, end in spans for line in scrollback.text(start, end)]
+    lines = filter(None, map(flatten_message, messages))
+    if max_bytes is None:
+        yield from filter(None, [[*lines]])
         return
-    for start, end in spans:
-        while start < end:
-            stop = scrollback.end_within(start, end, max_bytes)
-            if stop > start:
-                yield from filter(None, [scrollback.text(start, stop)])
-            else:
-                stop = start + 1
-                yield from ([part] for part in split_bytes("".join(scrollback.text(start, stop)), max_bytes))
-            start = stop
+    parts = chain.from_iterable(
+        split_bytes(line, max_bytes) if count_bytes(line) > max_bytes else (line,) for line in lines
+    )
+    yield from group_pieces(parts, max_bytes, count_bytes)
+
+
+def count_bytes(line: str) -> int:
+    """Return the bytes of *line* in UTF-8, with the line end behind it."""
+    return 1 + (len(line) if line.isascii() else len(line.encode("utf-8", "surrogatepass")))
 
 
 async def _read_reply(channel: Channel, cancel: CancelToken | None) -> ModelDigest:

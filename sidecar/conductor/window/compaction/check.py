@@ -1,0 +1,190 @@
+"""The check of a model's note, without another model call and without a word of any language.
+
+An answer that does not have the form that was asked for, or is not in the user's language, is no note: then
+the model is asked once more, with the reason. Two kinds of lines are dropped from any other note:
+
+* lines with a path, a command, a hash, a version or a number of three digits that the model was not shown,
+* lines that say a rule of the user in other words: the rule stands in its own words, and a paraphrase may
+  turn it round.
+
+Nothing else is changed. The check knows shapes and not truth: a wrong sentence in plain words passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+LEAST_BYTES: Final = 120
+LONG_CHARS: Final = 1_000
+"""A shorter answer without a heading is no note of a text of so many characters."""
+
+SHORT_CHARS: Final = 600
+"""A longer answer without the headings that were asked for may be a note all the same."""
+
+LEAST_NAMES: Final = 3
+MOST_NAMES: Final = 10_000
+"""A short note is expected to name something where so many names were shown, and is compared to so many."""
+
+QUESTION: Final = ("?", "？", "؟")
+SHORT_WORD: Final = 4
+LEAST_WORDS: Final = 10
+LEAST_SHARED: Final = 0.25
+"""Of its words of up to four letters a text shares so many with another text of its language."""
+
+_HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\S*[/_\\.=(){}<>:]\S+", re.DOTALL)
+_WORD: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+")
+"""A word, or a character of a script that writes no blanks between words."""
+
+_FOUNDED: Final = re.compile(
+    r"`([^`\n]{3,200})`"
+    r"|((?<![\w.~/])(?:(?:~|\.{1,2})?/(?:[\w.@-]{1,80}/){0,12}[\w.@-]{2,80}"
+    r"|(?:[\w.@-]{1,80}/){1,12}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,9}\b))"
+    r"|(?<![\w./])([\w-]{2,60}\.[a-z][a-z0-9]{1,4})(?![\w/])"
+    r"|\b((?=[0-9a-f]{0,39}\d)(?=\d{0,39}[a-f])[0-9a-f]{7,40})\b"
+    r"|\bv?(\d{1,6}\.\d{1,6}\.\d{1,6}[\w.-]{0,20})"
+    r"|(?<![\w.,#])(\d{3,12}|\d{1,6}\.\d{1,6})(?![\w,]|\.\d)"
+)
+"""Names that a note must have from the text it stands for: code, paths, files, hashes, versions, numbers.
+
+A path has a suffix, or begins at a root or a folder; words with a slash between them ("read/write") are none.
+"""
+
+
+def find_fault(
+    reply: str,
+    headings: Sequence[str] = (),
+    typed: str = "",
+    shown: Sequence[str] = (),
+) -> str | None:
+    """Return why *reply* is no note at all, as the end of a sentence; None where it may be one.
+
+    Args:
+        reply: the model's answer.
+        headings: the headings it was asked for, without their marks. A note may have other ones, but one that
+            begins with the first must come to the last ones.
+        typed: the newest words of the user, empty for unknown.
+        shown: the texts that the model was shown. A short answer without headings names something of it.
+
+    >>> find_fault("I cannot help with that.", ["Objective", "Plan"])
+    'it has none of the headings that were asked for'
+    >>> find_fault("# Objective\\nship it", ["Objective", "Rationale", "Plan"])
+    'it ends before its last heading'
+    """
+    if reply.strip() and not any(map(str.isalpha, reply)):
+        return "it has no words"
+    found = [each.casefold() for each in _HEADING.findall(reply)]
+    present = [any(each.startswith(heading.casefold()) for each in found) for heading in headings]
+    n_bytes = len(reply.encode("utf-8", "replace"))
+    if len(reply) < SHORT_CHARS and not any(present):
+        if headings:
+            return "it has none of the headings that were asked for"
+        if reply.rstrip().endswith(QUESTION):
+            return "it answers the user instead of summarising"
+        if not found and sum(map(len, shown)) >= LONG_CHARS and n_bytes < LEAST_BYTES:
+            return "it is too short for what it stands for"
+        known = set(islice(names_of(shown), MOST_NAMES)) if not found else ()
+        if len(known) >= LEAST_NAMES and not any(name in known for name in names_of([reply])):
+            return "it names nothing of the conversation"
+    if present and present[0] and not any(present[-2:]):
+        return "it ends before its last heading"
+    if is_in_other_language(_HEADING.sub("", reply), typed):
+        return "it is not in the language of the user's prompts"
+    return None
+
+
+def is_in_other_language(text: str, typed: str) -> bool:
+    """Whether few of the short words of *text* are among the *typed* ones; False where one is too short.
+
+    The short words of a language are its commonest ones, and few of another language's are among them.
+
+    >>> typed = "der Parser ist nicht schnell und wir wissen warum denn das Lesen ist es auch in der Tat so"
+    >>> is_in_other_language("the slow part is the reading of the file and so we can do it for it", typed)
+    True
+    """
+    known = set(short_words(typed))
+    words = short_words(text)
+    if len(known) < LEAST_WORDS or len(words) < LEAST_WORDS:
+        return False
+    return sum(word in known for word in words) < LEAST_SHARED * len(words)
+
+
+def short_words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(_CODE.sub(" ", text).casefold()) if len(word) <= SHORT_WORD]
+
+
+def drop_unfounded(
+    note: str, occurs: Callable[[str], bool], rules: Iterable[str] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """Return *note* without the lines that may not stand, and those lines with the reason.
+
+    Args:
+        note: a model's note.
+        occurs: whether a text stands in the shown ones.
+        rules: the user's rules.
+
+    >>> drop_unfounded("- fixed src/a.py\\n- fixed src/b.py", "we fixed src/a.py".__contains__)
+    ('- fixed src/a.py', ('- fixed src/b.py: src/b.py occurs nowhere',))
+    """
+    stated = [(rule, _stems(rule)) for rule in rules]
+    kept: list[str] = []
+    dropped: list[str] = []
+    for line in note.split("\n"):
+        missing = next((name for name in names_in(line) if not is_founded(name, occurs)), None)
+        rule = None if line.startswith("#") else find_paraphrased(line, stated)
+        if missing is not None:
+            dropped.append(f"{line.strip()}: {missing} occurs nowhere")
+        elif rule is not None:
+            dropped.append(f"{line.strip()}: the rule is: {rule}")
+        else:
+            kept.append(line)
+    return "\n".join(kept), tuple(dropped)
+
+
+def find_paraphrased(line: str, rules: Iterable[tuple[str, frozenset[str]]]) -> str | None:
+    """Return the rule that *line* says in other words; None for none.
+
+    Args:
+        line: a line of a note.
+        rules: the rules, each with the beginnings of its words.
+    """
+    words = _stems(line)
+    plain = " ".join(line.casefold().split())
+    for rule, stems in rules:
+        shared = len(stems & words)
+        is_about_it = 3 * shared >= 2 * len(stems) and len(words) <= 2 * len(stems) + 2
+        if len(stems) > 1 and is_about_it and " ".join(rule.casefold().split()).rstrip(".!。") not in plain:
+            return rule
+    return None
+
+
+def _stems(text: str) -> frozenset[str]:
+    """Return the beginnings of the words of *text* that have four letters or more, or stand for a word."""
+    words = _WORD.findall(text.casefold())
+    return frozenset(word[:4] for word in words if len(word) > 3 or not word.isascii())
+
+
+def names_in(line: str) -> Iterator[str]:
+    """Yield the code, paths, files, hashes and versions that *line* names; a heading names none."""
+    if line.startswith("#"):
+        return
+    for found in _FOUNDED.finditer(line):
+        yield next(filter(None, found.groups())).rstrip(".,:;)")
+
+
+def names_of(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the names in all lines of *texts*."""
+    return (name for text in texts for line in text.split("\n") for name in names_in(line))
+
+
+def is_founded(name: str, occurs: Callable[[str], bool]) -> bool:
+    """Whether *name* occurs; a path may by its last parts, and a command by its words."""
+    if occurs(name) or occurs(name.lstrip("./~")):
+        return True
+    if "/" in name and " " not in name:
+        return occurs("/".join(name.rstrip("/").rsplit("/", 2)[-2:]))
+    words = re.findall(r"[\w./-]{3,}", name)
+    return len(words) > 1 and all(map(occurs, words))
