@@ -1,7 +1,7 @@
 """Calls as the templates of models write them, between the marks that the markup reader finds. Pure.
 
-They are JSON objects with a name and arguments, a list of them or one behind its name; functions and keys in
-tags of their own; or sections between special tokens.
+They are JSON objects with a name and arguments, a list of them or one behind its name; functions, invocations
+and keys in tags of their own; or sections between special tokens.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ CALL_LIST_MARK: Final = "[TOOL_CALLS]"
 
 _FUNCTION: Final = re.compile(r"<function=([^>\s]+)>(.*?)(?:</function>|\Z)", re.DOTALL)
 _PARAMETER: Final = re.compile(r"<parameter=([^>\s]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
+_INVOCATION: Final = re.compile(r"<invoke name=\"([^\">]+)\">(.*?)(?:</invoke>|\Z)", re.DOTALL)
+_ARGUMENT: Final = re.compile(r"<parameter name=\"([^\">]+)\"[^>]*>\n?(.*?)\n?</parameter>", re.DOTALL)
 _KEYED: Final = re.compile(r"<arg_key>(.*?)</arg_key>\s*<arg_value>\n?(.*?)\n?</arg_value>", re.DOTALL)
 _SECTION: Final = re.compile(
     r"<[|｜]tool[_▁]call[_▁]begin[|｜]>\s*(?:function<｜tool▁sep｜>)?(?:functions\.)?([\w.-]+?)(?::\d+)?\s*"
@@ -43,10 +45,22 @@ def read_calls(text: str) -> tuple[MarkedCall, ...]:
     (MarkedCall(name='ls', arguments='{"path": "."}'),)
     >>> read_calls("<function=ls><parameter=path>\\n.\\n</parameter></function>")
     (MarkedCall(name='ls', arguments='{"path": "."}'),)
+    >>> read_calls('<invoke name="ls"><parameter name="path">.</parameter></invoke>')
+    (MarkedCall(name='ls', arguments='{"path": "."}'),)
     """
     if functions := _FUNCTION.findall(text):
         return tuple(
-            MarkedCall(name, json.dumps(dict(_PARAMETER.findall(inside)))) for name, inside in functions
+            MarkedCall(
+                name,
+                inside.strip()
+                if inside.lstrip().startswith("{")
+                else json.dumps(dict(_PARAMETER.findall(inside))),
+            )
+            for name, inside in functions
+        )
+    if invocations := _INVOCATION.findall(text):
+        return tuple(
+            MarkedCall(name, json.dumps(dict(_ARGUMENT.findall(inside)))) for name, inside in invocations
         )
     if keyed := _KEYED.findall(text):
         return (MarkedCall(text.partition("<")[0].strip(), json.dumps(dict(keyed))),)

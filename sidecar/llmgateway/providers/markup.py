@@ -1,10 +1,11 @@
 """Markup in prose: reasoning and tool calls that a server passes on as the text of an answer. Pure.
 
 A server that does not know the template of a model leaves the marks of the template in the text: reasoning in
-``<think>`` at the beginning, calls in ``<tool_call>``, ``<function=...>`` or after ``[TOOL_CALLS]`` at the
-beginning of a line, and between the special tokens of Llama, Kimi and DeepSeek anywhere. Shown as text they
-are noise, and the calls are never run. Only a call of a tool that was offered is one: text that quotes such a
-mark is more often about it.
+``<think>`` at the beginning, calls in ``<tool_call>``, ``<function=...>``, ``<invoke ...>`` or after
+``[TOOL_CALLS]`` at the beginning of a line, between the special tokens of Llama, Phi, Kimi and DeepSeek
+anywhere, and as the JSON object that is a whole answer. Shown as text they are noise, and the calls are never
+run. Only a call of a tool that was offered is one, and none in a block of code: text that quotes such a mark
+is more often about it.
 
 The models of gpt-oss divide an answer into messages, each behind a header. ``<|channel|>analysis<|message|>``
 begins reasoning, the channel ``final`` the answer, and a header with ``to=functions.ls`` a call. A token that
@@ -20,6 +21,7 @@ with the first piece, and with the second one a call of ``ls``.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
@@ -38,10 +40,20 @@ IN_TEXT: Final = f"{CHAT_MARK}text"
 _THINK: Final = "<think>"
 _END_OF_THINKING: Final = "</think>"
 _FUNCTION_MARK: Final = "<function="
+_INVOCATION_MARK: Final = "<invoke name="
+_BARE_MARK: Final = "{"
+_BARE: Final = re.compile(r"\{\s*\"(?:name|type)\"\s*:")
+_BARE_CHARS: Final = 24
+"""So many characters tell whether an answer begins as a call without a mark does."""
+_BARE_KEYS: Final = frozenset({"type", "id", "name", "arguments", "parameters"})
 _END_OF_CALL: Final = "</tool_call>"
 _CALL_MARKS: Final = {
     "<tool_call>": re.compile(_END_OF_CALL),
     _FUNCTION_MARK: re.compile("</function>"),
+    "<function_calls>": re.compile("</function_calls>"),
+    "<minimax:tool_call>": re.compile("</minimax:tool_call>"),
+    _INVOCATION_MARK: re.compile("</invoke>"),
+    "<|tool_call|>": re.compile(r"<\|/tool_call\|>"),
     "<|tool_calls_section_begin|>": re.compile(r"<\|tool_calls_section_end\|>"),
     "<｜tool▁calls▁begin｜>": re.compile("<｜tool▁calls▁end｜>"),
     "<|python_tag|>": re.compile(r"(?!)"),
@@ -60,6 +72,7 @@ _HEADER: Final = re.compile(
 
 _ENDS: Final = {
     **_CALL_MARKS,
+    _BARE_MARK: re.compile(r"(?!)"),
     _THINK: re.compile(_END_OF_THINKING),
     _END_OF_HEADER: re.compile(r"<\|(?:end|return|call)\|>|(?=<\|(?:start|channel)\|>)"),
 }
@@ -79,6 +92,9 @@ _ANSWER_ENDS: Final = (
 _BEGINNING: Final = re.compile(r"(?P<margin>^[^\S\n]*)(?=[<\[])|(?=<(?:[|｜/]|\Z))", re.MULTILINE)
 """A place where a mark may begin, at the beginning of a line or anywhere."""
 
+_FENCE: Final = re.compile(r"(?:[-*+>]\s++|\d{1,9}[.)]\s++|\s++)*+(`{3,}+|~{3,}+)(.*)")
+_INDENTED: Final = re.compile(r"(?: {4}|\t)\s*\Z")
+_LINE_CHARS: Final = 200
 _MAX_CALL_CHARS: Final = 250_000
 _MAX_END_CHARS: Final = 32
 
@@ -117,9 +133,9 @@ class MarkupReader:
         self._is_first = True
         self._skips_blank = False
         self._skips_end = False
-        self._line_start = ""
+        self._line = ""
         self._n_ticks = 0
-        self._is_fenced = False
+        self._fence = ""
 
     def read(self, delta: str) -> Iterator[Piece]:
         """Yield the pieces that *delta* completes."""
@@ -141,7 +157,7 @@ class MarkupReader:
             self._n_searched = 0 if found else max(0, len(self._held) - _MAX_END_CHARS)
             if found is not None:
                 inside, self._held = self._held[: found.start()], self._held[found.end() :]
-                self._open, self._line_start, self._skips_blank = None, "", self._is_reasoning(mark)
+                self._open, self._line, self._skips_blank = None, "", self._is_reasoning(mark)
                 yield from self._take_apart(mark, inside, found[0])
             elif self._is_reasoning(mark):
                 ends = (_END_OF_THINKING,) if mark == _THINK else (*_HEADER_MARKS, *_ANSWER_ENDS)
@@ -179,14 +195,24 @@ class MarkupReader:
             start = self._held.lstrip()
             if not start or (_THINK.startswith(start) and start != _THINK):
                 return
+            may_be_call = bool(self._tools) and start.startswith(_BARE_MARK)
+            if may_be_call and len(start) < _BARE_CHARS and not _BARE.match(start):
+                return
             self._is_first = False
             if start.startswith(_THINK):
                 self._open, self._held = _THINK, start.removeprefix(_THINK)
                 return
-        end, mark = find_mark(self._held, self._marks, at_line_start=not self._line_start)
+            if may_be_call and _BARE.match(start):
+                self._open, self._held = _BARE_MARK, start.removeprefix(_BARE_MARK)
+                return
+        end, mark = find_mark(self._held, self._marks, at_line_start=not self._line.strip())
         text, rest = self._held[:end], self._held[end:]
         if text:
             yield self._pass_on(text)
+        if mark in _CALL_MARKS and self._is_in_code():
+            self._held = rest.removeprefix(mark)
+            yield self._pass_on(mark)
+            return
         self._open, self._held = mark, rest.removeprefix(mark) if mark else rest
 
     def _judge(self, mark: str) -> Iterator[Piece]:
@@ -196,26 +222,27 @@ class MarkupReader:
         if mark in _HEADER_MARKS:
             if header is None and _END_OF_HEADER not in rest and not _HEADER_LIMIT.search(rest):
                 return
-            is_divider = header is not None
+            is_divider = header is not None and (header.recipient is None or not self._is_in_code())
         elif mark in _ANSWER_ENDS:
             is_divider = rest.startswith(dividers)
             if not is_divider and any(each.startswith(rest) for each in dividers):
                 return
         else:
-            is_quoted = self._is_fenced or self._n_ticks % 2 == 1
-            is_divider = not is_quoted and (not self._line_start or self._held[:1] in ("", "\r", "\n"))
+            starts_line = not self._line.strip()
+            is_divider = not self._is_in_code() and (starts_line or self._held[:1] in ("", "\r", "\n"))
         self._open = None
         if not is_divider:
             yield self._pass_on(mark)
         elif header is not None:
+            self._fence = ""
             self._recipient, self._held = header.recipient, self._held.partition(_END_OF_HEADER)[2]
-            if header.is_for_user and self._line_start:
+            if header.is_for_user and self._line.strip():
                 self._held = f"\n\n{self._held}"
             self._open = None if header.is_for_user else _END_OF_HEADER
         elif mark in _ANSWER_ENDS:
             self._held = rest
         else:
-            self._line_start, self._skips_blank = "", True
+            self._line, self._skips_blank = "", True
             yield EndOfThinking()
 
     def _is_reasoning(self, mark: str) -> bool:
@@ -229,22 +256,46 @@ class MarkupReader:
         elif mark == _END_OF_HEADER and self._recipient is not None and self._tools:
             yield MarkedCall(self._recipient.removeprefix("functions."), inside.strip() or "{}")
         else:
-            calls = read_calls(f"{mark}{inside}" if mark == _FUNCTION_MARK else inside)
+            is_part = mark in (_FUNCTION_MARK, _INVOCATION_MARK, _BARE_MARK)
+            calls = read_calls(f"{mark}{inside}" if is_part else inside)
             if not all(call.name in self._tools for call in calls):
+                calls = ()
+            if mark == _BARE_MARK and calls and not is_bare_call(f"{mark}{inside}"):
                 calls = ()
             self._skips_end = bool(calls) and mark == _FUNCTION_MARK
             yield from calls or (Prose(f"{mark}{inside}{end}"),)
 
     def _pass_on(self, text: str) -> Prose:
-        """Return *text*, and note how its last line begins."""
+        """Return *text*, and note how its last line begins, and the block of code that it is in."""
         for n, part in enumerate(text.split("\n")):
             if n:
-                self._is_fenced ^= self._line_start in ("```", "~~~")
-                self._line_start, self._n_ticks = "", 0
-            if len(self._line_start) < 3:
-                self._line_start = f"{self._line_start}{part}".lstrip()[:3]
+                self.end_line()
+            self._line += part[: max(0, _LINE_CHARS - len(self._line))]
             self._n_ticks += part.count("`")
         return Prose(text)
+
+    def end_line(self) -> None:
+        """Begin or end a block of code with the line that ends."""
+        found = _FENCE.match(self._line)
+        if found is not None and not self._fence:
+            self._fence = found[1]
+        elif found is not None and found[1].startswith(self._fence) and not found[2].strip():
+            self._fence = ""
+        self._line, self._n_ticks = "", 0
+
+    def _is_in_code(self) -> bool:
+        """Whether the text so far ends in a block of code or in code within a line."""
+        return bool(self._fence) or self._n_ticks % 2 == 1 or _INDENTED.match(self._line) is not None
+
+
+def is_bare_call(text: str) -> bool:
+    """Whether a JSON object has the members of a call, and no other ones.
+
+    >>> is_bare_call('{"name": "ls", "parameters": {}}'), is_bare_call('{"name": "ls", "version": 1}')
+    (True, False)
+    """
+    members = json.loads(text).keys()
+    return members <= _BARE_KEYS and not members.isdisjoint(("arguments", "parameters"))
 
 
 class MarkedAssembly(Assembly):

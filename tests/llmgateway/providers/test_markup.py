@@ -155,6 +155,63 @@ def test_without_tools_calls_are_text() -> None:
     check([CALL], "", CALL, [], tools=False)
 
 
+JSON = '{"name": "ls", "arguments": {"path": "."}}'
+INVOKED = '<invoke name="ls">\n<parameter name="path">.</parameter>\n</invoke>'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(f"<function_calls>\n{INVOKED}\n</function_calls>", id="invocations"),
+        pytest.param(INVOKED, id="an invocation alone"),
+        pytest.param(f"<minimax:tool_call>\n{INVOKED}\n</minimax:tool_call>", id="MiniMax"),
+        pytest.param(f"<|tool_call|>[{JSON}]<|/tool_call|>", id="Phi"),
+        pytest.param(f"<|tool_call|>[{JSON}]", id="Granite"),
+        pytest.param('<function=ls>{"path": "."}</function>', id="a function with an object"),
+        pytest.param('{"name": "ls", "parameters": {"path": "."}}', id="an object alone"),
+        pytest.param('{"type": "function", "name": "ls", "parameters": {"path": "."}}', id="with its type"),
+    ],
+)
+def test_a_call_in_the_form_of_a_template(answer: str) -> None:
+    for size in (1, 3, len(answer)):
+        check([answer[at : at + size] for at in range(0, len(answer), size)], "", "", [LS])
+
+
+@pytest.mark.parametrize("form", [CALL, f"[TOOL_CALLS][{JSON}]", f"<|python_tag|>{JSON}", INVOKED])
+@pytest.mark.parametrize(
+    "quote",
+    [
+        pytest.param("So:\n```\n{}\n```\nThat is all.", id="a fence"),
+        pytest.param("So:\n\n~~~xml\n{}\n~~~\n", id="a fence with a language"),
+        pytest.param("````\n```\n{}\n```\n````\n", id="a fence in a fence"),
+        pytest.param("1. so\n   ```\n   {}\n   ```\n", id="a fence in a list"),
+        pytest.param("```\n{}\n", id="a fence without an end"),
+        pytest.param("So:\n\n    {}\n", id="an indented block"),
+    ],
+)
+def test_a_call_in_a_block_of_code_is_text(form: str, quote: str) -> None:
+    answer = quote.replace("{}", form)
+    for size in (1, 3, len(answer)):
+        check([answer[at : at + size] for at in range(0, len(answer), size)], "", answer, [])
+    behind = "So:\n```\nx\n```\n"
+    check([f"{behind}{CALL}"], "", behind, [LS])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param('{"name": "ls", "version": 1}', id="other members"),
+        pytest.param('{"name": "rm", "arguments": {}}', id="no tool"),
+        pytest.param(f"{JSON} is a call", id="text behind it"),
+        pytest.param('{"na', id="cut off"),
+        pytest.param("{x}", id="another bracket"),
+    ],
+)
+def test_an_answer_that_begins_with_a_bracket_is_text(answer: str) -> None:
+    for size in (1, 3, len(answer)):
+        check([answer[at : at + size] for at in range(0, len(answer), size)], "", answer, [])
+
+
 @given(st.lists(st.text("<>[]/ \ntool_caTOLCS{}x", max_size=9)))
 def test_text_that_holds_no_whole_mark_stays_as_it_is(deltas: list[str]) -> None:
     if "<tool_call>" not in "".join(deltas) and "[TOOL_CALLS]" not in "".join(deltas):
@@ -200,7 +257,7 @@ def test_a_second_end_of_reasoning_leaves_the_text_before_it() -> None:
     assert done.reply.blocks == (ThinkingBlock("hm", IN_TEXT), TextBlock("so\nand so"))
 
 
-@pytest.mark.parametrize("piece", ["x" * 1_000, "a <[ b" * 100, "`" * 1_000])
+@pytest.mark.parametrize("piece", ["x" * 1_000, "a <[ b" * 100, "`" * 1_000, "-     " * 30 + "\n"])
 def test_a_delta_costs_the_same_however_long_its_line_is(piece: str) -> None:
     def read(n_deltas: int) -> None:
         reader = MarkupReader({"ls"})
