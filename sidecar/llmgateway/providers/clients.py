@@ -155,7 +155,7 @@ def setup_error(error: Exception, provider: str) -> GatewayError:
     """Return the error of a call for which no client could be made; no connection was tried.
 
     >>> setup_error(ValueError("Unknown scheme for proxy URL"), "openai").message
-    "openai cannot be called: a proxy in the environment cannot be used (Unknown scheme for proxy URL)"
+    'openai cannot be called: a proxy in the environment cannot be used (Unknown scheme for proxy URL)'
     """
     reason = mask_secrets(str(error))
     if isinstance(error, ImportError) and "SOCKS" in reason:
