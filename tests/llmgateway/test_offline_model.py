@@ -112,7 +112,7 @@ def says(output: Any, *, is_error: bool = False) -> Callable[[Any], tuple[Any, b
         ),
         pytest.param("what is in src/?", [("ls", {"path": "src/"})], id="a folder is listed"),
         pytest.param(
-            "how are timeouts handled",
+            "timeouts, handled",
             [("ls", {}), ("grep", {"pattern": "[Tt]imeout"}), ("grep", {"pattern": "[Hh]andled"})],
             id="otherwise it looks around and searches the rarest words",
         ),
@@ -210,7 +210,7 @@ async def test_a_command_is_not_followed_by_a_search_for_the_words_around_it() -
 
 
 async def test_nothing_found_tries_the_parts_and_then_answers_with_help() -> None:
-    rounds, text = await run("where is `fooBarBaz`?", {"grep": says("no matches")})
+    rounds, text = await run("look at `fooBarBaz`", {"grep": says("no matches")})
     assert rounds == [
         [("grep", {"pattern": "fooBarBaz"})],
         [("grep", {"pattern": pattern}) for pattern in ("[Ff]oo", "[Bb]ar", "[Bb]az")],
@@ -222,7 +222,7 @@ async def test_lines_that_hold_a_part_of_the_term_are_better_than_none() -> None
     def grep(arguments: Any) -> tuple[str, bool]:
         return ("a.py:3: bar = 1" if "ar" in arguments["pattern"][-2:] else "no matches", False)
 
-    _, text = await run("where is `fooBarBaz`?", {"grep": grep})
+    _, text = await run("look at `fooBarBaz`", {"grep": grep})
     assert text.startswith("Found for `foo`, `Bar`, `Baz`:\n\n- `a.py:3` bar = 1")
 
 

@@ -98,7 +98,7 @@ def cite_lines(intent: Intent, lookups: Sequence[Lookup]) -> str:
     if not found:
         return ""
     about = ", ".join(f"`{term}`" for term in sought) or "the files you named"
-    cited = [f"- `{line.path}:{line.line}` {_as_is(line.text.strip())}" for line in found]
+    cited = [f"- `{line.path}:{line.line}` {as_is(line.text.strip())}" for line in found]
     return "\n".join((f"Found for {about}:", "", *cited))
 
 
@@ -108,13 +108,13 @@ def list_entries(lookups: Sequence[Lookup]) -> str:
     entries = [line for lookup in listing for line in lookup.lines]
     if not entries:
         return ""
-    shown = [f"- {_as_is(entry)}" for entry in entries[:_MAX_LISTED]]
+    shown = [f"- {as_is(entry)}" for entry in entries[:_MAX_LISTED]]
     if len(entries) > _MAX_LISTED:
         shown.append(f"- ... and {len(entries) - _MAX_LISTED} more")
     return "\n".join(("I found no matching line. Here is the listing:", "", *shown))
 
 
-def _as_is(text: str) -> str:
+def as_is(text: str) -> str:
     """Return the beginning of *text*, as code where Markdown would change it."""
     shown = _clip(text)
     if _MARKUP.search(shown) is None:

@@ -112,6 +112,12 @@ class Intent(Value, kw_only=True):
     is_small_talk: bool = False
 
     @property
+    def is_open(self) -> bool:
+        """Whether the prompt neither asks for an action nor names a file, nor quotes more than names."""
+        is_closed = self.write or self.edit or self.commands or self.paths or self.todo or self.remember
+        return not is_closed and all(re.fullmatch(r"[\w.]+", term) for term in self.terms)
+
+    @property
     def looser_words(self) -> tuple[str, ...]:
         """The words inside *terms*, then *words*: a second search when the first found nothing."""
         inside = [part for term in self.terms for part in _PART.findall(term)]

@@ -24,6 +24,7 @@ _MAX_LINES: Final = 20_000
 _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "path": ("path", "file_path", "filePath", "file"),
     "pattern": ("pattern", "query", "name", "glob"),
+    "name": ("name", "pattern", "query", "glob"),
     "command": ("command", "cmd"),
     "content": ("content", "text"),
     "old_text": ("old_text", "old_string", "oldText", "old"),
@@ -136,7 +137,7 @@ class OfferedTools:
         """Whether the schema of the tool *name* has all of *arguments*."""
         return set(arguments) <= self._arguments.get(name, frozenset())
 
-    def calls(self, name: str, **arguments: Any) -> Iterator[PlannedCall]:
+    def calls(self, name: str, /, **arguments: Any) -> Iterator[PlannedCall]:
         """Yield the call of the tool *name*, with its spelling of *arguments*; nothing without that tool."""
         known = self._arguments.get(name)
         if known is None:
@@ -161,8 +162,13 @@ def plan_calls(
     if len(rounds) >= MAX_ROUNDS:
         return ()
     known = [lookup for lookups in rounds for lookup in lookups]
+    return new_calls(follow_up(intent, known, tools) if rounds else first_round(intent, tools), known)
+
+
+def new_calls(planned: Iterable[PlannedCall], known: Sequence[Lookup]) -> tuple[PlannedCall, ...]:
+    """Return the first of the *planned* calls, each once and none that was made before."""
     fresh: list[PlannedCall] = []
-    for call in follow_up(intent, known, tools) if rounds else first_round(intent, tools):
+    for call in planned:
         is_made = any((lookup.tool, lookup.input) == (call.name, call.input) for lookup in known)
         if call not in fresh and not is_made:
             fresh.append(call)

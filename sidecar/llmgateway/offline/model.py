@@ -39,10 +39,11 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.offline.answer import announce, answer
+from sidecar.llmgateway.offline.answer import STATEMENT, announce, answer
 from sidecar.llmgateway.offline.digest import HOST_MARKS, digest_request, write_digest
 from sidecar.llmgateway.offline.intent import read_intent
-from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, plan_calls
+from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, PlannedCall, new_calls, plan_calls
+from sidecar.llmgateway.offline.questions import answer_question, plan_question, read_question
 
 _MODEL: Final = "offline-1"
 _CHARS_PER_TOKEN: Final = 4
@@ -112,12 +113,19 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
             return Reaction(write_digest(request, max_tokens=options.max_output_tokens))
     intent = read_intent(prompt)
     rounds = lookup_rounds(since)
-    planned = plan_calls(intent, rounds, OfferedTools(tools))
+    lookups = [lookup for lookups in rounds for lookup in lookups]
+    question = read_question(prompt) if tools and intent.is_open else None
+    planned: tuple[PlannedCall, ...] = ()
+    if question is not None:
+        planned = new_calls(plan_question(question, rounds, OfferedTools(tools)), lookups)
+        if not planned and (text := answer_question(question, lookups)):
+            return Reaction(f"{text}\n\n{STATEMENT}")
+    planned = planned or plan_calls(intent, rounds, OfferedTools(tools))
     if planned:
         ids = unused_ids(conversation.turns)
         calls = tuple(ToolCallBlock(next(ids), call.name, call.input) for call in planned)
-        return Reaction("" if rounds else announce(intent), calls, "tool_calls")
-    lookups = [lookup for lookups in rounds for lookup in lookups]
+        aim = announce(intent) if question is None else "Looking where projects answer this."
+        return Reaction("" if rounds else aim, calls, "tool_calls")
     return Reaction(answer(intent, lookups, has_tools=bool(tools)))
 
 
