@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.record.queue import PromptQueue
@@ -33,9 +33,6 @@ from sidecar.text.results import exit_code_in
 
 Watcher: TypeAlias = Callable[[tuple[Entry, ...] | None], None]
 """Is called after a move of the conversation, see :meth:`HistoryWriter.watch`."""
-
-_PIECE: Final = 256
-"""So many entries are freed at once; other threads go on in between."""
 
 
 class Follower(Protocol):
@@ -122,13 +119,11 @@ class HistoryWriter:
         """Let go of the stored conversation, in a thread, and let all that follows it do so.
 
         Its parts refer to each other, and Python would look at all other objects, while everything waits, to
-        find that they can be freed. Here they are freed at once, a few at a time.
+        find that they can be freed. Here they are freed at once.
         """
-        held = self._journal.forget()
+        self._journal.forget()
         for follower in self._followers:
             follower.forget()
-        while held:
-            del held[-_PIECE:]
 
     async def prepare_move(self, node_id: str | None) -> History:
         """Return the history as it stood at *node_id*, and prepare the move to it in a thread.

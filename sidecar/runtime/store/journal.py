@@ -300,13 +300,11 @@ class SessionJournal:
 
         return encode
 
-    def forget(self) -> list[Entry]:
-        """Let go of the session, and return the entries that were in memory."""
-        held = [*self.graph.entries.values()]
+    def forget(self) -> None:
+        """Let go of the session."""
         self._writer.whole = None
         self._stored, self.history, self._sound = None, History(), History()
         self._unwritten = []
-        return held
 
     async def close(self) -> None:
         """Wait for the running writes, and write the waiting lines. Raises as :meth:`append`."""
