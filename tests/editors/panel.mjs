@@ -83,6 +83,17 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   await until(async () => (await page.locator(".compaction.undone").count()) === 2, "both taken back");
   await until(() => page.evaluate(() => document.activeElement?.closest(".compaction.undone") !== null), "the keyboard in the card");
 
+  // Rules: set by hand, and taken back.
+  await page.click("[aria-label='More']");
+  await page.click("dialog >> text=Rules…");
+  await page.fill("dialog input[aria-label='A new rule']", "Answer in German.");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("dialog .fact >> text=Answer in German.");
+  await picture(page, "8-rules");
+  await page.click("dialog .fact button:has-text('Take back')");
+  await page.waitForSelector("dialog >> text=There are none.");
+  await page.keyboard.press("Escape");
+
   // The gauge and its parts.
   assert.ok((await page.locator(".gauge-part").count()) >= 3);
   assert.equal(await page.locator(".gauge .gauge-mark").count(), 1);
@@ -180,11 +191,16 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
     document.body.append(root);
     const panel = new Panel(root, home);
     panel.sid = "s";
-    const gaps = [];
+    let gaps = [];
     let last = performance.now();
     let isOver = false;
     const frame = (now) => (gaps.push(now - last), (last = now), isOver || requestAnimationFrame(frame));
     requestAnimationFrame(frame);
+    const share = (part) => Math.round(gaps.sort((a, b) => a - b)[Math.min(gaps.length - 1, Math.floor(gaps.length * part))]);
+    // What the machine lets a page have that does nothing: others may be at work on it.
+    while (gaps.length < 120) await new Promise(requestAnimationFrame);
+    const idle = share(0.95);
+    gaps = [];
     const send = (seq, kind, data) => panel.receive("sidecar/event", { sid: "s", seq, at: 0, kind, data, turnId: "t" });
     send(1, "userMessage", { nodeId: "n", content: [{ type: "text", text: "go" }] });
     send(2, "phase", { phase: "streaming" });
@@ -195,11 +211,9 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
     }
     isOver = true;
     await new Promise(requestAnimationFrame);
-    gaps.sort((a, b) => a - b);
-    const share = (part) => Math.round(gaps[Math.min(gaps.length - 1, Math.floor(gaps.length * part))]);
     const text = root.querySelectorAll(".answer .code-block").length;
     root.remove();
-    return { count: gaps.length, median: share(0.5), p95: share(0.95), longest: share(1), blocks: text };
+    return { count: gaps.length, idle, median: share(0.5), p95: share(0.95), longest: share(1), blocks: text };
   });
   assert.equal(measured.frames.blocks, 2500);
 });

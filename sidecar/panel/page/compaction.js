@@ -60,7 +60,7 @@ export function compactionCard(row, actions) {
   const sid = actions.sid();
   const run = (/** @type {() => Promise<unknown>} */ work) => () => void work().catch(fail);
   const isDone = compaction.status === "completed";
-  const titles = /** @type {Record<string, string>} */ ({ in_progress: "Compacting the conversation", completed: compaction.trigger === "expand" ? "Originals are back" : "Compacted", noop: "Nothing to compact", failed: "The compaction failed", cancelled: "The compaction was cancelled", undone: "Compacted, and taken back" });
+  const titles = /** @type {Record<string, string>} */ ({ in_progress: "Compacting the conversation", completed: compaction.trigger === "expand" ? "Originals are back" : "Compacted", noop: "Nothing to compact", failed: "The compaction failed", cancelled: "The compaction was cancelled", undone: compaction.trigger === "expand" ? "Originals were back, and are folded again" : "Compacted, and taken back" });
   const head = h("div", { class: "card-head" }, compaction.status === "in_progress" ? h("span", { class: "spinner" }) : icon(compaction.status === "failed" ? "warn" : "fold"),
     h("strong", {}, titles[compaction.status] ?? compaction.status), h("span", { class: "dim" }, [TRIGGERS[compaction.trigger] ?? compaction.trigger, compaction.engine, compaction.summarySource === "localFallback" ? "without a model" : ""].filter(Boolean).join(" · ")));
   const why = compaction.reason ?? compaction.error;
@@ -69,7 +69,7 @@ export function compactionCard(row, actions) {
   if (compaction.postTokens !== undefined) {
     const restored = compaction.rehydrated;
     body.push(bars(compaction.preTokens, compaction.postTokens),
-      h("p", { class: "facts" }, [`${plural(compaction.droppedCount, "turn")} folded`, compaction.postCount === undefined ? "" : `${plural(Math.max(0, compaction.postCount - 1), "turn")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", plural(restored.length, "file") + " restored"].filter(Boolean).join(" · ")),
+      h("p", { class: "facts" }, [compaction.droppedCount > 0 ? `${plural(compaction.droppedCount, "turn")} folded` : "", compaction.postCount === undefined ? "" : `${plural(Math.max(0, compaction.postCount - 1), "turn")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", restored.length > 0 ? `${plural(restored.length, "file")} restored` : ""].filter(Boolean).join(" · ")),
       restored.length > 0 && h("div", { class: "chips" }, restored.map((uri) => h("span", { class: "chip" }, icon("file"), shortPath(uri, actions.folder())))),
       lossBar(compaction.loss));
   } else if (row.summary !== "") body.push(h("p", { class: "dim streaming-line" }, row.summary.slice(-240)));

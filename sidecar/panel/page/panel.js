@@ -14,6 +14,7 @@ import { Gauge, openContext } from "./gauge.js";
 import { Permissions } from "./permission.js";
 import { RequestError, explain } from "./rpc.js";
 import { RowPainter, duration } from "./rows.js";
+import { openRules } from "./rules.js";
 import { LENGTHS, Sessions, listSessions, startScreen } from "./sessions.js";
 import { Timeline } from "./timeline.js";
 import { Transcript, eventsOf } from "./transcript.js";
@@ -423,6 +424,7 @@ export class Panel {
       run("Fork", async () => this.open((await this.home.request("sidecar/session/fork", { sid })).sid)),
       run("Undo the newest compaction", () => this.home.request("sidecar/compact/undo", { sid })),
       run("Copy as Markdown", async () => navigator.clipboard.writeText((await this.home.request("sidecar/session/export", { sid })).text ?? "")),
+      run("Rules…", () => openRules(this.home, sid, (error) => this.fail(error))),
       run("Show the context", () => openContext(this.home, sid, this.folder, (error) => this.fail(error))),
     ];
     const dialog = openDialog("Conversation", h("div", { class: "menu-list" }, run("New conversation", () => this.begin()), run("Conversations…", async () => this.sessions.toggle(true)), inSession));

@@ -1,6 +1,7 @@
 import { afterAll, beforeEach, expect, test, vi } from "vitest";
 import { Panel } from "../../../../sidecar/panel/page/panel.js";
 import { RequestError } from "../../../../sidecar/panel/page/rpc.js";
+import { openRules } from "../../../../sidecar/panel/page/rules.js";
 
 const USAGE = { used: 100, window: 1000, limit: 700, pct: 10, source: "estimate", asOfNode: null, engineView: {} };
 const SNAPSHOT = { sid: "s1", cwd: "/p", roots: [], title: "A talk", model: "m", engine: "e", phase: "idle", head: null, messages: 2, seq: 5, createdAt: 0, updatedAt: 0, queue: [], archived: false, ephemeral: false, plan: [] };
@@ -165,6 +166,25 @@ test("a question that was answered elsewhere goes", async () => {
   stage.panel.askPermission(/** @type {any} */ (QUESTION));
   stage.panel.receive("sidecar/permission/resolved", { permissionId: "p1" });
   expect(stage.root.querySelector(".permission")).toBeNull();
+});
+
+test("all rules that were proposed are dismissed at once, and those set by hand stay", async () => {
+  await connect("s1");
+  const rule = (/** @type {string} */ id, /** @type {string} */ source) => ({ id, text: id, source, since: 0, proposed: source !== "user", holds: true, conflicts: [] });
+  let rules = [rule("mine", "user"), rule("old", "found"), rule("told", "summary"), rule("third", "summary")];
+  const request = stage.home.request;
+  stage.home.request = async (/** @type {string} */ method, /** @type {any} */ params) => {
+    if (method === "sidecar/rule/list") return { rules };
+    if (method === "sidecar/rule/keep") rules = rules.map((each) => (each.id === params.rule ? { ...each, proposed: false } : each));
+    if (method === "sidecar/rule/dismiss") rules = rules.filter(({ proposed }) => !proposed);
+    return request(method, params);
+  };
+  await openRules(stage.home, "s1", (error) => { throw error; });
+  const pressed = (/** @type {string} */ words) => /** @type {HTMLButtonElement} */ ([...document.querySelectorAll("dialog button")].find(({ textContent }) => textContent === words)).click();
+  pressed("Keep");
+  await vi.waitFor(() => expect([...document.querySelectorAll("dialog .fact button")].map((each) => each.textContent)).toEqual(["Take back", "Take back", "Keep", "Dismiss", "Keep", "Dismiss"]));
+  pressed("Dismiss all 2 proposed rules");
+  await vi.waitFor(() => expect([...document.querySelectorAll("dialog .fact-text")].map((each) => each.textContent)).toEqual(["mine", "old"]));
 });
 
 test("while it works Enter queues, Ctrl-Enter steers, and Escape stops", async () => {
