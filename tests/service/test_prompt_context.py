@@ -217,9 +217,12 @@ async def test_a_name_is_a_mention_if_there_is_such_a_file(talk: Talk) -> None:
 async def test_missing_ignored_and_outside_files_are_told_and_stay(talk: Talk, tmp_path: Path) -> None:
     talk.write(".gitignore", "*.log\n")
     talk.write("debug.log", "noise\n")
+    talk.write("main.zig", "code\n")
     (tmp_path / "outside.txt").write_text("private\n")
-    assert await talk.prompt('see @src/gone.py, @debug.log, @../outside.txt and @"no such"') == []
+    assert await talk.prompt('see @gone.txt, @gone.zig. @src/gone.py, @debug.log, @../outside.txt and @"no such"') == []
     told = talk.notices()
+    assert "@gone.txt: there is no such file" in told
+    assert "@gone.zig: there is no such file" in told
     assert "@src/gone.py: there is no such file" in told
     assert "@debug.log: this file is ignored" in told
     assert "@../outside.txt: this is outside of the session's folders" in told

@@ -6,16 +6,21 @@ hold. The lines that they show count as read by the model.
 
 The problem is that an at sign means many things. It begins a mention only behind a blank or an opening
 bracket, which e-mail addresses do not have, and a name is a mention only if such a file exists. Of the names
-without a file only those are reported that can be nothing but paths: quoted ones, and ones with lines or with
-a folder and a suffix. So ``@dataclass`` and ``@app.route`` stay words of the prompt.
+without a file only those are reported that can be nothing but paths: quoted ones, ones with lines or with a
+folder and a suffix, and ones with a suffix of files, such as ``@gone.txt``. So ``@dataclass`` and
+``@app.route`` stay words of the prompt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import mimetypes
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +59,9 @@ _MENTION: Final = re.compile(r"""(?:^|(?<=[\s(\[{'"]))@(?:"([^"\n]+)"|([^\s"@][^
 _LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
 _ENDS: Final = ".,;:!?)]}'*`>"
 _PATH_LIKE: Final = re.compile(r"(?!//).*/.*\.\w{1,8}")
+_NAME_LIKE: Final = re.compile(r"[\w-]+\.\w{1,8}")
+_SUFFIXES: Final = frozenset(mimetypes.MimeTypes().types_map[True])
+_MOST_NAMES: Final = 2_000
 
 
 class Mention(Value):
@@ -250,7 +258,19 @@ async def choose_reading(readings: Sequence[Mention], context: ToolContext) -> M
             return mention
         if path in existing and path is not None:
             return None if await asyncio.to_thread(path.is_dir) else mention
-    return next((each for each in reversed(readings) if each.must_be_file), None)
+    wanted = next((each for each in reversed(readings) if each.must_be_file), None)
+    if wanted is None and any(_NAME_LIKE.fullmatch(each.name) for each in readings):
+        suffixes = await asyncio.to_thread(list_suffixes, context.cwd)
+        named = (each for each in reversed(readings) if _NAME_LIKE.fullmatch(each.name))
+        wanted = next((each for each in named if Path(each.name).suffix.lower() in suffixes), None)
+    return wanted
+
+
+def list_suffixes(folder: Path) -> set[str]:
+    """Return the suffixes that files usually have, or that files of *folder* have."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return {Path(each.name).suffix.lower() for each in islice(entries, _MOST_NAMES)} | _SUFFIXES
+    return set(_SUFFIXES)
 
 
 def path_of(name: str, cwd: Path) -> Path | None:
