@@ -23,7 +23,12 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar._internal.secrets import is_secret_variable
 from sidecar.capabilities.background import DAY_S, commands_of, note_of_move
-from sidecar.capabilities.command_files import find_changed_paths, note_files_shown
+from sidecar.capabilities.command_files import (
+    find_changed_paths,
+    note_files_shown,
+    show_own_changes,
+    view_known_files,
+)
 from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import (
     ConfinedCommand,
@@ -84,6 +89,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
             context.checkpoints.leave_uncovered(f"the background command {command.id}")
         return ToolReply(f"[{command.id} has been started in the background; bash_output shows its output]")
     keep_changed, moved = None, tuple[Path, ...]()
+    known = await view_known_files(arguments.command, cwd, context)
     if context.checkpoints is not None:
         named = await find_changed_paths(arguments.command, cwd, context)
         keep_changed = await context.checkpoints.watch_command(named)
@@ -95,6 +101,7 @@ async def run_command(arguments: BashArguments, context: ToolContext, cancel: Ca
         await note_files_shown(arguments.command, cwd, reply, context)
         before, newline, last = str(reply.output).rpartition("\n")
         notes = "".join(f"{note_of_move(path, context.cwd)}\n" for path in moved)
+        notes += await show_own_changes(known, context)
         return replace(reply, output=f"{before}{newline}{notes}{last}")
     finally:
         if keep_changed is not None:

@@ -1,7 +1,8 @@
 """The files of a command line that the bash tool runs: kept before a change, noted when they were shown.
 
 Only files that the line names count, inside the session's folders. A file counts as read where its lines
-stand in the output as they are: the model has then seen them as the file has them now.
+stand in the output as they are: the model has then seen them as the file has them now. A file that the model
+knew whole, and that its own command changed by name, stays known: the reply shows the change.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from difflib import unified_diff
 from pathlib import Path
 from typing import Final
 
 from sidecar.capabilities.contract import ToolContext, ToolReply
+from sidecar.capabilities.paths import display_path
 from sidecar.text.results import lines_shown
 from sidecar.text.touches import Touch, use_of_line
-from sidecar.workspace.contract import FileAccessError
+from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.paths import resolve_path
 
 MAX_FILES: Final = 20
 """So many files of one line are looked at."""
+
+_DIFF_CHARS: Final = 2_000
 
 
 async def find_changed_paths(command: str, cwd: Path, context: ToolContext) -> tuple[Path, ...]:
@@ -56,6 +61,36 @@ async def note_files_shown(command: str, cwd: Path, reply: ToolReply, context: T
                         first_line=first,
                         line_count=None if is_whole else count,
                     )
+
+
+async def view_known_files(command: str, cwd: Path, context: ToolContext) -> list[FileView]:
+    """Return the files that *command* changes by their names, as far as the model knows all of them."""
+    known: list[FileView] = []
+    for path in (await find_changed_paths(command, cwd, context))[:MAX_FILES]:
+        record = context.reads.get(path)
+        with suppress(FileAccessError):
+            if record is not None and not record.ranges:
+                view = await context.workspace.view(path)
+                known += [view] if view.hash == record.hash else []
+    return known
+
+
+async def show_own_changes(known: Iterable[FileView], context: ToolContext) -> str:
+    """Return the changes of *known* files by a command as short diffs, and record these files as read."""
+    parts: list[str] = []
+    for before in known:
+        with suppress(FileAccessError):
+            view = await context.workspace.view(before.path)
+            record = context.reads.get(before.path)
+            if record is not None and record.hash == view.hash:
+                continue
+            name = display_path(before.path, context.cwd)
+            old, new = before.text.splitlines(), view.text.splitlines()
+            diff = "\n".join(unified_diff(old, new, name, name, n=1, lineterm=""))
+            if 0 < len(diff) <= _DIFF_CHARS:
+                context.reads.record(view, call_id=context.call_id)
+                parts.append(f"{diff}\n")
+    return "".join(parts)
 
 
 async def resolve_all(spelled: Iterable[str], cwd: Path, context: ToolContext) -> tuple[Path, ...]:

@@ -11,6 +11,7 @@ import pytest
 
 from sidecar.capabilities.bash import BASH, child_environment
 from sidecar.capabilities.contract import PermissionQuestion
+from sidecar.capabilities.edit import EDIT
 from sidecar.capabilities.read import READ
 from sidecar.permissions.access import CommandAccess
 
@@ -275,3 +276,28 @@ async def test_a_file_that_a_command_shows_counts_as_read(
     found = desk.reads.get(desk.root / "a.txt")
     assert (None if found is None else found.ranges) == ranges
     assert desk.reads.get(desk.root.parent / "outside.txt") is None
+
+
+async def test_a_file_that_the_models_own_command_changed_stays_known(desk: Desk) -> None:
+    desk.put("a.txt", "one\ntwo\nthree\n")
+    await desk.output(READ, path="a.txt")
+    output = await desk.output(BASH, command="sed -i s/two/2/ a.txt")
+    assert output == "--- a.txt\n+++ a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n[exit 0]"
+    assert "edited a.txt" in await desk.output(EDIT, path="a.txt", old_text="2", new_text="II")
+
+
+@pytest.mark.parametrize(
+    ("shown", "command"),
+    [
+        pytest.param({"limit": 1}, "sed -i s/two/2/ a.txt", id="a part was read"),
+        pytest.param({}, "seq 5000 > a.txt", id="a long change"),
+        pytest.param({}, "tool=a.txt; sed -i s/two/2/ $tool*", id="a name that is computed"),
+    ],
+)
+async def test_a_change_that_the_reply_does_not_show_is_read_again(
+    desk: Desk, shown: dict[str, object], command: str
+) -> None:
+    desk.put("a.txt", "one\ntwo\nthree\n")
+    await desk.output(READ, path="a.txt", **shown)
+    assert "@@" not in await desk.output(BASH, command=command)
+    assert "has changed on disk since" in await desk.failure(EDIT, path="a.txt", old_text="2", new_text="II")

@@ -219,7 +219,12 @@ async def test_missing_ignored_and_outside_files_are_told_and_stay(talk: Talk, t
     talk.write("debug.log", "noise\n")
     talk.write("main.zig", "code\n")
     (tmp_path / "outside.txt").write_text("private\n")
-    assert await talk.prompt('see @gone.txt, @gone.zig. @src/gone.py, @debug.log, @../outside.txt and @"no such"') == []
+    assert (
+        await talk.prompt(
+            'see @gone.txt, @gone.zig. @src/gone.py, @debug.log, @../outside.txt and @"no such"'
+        )
+        == []
+    )
     told = talk.notices()
     assert "@gone.txt: there is no such file" in told
     assert "@gone.zig: there is no such file" in told
