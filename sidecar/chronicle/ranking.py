@@ -24,7 +24,9 @@ than one of ten.
 Typed words are ranked by place, as none of them is less wanted for its form: the first three lines and the
 last two come before those between. The position is in units of 320 characters here, and squared: a prompt of
 a few sentences outlives everything, and a long one thins in its middle. A question lives half as long as
-another sentence. In a prompt, a fence and a paragraph of more than twelve lines count as pasted.
+another sentence, and a sentence of up to 120 characters that is none 32 times as long: wishes are short, and
+where not even all typed words fit, they stay longest. In a prompt, a fence and a paragraph of more than
+twelve lines count as pasted.
 
 No tool, programming language or human language is known here but for the words of failure: programs print
 those in every country. Everything depends on the entry alone, so it is done once, when the entry comes in, in
@@ -60,6 +62,10 @@ BASES: Final[dict[Speaker, int]] = {
     "failed": 4,
     "shown": 1,
 }
+SHORT_SENTENCE: Final = 120
+SHORT_WEIGHT: Final = 64
+"""How much longer a short typed sentence lives than a question."""
+
 LINE_UNIT: Final = 80
 PROSE_UNIT: Final = 320
 """The characters after which a line lives half as long: a line of a terminal, and a few typed sentences."""
@@ -73,7 +79,7 @@ FAILURE: Final = 12.0
 BELONGS: Final = 0.8
 ONE_LINE: Final = 2
 
-LEVELS: Final = 48
+LEVELS: Final = 60
 ONE: Final = 24
 """Lives are kept in half octaves: the level *n* is the life ``2 ** ((n - ONE) / 2)``, and 0 is no life."""
 
@@ -281,7 +287,8 @@ def _rank_typed(pieces: Sequence[str], places: Sequence[int], levels: bytearray)
     chars = 0
     for at in (*places[:n_first], *places[end:], *places[n_first:end]):
         chars += len(pieces[at])
-        weight = 1 if pieces[at].rstrip().endswith(_QUESTION) else 2
+        is_question, is_short = pieces[at].rstrip().endswith(_QUESTION), len(pieces[at]) <= SHORT_SENTENCE
+        weight = 1 if is_question else SHORT_WEIGHT if is_short else 2
         levels[at] = 1 + bisect(_LIVES, BASES["typed"] * weight / max(1.0, chars / PROSE_UNIT) ** 2)
 
 

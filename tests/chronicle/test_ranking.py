@@ -118,6 +118,15 @@ def test_a_long_prompt_thins_in_its_middle() -> None:
     assert min(middle) < min(ends)
 
 
+def test_a_short_wish_outlives_a_long_sentence_many_times() -> None:
+    wish, prose = (
+        typed("Hier nie ohne Test."),
+        typed(f"Look at the parser, {'and at the lexer, ' * 8}please."),
+    )
+    assert wish.levels[0] >= prose.levels[0] + 10
+    assert wish.levels[0] > typed("Should we?").levels[0] + 10
+
+
 def test_a_question_goes_before_a_short_sentence_that_is_none() -> None:
     for question in ("What is it?", "何ですか？", "ما هذا؟"):
         assert typed(question).levels[0] < typed("Use port 8080.").levels[0]

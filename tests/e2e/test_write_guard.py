@@ -35,7 +35,9 @@ async def write_result(session: Session, prompt: str) -> str:
 async def test_after_an_undone_compaction_a_restored_version_counts_as_unseen(
     project: Path, open_session: Any
 ) -> None:
-    session = await open_session(READ, DONE, LONG, DONE, [{"text": "# Goal\nnothing"}], WRITE, DONE)
+    session = await open_session(
+        READ, DONE, LONG, DONE, [{"text": "# Objective\nnothing\n# Plan\nnone"}], WRITE, DONE
+    )
     for prompt in ("read a.txt", "go on", "and on"):
         await session.run(prompt)
     (project / "a.txt").write_text(SECOND)

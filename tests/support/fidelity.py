@@ -50,6 +50,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.scripted import Raise, ScriptedModel
 from talks import FORCED, Follower
+from thinning import thinned_view
 from use_of_views import KINDS as USES
 from use_of_views import items_used, share_in_view, tail_within, text_of
 
@@ -177,6 +178,7 @@ def report_use(points: Sequence[Point]) -> Iterator[str]:
         for n_tokens in SIZES:
             views = {
                 "tail": [tail_view(point.before, n_tokens) for point in own],
+                "thinning": [thinned_view(point.before, 4 * n_tokens) for point in own],
                 "chronicle": [
                     view_of(chronicle, point.before, n_tokens)
                     for chronicle, point in zip(chronicles, own, strict=True)

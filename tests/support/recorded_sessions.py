@@ -7,6 +7,7 @@ say so. Their own converter reads them; nothing of it is kept here.
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,9 @@ import pytest
 
 __all__ = ["AGENTS", "WITH_CALLS", "Record", "read_records", "recorded_files", "recordings"]
 
-_DATA: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+_BESIDE: Final = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+_DATA: Final = Path(os.environ["FIDELITY_DATA"]).parent if "FIDELITY_DATA" in os.environ else _BESIDE
+"""The folder of ``dev``, the recordings by agent, and ``tools``."""
 
 AGENTS: Final = (
     "claude-code",
