@@ -85,8 +85,13 @@ def is_of_family(model: str, family: Family) -> bool:
 
 
 def _plain(model: str) -> str:
-    """Return *model* without the vendor that routers put before it, in its maker's spelling."""
+    """Return *model* without the vendor or provider before it, in its maker's spelling.
+
+    Routers put the vendor before a slash, and ``pydantic-ai`` takes the provider before a colon.
+    """
     name = model.rsplit("/", 1)[-1].lower()
+    while (parts := parse_name(name)).provider in PROVIDERS_BY_NAME:
+        name = parts.model
     return name.replace(".", "-") if name.startswith("claude") else name
 
 

@@ -12,7 +12,7 @@ import pytest
 from provider_fakes import Ended, FakeProvider, Hang, Refused, Said, Spent, fake_provider
 from sidecar._internal.loading import install_command
 from sidecar.llmgateway import collect_reply, routing, stream
-from sidecar.llmgateway.catalog import output_limit
+from sidecar.llmgateway.catalog import family_of, output_limit
 from sidecar.llmgateway.contract import (
     Conversation,
     DoneEmission,
@@ -406,3 +406,31 @@ async def test_a_session_with_a_model_asks_no_server(tmp_path: Path, monkeypatch
     await models.at(tmp_path, is_chosen=True)
     assert "ollama:found" in models.names()
     assert sorted(asked) == sorted(set(asked))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-5.2",
+        "openai:gpt-5.2",
+        "openai-chat:gpt-5.2",
+        "openrouter:openai/gpt-5.2",
+        "pydantic-ai:openai:gpt-5.2",
+        "azure:gpt-5.2",
+        "work:gpt-5.2",
+        "big",
+    ],
+)
+def test_a_model_has_the_facts_of_its_family_by_each_name(tmp_path: Path, name: str) -> None:
+    config = """
+[providers.work]
+base_url = "https://models.example.com/v1"
+[models.big]
+provider = "openai"
+name = "gpt-5.2"
+"""
+    card = registry(tmp_path, config).card(name)
+    assert card is not None
+    facts = card.context_window, card.max_output_tokens, card.reasoning, "image" in card.modalities
+    family = family_of(card.wire_id)
+    assert (facts, family is not None and family.patches) == ((272_000, 128_000, True, True), True)
