@@ -48,7 +48,6 @@ TESTED_IN = {
     "llmgateway.extension_entries": "extensions/test_finding.py",
     "llmgateway.contract.*": "llmgateway/test_channel.py",
     "llmgateway.offline.*": "llmgateway/test_offline_model.py",
-    "llmgateway.providers.dialect": "llmgateway/providers/test_quirks.py",
     "llmgateway.providers.fields": "llmgateway/providers/test_odd_shapes.py",
     "llmgateway.providers.http_calls": "llmgateway/providers/test_clients.py",
     "llmgateway.providers.openai_http": "llmgateway/providers/test_requests.py",

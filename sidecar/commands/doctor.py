@@ -27,8 +27,7 @@ from sidecar.conductor.content import COMMANDS
 from sidecar.extensions.contract import Extensions
 from sidecar.extensions.finding import ExtensionFinder
 from sidecar.llmgateway.config import CONFIG_FILE, read_settings
-from sidecar.llmgateway.diagnostics import Diagnostic, diagnose_models
-from sidecar.llmgateway.live_check import ask_models
+from sidecar.llmgateway.diagnostics import Diagnostic, ask_models, diagnose_models
 from sidecar.protocol.messages import StatusResult
 from sidecar.workspace.files import real_path
 from sidecar_client import SidecarClient, SidecarClientError

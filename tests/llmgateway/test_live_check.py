@@ -8,7 +8,7 @@ import pytest
 
 from provider_fakes import Ended, Refused, Said, Spent, fake_provider
 from sidecar.llmgateway.config import CONFIG_FILE
-from sidecar.llmgateway.live_check import ask_models
+from sidecar.llmgateway.diagnostics import ask_models
 
 pytestmark = pytest.mark.processes
 

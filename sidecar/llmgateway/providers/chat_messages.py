@@ -26,8 +26,8 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.dialect import ChatDialect
 from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, json_text, without_mark
+from sidecar.llmgateway.providers.quirks import ChatDialect
 from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")

@@ -23,7 +23,6 @@ from sidecar.llmgateway.providers.chat_messages import (
     REASONING_FIELDS,
     MessageWriter,
 )
-from sidecar.llmgateway.providers.dialect import ChatDialect
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
@@ -36,7 +35,7 @@ from sidecar.llmgateway.providers.fields import (
 from sidecar.llmgateway.providers.http_calls import post
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
-from sidecar.llmgateway.providers.quirks import dialect_of
+from sidecar.llmgateway.providers.quirks import ChatDialect, dialect_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:

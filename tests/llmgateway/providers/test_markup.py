@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar.llmgateway.contract import DoneEmission, TextBlock, ThinkingBlock
-from sidecar.llmgateway.providers.marked_calls import MarkedCall
-from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkupReader, Prose
+from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly, MarkedCall, MarkupReader, Prose
 from stopwatch import fastest
 
 LS = MarkedCall("ls", '{"path": "."}')
