@@ -81,12 +81,15 @@ class UserRules:
             if error.problem != "notFound":
                 raise
             found = None
-        if read_settings(self._home).unreadable is not None:
+        text = "" if found is None else found.text
+        is_broken = read_settings(self._home).unreadable is not None
+        before = {} if is_broken else tomllib.loads(text)
+        table = before.get("permissions", {})
+        lists = [table.get(each, []) for each in ("allow", "deny")] if isinstance(table, dict) else [None]
+        if is_broken or not all(isinstance(each, list) for each in lists):
             hint = "correct it first; sidecar doctor says what it is"
             raise SettingsError(f"{CONFIG_FILE} has a mistake, and nothing is written into it", hint=hint)
-        text = "" if found is None else found.text
-        before = tomllib.loads(text)
-        listed = before.get("permissions", {}).get(effect, [])
+        listed = table.get(effect, [])
         if remove and rule not in listed:
             known = ", ".join(map(repr, listed)) or "none"
             raise InvalidInput(f"no rule {rule!r} is set to {effect}", hint=f"the rules are: {known}")

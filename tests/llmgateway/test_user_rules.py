@@ -108,3 +108,9 @@ def test_a_change_by_hand_is_seen(tmp_path: Path) -> None:
 def test_a_new_file_is_the_users_alone(tmp_path: Path) -> None:
     UserRules(tmp_path).change("deny", "git push")
     assert (tmp_path / "config.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_mistake_elsewhere_does_not_keep_a_rule_out(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("# mine\nmodle = 5\n")
+    UserRules(tmp_path).change("deny", "git push")
+    assert [each.text for each in UserRules(tmp_path).read().deny] == ["git push"]
