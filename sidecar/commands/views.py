@@ -121,6 +121,9 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
             screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":
             screen.note(f"· {display_path(data['uri'])} has changed since it was read")
+        case "rulesChanged" if n_proposed := sum(bool(rule.get("proposed")) for rule in data["rules"]):
+            are = "rule is" if n_proposed == 1 else "rules are"
+            screen.note(f"· {n_proposed} {are} proposed; /rules lists, keeps or dismisses them")
         case "retry":
             again = describe_retry(data["delayMs"], data.get("withdrawn"))
             screen.note(f"· {again} ({data['attempt']} of {data['max']}): {data['error']}", "yellow")

@@ -90,6 +90,18 @@ def test_a_note_waits_for_the_end_of_the_block_that_is_being_written(tmp_path: P
     ]
 
 
+def test_proposed_rules_are_told_with_the_way_to_decide_on_them(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    display = Display(Screen(stream), tmp_path)
+    for seq, proposed in enumerate(([False], [True, False], [True, True]), 1):
+        data = {"rules": [{"id": str(at), "proposed": each} for at, each in enumerate(proposed)]}
+        display.show(ClientEvent(sid="s", seq=seq, at=0, kind="rulesChanged", data=data))
+    assert stream.getvalue().splitlines() == [
+        "· 1 rule is proposed; /rules lists, keeps or dismisses them",
+        "· 2 rules are proposed; /rules lists, keeps or dismisses them",
+    ]
+
+
 def test_a_prompt_of_one_long_line_does_not_fill_the_screen(tmp_path: Path) -> None:
     stream = io.StringIO()
     Display(Screen(stream), tmp_path).show_prompt("word " * 10_000)

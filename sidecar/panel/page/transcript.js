@@ -53,6 +53,8 @@ export class Transcript {
   near = null;
   /** @type {Set<string>} */
   stale = new Set();
+  /** How many rules are neither kept nor dismissed. */
+  proposed = 0;
   /** The id of the compaction that runs now, empty for none. */
   compactionId = "";
   head = /** @type {string | null} */ (null);
@@ -159,6 +161,12 @@ export class Transcript {
       case "notice":
         this.notice(event.data.severity, event.data.title, event.data.description, at);
         break;
+      case "rulesChanged": {
+        const proposed = event.data.rules.filter((rule) => rule.proposed).length;
+        if (proposed > this.proposed) this.notice("info", proposed === 1 ? "A rule is proposed" : `${proposed} rules are proposed`, "More, Rules… keeps or dismisses them.", at);
+        this.proposed = proposed;
+        break;
+      }
       case "queue":
         this.queue = event.data.items;
         this.queued = event.data.total;

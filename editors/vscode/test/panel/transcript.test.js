@@ -71,6 +71,12 @@ test("only pictures of known kinds become pictures", () => {
   expect(transcript.rows[0]).toMatchObject({ images: ["data:image/png;base64,AA=="] });
 });
 
+test("proposed rules are told when they become more", () => {
+  const rules = (/** @type {boolean[]} */ ...proposed) => ({ rules: proposed.map((each, at) => ({ id: String(at), proposed: each })) });
+  const transcript = take(new Transcript(), ["rulesChanged", rules(false)], ["rulesChanged", rules(false, true)], ["rulesChanged", rules(true, true)], ["rulesChanged", rules(false, true)]);
+  expect(transcript.rows.map((row) => "title" in row && row.title)).toEqual(["A rule is proposed", "2 rules are proposed"]);
+});
+
 test("stale files are known until they are fresh", () => {
   const transcript = take(new Transcript(), ["fileStale", { uri: "file:///a" }], ["fileStale", { uri: "file:///b" }], ["fileFresh", { uri: "file:///a" }]);
   expect([...transcript.stale]).toEqual(["file:///b"]);
