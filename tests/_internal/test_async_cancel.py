@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
@@ -12,10 +11,14 @@ from sidecar._internal.cancel import CancelToken
 
 
 async def test_a_cancel_from_another_thread_is_noticed() -> None:
+    asyncio.get_running_loop().set_debug(True)  # it refuses what is not made for other threads
     cancel = CancelToken()
     with cancel_future(cancel) as cancelled:
-        threading.Thread(target=cancel.cancel).start()
-        await cancelled
+        waiting = asyncio.ensure_future(asyncio.wait([cancelled]))
+        await asyncio.sleep(0)  # now it waits
+        await asyncio.to_thread(cancel.cancel)
+        async with asyncio.timeout(20):
+            await waiting
 
 
 async def test_a_cancel_before_is_noticed_and_twice_is_once() -> None:

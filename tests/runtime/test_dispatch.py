@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing, suppress
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from function_tools import FunctionTools
 from sidecar._internal.cancel import CancelToken
 from sidecar.runtime.contract import ToolCall, ToolOutcome, ToolSettledSignal
-from sidecar.runtime.dispatch import DEFAULT_CONCURRENCY, Scheduler, create_scheduler, read_outcome
+from sidecar.runtime.dispatch import DEFAULT_CONCURRENCY, Scheduler, create_scheduler
 
 
 class Interrupt(BaseException):
@@ -63,15 +63,6 @@ def done(call_id: str, output: object = "out", *, is_error: bool = False) -> Too
 
 async def collect(rounds: AsyncIterator[ToolSettledSignal]) -> list[ToolSettledSignal]:
     return [signal async for signal in rounds]
-
-
-async def test_outcomes_come_in_the_order_of_completion() -> None:
-    bench = Bench()
-    round_ = asyncio.create_task(collect(create_scheduler(bench).run(calls("abc"), CancelToken())))
-    for call_id in "bca":
-        await bench.until(sorted(set("abc") - set("bca"[: "bca".index(call_id)])))
-        bench.end(call_id)
-    assert await round_ == [done("b"), done("c"), done("a")]
 
 
 async def test_calls_that_end_at_once_come_in_the_order_they_ended() -> None:
@@ -282,22 +273,10 @@ async def test_who_starts_is_told_in_batches() -> None:
 
 
 async def test_a_thread_may_cancel_a_round() -> None:
+    asyncio.get_running_loop().set_debug(True)  # it refuses what is not made for other threads
     bench, token = Bench(), CancelToken()
     round_ = asyncio.create_task(collect(create_scheduler(bench, grace_s=0).run(calls("a"), token)))
     await bench.until("a")
     await asyncio.to_thread(token.cancel)
-    assert [signal.id for signal in await round_] == ["a"]
-
-
-async def test_every_end_of_a_task_is_an_outcome_under_the_id_of_its_call() -> None:
-    async def read(end: Callable[[asyncio.Future[ToolOutcome]], object]) -> ToolOutcome:
-        task = asyncio.get_running_loop().create_future()
-        end(task)
-        return read_outcome(ToolCall("c1", "ls", {}), task)
-
-    done = await read(lambda task: task.set_result(ToolOutcome("x", "out", False)))
-    assert done == ToolOutcome("c1", "out", False)
-    failed = await read(lambda task: task.set_exception(ValueError()))
-    assert failed == ToolOutcome("c1", "ValueError", is_error=True)
-    cancelled = await read(lambda task: task.cancel())
-    assert cancelled == ToolOutcome("c1", "the tool was cancelled", is_error=True)
+    async with asyncio.timeout(20):
+        assert [signal.id for signal in await round_] == ["a"]

@@ -385,13 +385,6 @@ class TestAbort:
         results = [block for block in (await run).messages[-1].blocks if isinstance(block, ToolResultBlock)]
         assert [(block.call_id, block.is_error) for block in results] == [(each, True) for each in ids]
 
-    async def test_a_thread_may_abort(self) -> None:
-        stage = Stage([Say("par"), Hang()])
-        run = stage.submit("hi")
-        await stage.reach(lambda now: now.phase == "streaming")
-        await asyncio.to_thread(stage.agent.abort)
-        assert (await run).phase == "faulted"
-
     async def test_a_handler_may_abort(self) -> None:
         stage = Stage([Say("one two", 7), Say("three")], [Say("fine")])
         stop = stage.agent.subscribe(
