@@ -55,7 +55,7 @@ from sidecar.agentcore.prompts import (
     local_digest,
     serialize_parts,
 )
-from sidecar.text.pieces import group_pieces
+from sidecar.text.clip import group_pieces
 
 SummarySource: TypeAlias = Literal["model", "local"]
 """The author of a summary: the model, or, in part or in whole, the local digest."""

@@ -1,13 +1,17 @@
-"""Texts cut to a length in characters, on one line or over several, and values as short texts.
+"""Texts cut to a length in characters, on one line or over several, values as short texts, and pieces.
 
 A cut is marked: by an ellipsis within a line, by a line of its own elsewhere. Engines that count in bytes, or
-with marks that their documents fix, cut on their own.
+with marks that their documents fix, cut on their own. Each engine has its own unit and its own way to divide
+a message; the loop that fills a request until the next piece does not fit is the same.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -93,3 +97,38 @@ def cut_end(text: str, keep: int, marker: str) -> str:
     if len(text) <= keep:
         return text
     return f"{text[:keep]}\n{marker.replace('{}', str(len(text) - keep))}"
+
+
+def group_pieces(pieces: Iterable[T], room: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield *pieces* in groups of at most *room*, in order; one that is larger is a group of its own.
+
+    >>> list(group_pieces(["aa", "b", "cc", "dddd"], 3, len))
+    [['aa', 'b'], ['cc'], ['dddd']]
+    """
+    group: list[T] = []
+    used = 0
+    for piece in pieces:
+        size = size_of(piece)
+        if group and used + size > room:
+            yield group
+            group, used = [], 0
+        group.append(piece)
+        used += size
+    if group:
+        yield group
+
+
+def split_bytes(text: str, max_bytes: int) -> Iterator[str]:
+    """Yield *text* in parts of at most *max_bytes* bytes in UTF-8, or one character where that is longer.
+
+    >>> list(split_bytes("aé日", 3))
+    ['aé', '日']
+    """
+    data = text.encode("utf-8", "replace")
+    start, step = 0, max(max_bytes, 4)
+    while start < len(data):
+        end = min(start + step, len(data))
+        while end < len(data) and data[end] & 0xC0 == 0x80:
+            end -= 1
+        yield data[start:end].decode()
+        start = end

@@ -37,8 +37,7 @@ from sidecar.llmgateway.contract import (
     emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
-from sidecar.text.clip import cut_end
-from sidecar.text.pieces import group_pieces, split_bytes
+from sidecar.text.clip import cut_end, group_pieces, split_bytes
 from sidecar.text.replies import ReplyReader
 from sidecar.window_budget.contract import CachedRequest, CondenseScope, FallbackReason
 from sidecar.window_budget.estimate import (

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from drifted_edits import DRIFTS, DriftedEdit, drift_edits
 from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.passage_match import map_indents
 from sidecar.capabilities.text_edit import replace_passage
 
 EDITS = dict(drift_edits())
@@ -182,3 +183,20 @@ def test_places_beyond_a_limit_are_refused_and_not_replaced_in_part(all_of_them:
     with pytest.raises(InvalidInput) as caught:
         replace_passage("say(“one”)\n" * 5000, 'say("one")', "no()", all_of_them=all_of_them)
     assert caught.value.message.startswith("old_text is there 200 times or more, but for look-alike")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "indents", "mapped"),
+    [
+        pytest.param([("", ""), ("  ", "\t")], ["  ", "    "], ["\t", "\t\t"], id="tabs for levels of two"),
+        pytest.param([("\t", "    ")], ["\t", "\t\t"], ["    ", "        "], id="levels of the file's size"),
+        pytest.param([("    ", "  ")], ["", "    "], None, id="further left than the file"),
+        pytest.param([("", "    "), ("    ", "        ")], ["      "], ["          "], id="shifted right"),
+        pytest.param([("        ", "    ")], ["        ", ""], ["    ", ""], id="shifted left"),
+        pytest.param([("  ", "\t"), ("  ", "\t\t")], ["  "], None, id="two for one"),
+        pytest.param([(" \t", "\t")], [" \t\t", "\t"], None, id="mixed"),
+        pytest.param([("", "  "), ("  ", "  ")], ["", "  ", "    "], ["  ", "  ", "    "], id="cut"),
+    ],
+)  # fmt: skip
+def test_indents(pairs: list[tuple[str, str]], indents: list[str], mapped: list[str] | None) -> None:
+    assert map_indents(pairs, indents, ["", "    ", "        "]) == mapped

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.text.clip import clip, compact_json, cut_end, cut_middle, one_line, tidy
+from sidecar.text.clip import (
+    clip,
+    compact_json,
+    cut_end,
+    cut_middle,
+    group_pieces,
+    one_line,
+    split_bytes,
+    tidy,
+)
 
 MARK = "[{} cut]"
 
@@ -54,3 +63,21 @@ def test_a_cut_keeps_as_much_as_asked_for_and_counts_the_rest(text: str, keep: i
 @pytest.mark.parametrize("value", [{"a": [1, None, "é"]}, {1, 2}, float("nan"), "x", object], ids=repr)
 def test_any_value_has_a_short_text(value: Any) -> None:
     assert compact_json(value)
+
+
+@given(st.lists(st.text("ab", max_size=9), max_size=12), st.integers(1, 12))
+def test_groups_hold_all_pieces_in_order_and_are_filled(pieces: list[str], room: int) -> None:
+    groups = list(group_pieces(pieces, room, len))
+    assert [piece for group in groups for piece in group] == pieces
+    for group, following in zip(groups, [*groups[1:], None], strict=False):
+        size = sum(map(len, group))
+        assert size <= room or len(group) == 1
+        assert following is None or size + len(following[0]) > room
+
+
+@given(st.text(max_size=40), st.integers(1, 12))
+def test_a_text_is_divided_between_characters(text: str, n_bytes: int) -> None:
+    parts = list(split_bytes(text, n_bytes))
+    assert "".join(parts) == text.encode("utf-8", "replace").decode()
+    assert all(parts)
+    assert all(len(part.encode()) <= max(n_bytes, 4) for part in parts)

@@ -31,7 +31,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.memory.estimate import render_turn
 from sidecar.runtime.memory.gist import SUMMARY_HEADING, TurnKinds, local_gist
-from sidecar.text.pieces import group_pieces
+from sidecar.text.clip import group_pieces
 from sidecar.text.replies import ReplyReader
 
 DISTILL_INSTRUCTION: Final = f"""\
