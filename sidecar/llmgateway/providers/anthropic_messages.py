@@ -384,7 +384,7 @@ def thinking_arguments(model: str, level: ThinkingLevel | None, max_tokens: int)
         if budget < _LEAST_BUDGET:
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-    if level is None and model.startswith(_THINKS_IF_ASKED):
+    if level is None and (model.startswith(_THINKS_IF_ASKED) or not model.startswith("claude-")):
         return {}
     if level == "off" and not model.startswith(_THINKS_ALWAYS):
         return {"thinking": {"type": "between_tools" if model.startswith(_BETWEEN_TOOLS) else "disabled"}}

@@ -326,6 +326,13 @@ async def test_a_signature_on_text_goes_back_behind_it(on_stage: Any, hello: Con
         ),
         pytest.param(
             "anthropic-messages",
+            "glm-5.3",
+            {},
+            {"thinking": None},
+            id="anthropic: no thinking unasked of models of other makers",
+        ),
+        pytest.param(
+            "anthropic-messages",
             "claude-haiku-4-5",
             {"thinking": "low", "max_output_tokens": 4_000},
             {"thinking": {"type": "enabled", "budget_tokens": 2_048}, "max_tokens": 4_000},
