@@ -145,7 +145,10 @@ class CompactionNear(Value):
 
 
 class CompactionSummaryDelta(Value):
-    """More of the summary while a model writes it."""
+    """More of the summary while a model writes it, in passages.
+
+    A model that is asked again writes anew; the summary that counts stands in the ``compaction`` event.
+    """
 
     kind: ClassVar[str] = "compactionSummaryDelta"
     compaction_id: str

@@ -85,7 +85,8 @@ async def test_a_client_far_behind_gets_every_answer_whole(stage: Stage) -> None
     [("complete", "end_turn"), ("max_output", "max_tokens"), ("refusal", "refusal")],
 )
 async def test_the_stop_reason_of_a_turn(stage: Stage, stop: str, reason: str) -> None:
-    sid = await stage.session([{"text": "x"}, {"stop": stop}])
+    """An answer that is cut goes on, three times at most."""
+    sid = await stage.session(*[[{"text": "x"}, {"stop": stop}]] * 4)
     assert stop_reason(await stage.run(1, sid)) == reason
 
 

@@ -396,6 +396,17 @@ async def test_engines_side_by_side(make_desk: Any) -> None:
     assert unknown.kind == "invalidParams"
 
 
+async def test_a_summary_is_seen_while_it_is_written(make_desk: Any) -> None:
+    desk = make_desk([[Say(LONG)]] * 3 + [[Say(DIGEST + "\n" + "- a step that was taken\n" * 40)]])
+    client = desk.client()
+    sid = await desk.talk(client, "one", "two", "three")
+    started = await client.call("compact/start", sid=sid)
+    await client.until("compaction", 2)
+    passages = client.events("compactionSummaryDelta")
+    assert {each.compaction_id for each in passages} == {started["compactionId"]}
+    assert "".join(each.delta for each in passages).startswith(DIGEST)
+
+
 async def test_a_compaction_that_waits_is_seen_and_stopped_by_who_attaches(make_desk: Any) -> None:
     desk = make_desk([[Say("one")], [Hang()]])
     owner, other = desk.client("owner"), desk.client("other")

@@ -227,7 +227,7 @@ export interface CompactionNear {
   prepared: boolean;
 }
 
-/** More of the summary while a model writes it. */
+/** More of the summary while a model writes it, in passages. A model that is asked again writes anew; the summary that counts stands in the `compaction` event. */
 export interface CompactionSummaryDelta {
   compactionId: string;
   delta: string;

@@ -30,7 +30,7 @@ from sidecar.conductor.engine import (
     SummaryFailedError,
 )
 from sidecar.conductor.errors import NotUndoableError
-from sidecar.conductor.events import Notice, Rehydrated
+from sidecar.conductor.events import CompactionSummaryDelta, Notice, Rehydrated
 from sidecar.conductor.record.compactions import (
     Trigger,
     begin,
@@ -256,7 +256,12 @@ class Compactor:
         prepared = await self._preparer.take(begun.engine)
         if isinstance(prepared, PreparedSummary):
             planned = replace(planned, given=replace(planned.given, prepared=prepared))
-        checked = summarizer.check_answers(planned.engine, planned.given.history)
+        compaction_id = begun.compaction_id
+        checked = summarizer.check_answers(
+            planned.engine,
+            planned.given.history,
+            lambda passage: self._events.emit(CompactionSummaryDelta(compaction_id, passage)),
+        )
         if checked is not None and isinstance(prepared, PreparedSummary):
             checked.dropped += prepared.mended
             checked.statements += prepared.statements

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from typing import Final
 
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import SessionEngine
@@ -15,17 +16,22 @@ from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
     Channel,
     Conversation,
+    DoneEmission,
     Emission,
     ErrorEmission,
     GatewayError,
     ModelCard,
     StreamOptions,
+    TextEmission,
     Usage,
     emissions_of,
 )
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.runtime.wire import build_conversation
 from sidecar.window_budget.contract import CachedRequest
+
+_PASSAGE_CHARS: Final = 400
+"""The length of a passage of a summary that clients are sent while it is written."""
 
 
 class Summarizer:
@@ -42,8 +48,11 @@ class Summarizer:
         """The card that its prompts must fit, None for unknown."""
         return self._models.summarizer(self._record.info.model)[1]
 
-    def invoker(self) -> ModelInvoker | None:
-        """Return the model, with a notice of each retry, fallback and failure; None where there is none."""
+    def invoker(self, on_text: Callable[[str], object] = lambda _: None) -> ModelInvoker | None:
+        """Return the model, with a notice of each retry, fallback and failure; None where there is none.
+
+        *on_text* is called with each further passage that it writes, in an answer that is no summary too.
+        """
         invoke, notices = self._models.summarizer(self._record.info.model)[0], self._record.notices
 
         def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
@@ -53,8 +62,14 @@ class Summarizer:
             conversation: Conversation, options: StreamOptions
         ) -> AsyncGenerator[Emission, None]:
             notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
+            passage = ""
             async with emissions_of(invoke(conversation, notifying)) as inner:
                 async for emission in inner:
+                    if isinstance(emission, TextEmission):
+                        passage += emission.delta
+                    if passage and (len(passage) >= _PASSAGE_CHARS or isinstance(emission, DoneEmission)):
+                        on_text(passage)
+                        passage = ""
                     if isinstance(emission, ErrorEmission) and emission.error.kind != "aborted":
                         notices.on_warning(f"no model wrote the summary: {emission.error.message}")
                     yield emission
@@ -64,9 +79,14 @@ class Summarizer:
 
         return call
 
-    def check_answers(self, engine: SessionEngine, history: History) -> CheckedModel | None:
-        """Return the model for a compaction of *history* by *engine*, its answers checked; None for none."""
-        invoke = self.invoker() if engine.writes else None
+    def check_answers(
+        self, engine: SessionEngine, history: History, on_text: Callable[[str], object] = lambda _: None
+    ) -> CheckedModel | None:
+        """Return the model for a compaction of *history* by *engine*, its answers checked; None for none.
+
+        *on_text* is that of :meth:`invoker`.
+        """
+        invoke = self.invoker(on_text) if engine.writes else None
         if invoke is None:
             return None
         return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing, self.count)
