@@ -278,7 +278,7 @@ async def know(scenery: Scenery) -> None:
     place.write("notes.md", "# Notes\n\nThe parser counts brackets.\n")
     client = await scenery.start({"know": [DONE] * 4})
     sid = await client.new("offline-1")
-    for words in ("where is `parse_brackets` defined?", "what is in notes.md?", "run `echo hello`", "thanks"):
+    for words in ("what uses `count`?", "what is in notes.md?", "run `echo hello`", "thanks"):
         await client.prompt(sid, words)
     for _ in range(3):
         await client.prompt(sid, "what is in parser.py?")
