@@ -36,7 +36,6 @@ from sidecar.window_budget.message import (
     ToolResultMessage,
     UserMessage,
     blocks_of,
-    branch_text,
     calls_of,
     digest_text,
     is_prompt,
@@ -161,12 +160,12 @@ def _weigh_content(content: Content) -> tuple[int, int, int]:
 class _MeterBuffer:
     """The shared buffer of a meter: every array only grows, and holds ascending positions or sums."""
 
-    __slots__ = ("before", "branches", "digests", "first_call", "orphans", "prompts", "starts")
+    __slots__ = ("before", "digests", "first_call", "orphans", "prompts", "starts")
 
     def __init__(self) -> None:
         self.before = array("I", [0])
         self.starts, self.prompts = array("I"), array("I")
-        self.orphans, self.digests, self.branches = array("I"), array("I"), array("I")
+        self.orphans, self.digests = array("I"), array("I")
         self.first_call: dict[str, int] = {}
 
     def append(self, message: Message) -> None:
@@ -182,8 +181,6 @@ class _MeterBuffer:
             self.prompts.append(index)
         elif digest_text(message) is not None:
             self.digests.append(index)
-        elif branch_text(message) is not None:
-            self.branches.append(index)
         self.before.append(self.before[-1] + estimate_message_tokens(message))
 
     def has_call(self, call_id: str, before: int) -> bool:
@@ -197,7 +194,6 @@ class _MeterBuffer:
         copy.prompts = self.prompts[: bisect_left(self.prompts, count)]
         copy.orphans = self.orphans[: bisect_left(self.orphans, count)]
         copy.digests = self.digests[: bisect_left(self.digests, count)]
-        copy.branches = self.branches[: bisect_left(self.branches, count)]
         copy.first_call = {key: index for key, index in self.first_call.items() if index < count}
         return copy
 
@@ -241,13 +237,6 @@ class PrefixMeter:
         longer._count, longer.total = len(buffer.before) - 1, buffer.before[-1]
         return longer
 
-    def first(self, count: int) -> PrefixMeter:
-        """Return the meter of the first *count* messages."""
-        shorter: PrefixMeter = object.__new__(PrefixMeter)
-        shorter._buffer, shorter._count = self._buffer, count
-        shorter.total = self._buffer.before[count]
-        return shorter
-
     def first_call(self, call_id: str) -> int | None:
         """Return the index of the first message that makes the call *call_id*, None for none."""
         index = self._buffer.first_call.get(call_id, self._count)
@@ -256,10 +245,6 @@ class PrefixMeter:
     def digests(self, before: int) -> tuple[int, ...]:
         """Return the positions of the session digests before *before*."""
         return tuple(self._buffer.digests[: bisect_left(self._buffer.digests, before)])
-
-    def branches(self, before: int) -> tuple[int, ...]:
-        """Return the positions of the digests of abandoned branches before *before*."""
-        return tuple(self._buffer.branches[: bisect_left(self._buffer.branches, before)])
 
     def before(self, index: int) -> int:
         """Return the tokens before the message at *index*, which may be ``len(self)``."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from sidecar.conductor.window.engines.runtime_memory import RuntimeEngine
 from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
+from sidecar.conductor.window.rule_changes import find_words
 from sidecar.conversation import Entry
 from sidecar.conversation.search import search_entries
 from sidecar.llmgateway.contract import (
@@ -302,6 +304,23 @@ def is_recalled(fact: Fact, entries: Sequence[Entry]) -> bool:
     )
 
 
+def report_rules() -> Iterator[str]:
+    """Yield the share of sentences that a model may propose as rules, by kind, were it to quote all of them.
+
+    Sentences that only look like wishes were typed, so that they are left to the model.
+    """
+    quoted, taken = Counter[str](), Counter[str]()
+    for manner in MANNERS:
+        entries, facts = planted_entries(1, manner, 150_000)
+        typed = [text_of(entry) for entry in entries if entry.kind == "user"]
+        prompts = [(str(number), text) for number, text in enumerate(typed)]
+        for fact in facts:
+            found = find_words(fact.text, prompts)
+            quoted[fact.kind] += 1
+            taken[fact.kind] += found is not None and fact.text.strip("| ") in found[1]
+    yield ", ".join(f"{kind} {taken[kind] / quoted[kind]:.2f}" for kind in KINDS if quoted[kind])
+
+
 def report_meter() -> Iterator[str]:
     errors = {name: estimate_text_tokens(text) / TOKENS[name] - 1 for name, text in TEXTS.items()}
     yield f"mean error {mean(map(abs, errors.values())):.1%}: " + ", ".join(
@@ -342,6 +361,7 @@ async def main() -> None:
     show("Many compactions in a window of 32,000", report_rounds(32_000, (1, 5, 15, 50)))
     show("Planted facts in 750,000 tokens", report_planted(750_000, (40_000,), (3,)))
     show("Every engine, without a model, window 200,000", await report_engines(points))
+    show("Quotes that a model may propose as rules, by kind of sentence", report_rules())
     show("The meter against o200k, of one text each", report_meter())
     show("The cost for a provider's cache, window 60,000; the raw history is 1.00", await report_cache())
     show("Files that agents read again", second_reads.report())
