@@ -174,7 +174,9 @@ def output(process: subprocess.Popen[bytes]) -> IO[bytes]:
 @POSIX
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_settles_and_exits_0(name: str) -> None:
-    process = start()
+    """Under nohup the tests hand ignored signals down."""
+    heed = f"import signal; signal.signal(signal.{name}, signal.SIG_DFL); life.handle_signals()"
+    process = start(before=heed)
     process.send_signal(getattr(signal, name))
     said, _ = process.communicate(timeout=20)
     assert (process.returncode, said.decode().split("\n")[:3]) == (0, [f"ending {name}", "settled", "closed"])
