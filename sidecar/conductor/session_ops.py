@@ -29,12 +29,14 @@ from sidecar.window_budget import (
     BudgetRequest,
     BudgetResult,
     CondenserDeps,
+    DigestMaterial,
     Message,
     ModelDigest,
     RehydrateOpts,
     SummarizeDeps,
     apply_plan,
     apply_without_digest,
+    digest_material,
     estimate_tokens,
     keep_unchanged,
     plan_compaction,
@@ -174,7 +176,7 @@ async def carry_out(
     digest = await _ask_for_digest(plan, request, invoke, deadline_s, cancel)
     if cancel is not None and cancel.cancelled:
         return keep_unchanged(messages, plan, "cancelled")
-    return apply_plan(messages, plan, digest)
+    return await asyncio.to_thread(apply_plan, messages, plan, digest)
 
 
 async def prepare_digest(
@@ -233,7 +235,11 @@ async def _ask_for_digest(
         return ModelDigest(failure="noModel")
     token = cancel.child() if cancel is not None else CancelToken()
     deps = SummarizeDeps(invoke, cancel=token)
-    return await _within(lambda: request_plan_digest(plan, request, deps), token, deadline_s)
+
+    async def show(plan: BudgetPlan, request: BudgetRequest) -> DigestMaterial:
+        return await asyncio.to_thread(digest_material, plan, request)
+
+    return await _within(lambda: request_plan_digest(plan, request, deps, show), token, deadline_s)
 
 
 async def _within(

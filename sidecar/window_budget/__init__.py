@@ -62,8 +62,10 @@ from sidecar.window_budget.microcompact import (
 )
 from sidecar.window_budget.outcome import (
     BudgetResult,
+    DigestMaterial,
     apply_plan,
     apply_without_digest,
+    digest_material,
     keep_unchanged,
     preview_prompt,
     project_tokens,
@@ -107,6 +109,7 @@ __all__ = [
     "CondenserDeps",
     "Content",
     "CustomMessage",
+    "DigestMaterial",
     "FileRange",
     "Message",
     "MeterReading",
@@ -128,6 +131,7 @@ __all__ = [
     "condense",
     "condense_scope",
     "create_condenser",
+    "digest_material",
     "estimate_message_tokens",
     "estimate_tokens",
     "file_message",

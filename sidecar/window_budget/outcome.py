@@ -8,8 +8,9 @@ left is carried in a block of its own and not shown as transcript again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.window_budget.condenser import digest_message, newest_timestamp
@@ -76,6 +77,10 @@ class BudgetResult(Value, kw_only=True):
     clipped: int = 0
 
 
+DigestMaterial: TypeAlias = tuple[list[Sequence[str]], str | None, int | None]
+"""See :func:`digest_material`."""
+
+
 def keep_unchanged(messages: Sequence[Message], plan: BudgetPlan, reason: NoOpReason) -> BudgetResult:
     """Return the result of a compaction that leaves *messages* as they are."""
     return BudgetResult(
@@ -128,23 +133,29 @@ def preview_prompt(plan: BudgetPlan, request: BudgetRequest) -> str | None:
         return None
     if _find_cached(plan, request) is not None:
         return build_prompt_behind(request.instructions)
-    chunks, prior, carried_chars = _digest_material(plan, request)
+    chunks, prior, carried_chars = digest_material(plan, request)
     return build_chunk_prompt(chunks[0], prior or "", carried_chars, request.instructions)
 
 
-async def request_plan_digest(plan: BudgetPlan, request: BudgetRequest, deps: SummarizeDeps) -> ModelDigest:
+async def request_plan_digest(
+    plan: BudgetPlan,
+    request: BudgetRequest,
+    deps: SummarizeDeps,
+    show: Callable[[BudgetPlan, BudgetRequest], Awaitable[DigestMaterial]],
+) -> ModelDigest:
     """Return the model's digest of the messages that *plan* drops, or why there is none.
 
     Args:
         plan: a plan that folds.
         request: the request it was planned for.
         deps: the model call; its ``prior_digest`` is not used here.
+        show: calls :func:`digest_material`, which costs the length of the head, where nobody waits for it.
     """
     if (cached := _find_cached(plan, request)) is not None:
         found = await request_digest(build_prompt_behind(request.instructions), deps, cached)
         if found.failure in (None, "cancelled"):
             return found
-    chunks, prior, carried_chars = _digest_material(plan, request)
+    chunks, prior, carried_chars = await show(plan, request)
     return await request_digest_in_chunks(
         chunks, prior, deps, carried_chars=carried_chars, instructions=request.instructions
     )
@@ -163,9 +174,7 @@ def _find_cached(plan: BudgetPlan, request: BudgetRequest) -> CachedRequest | No
     return request.cached if fits else None
 
 
-def _digest_material(
-    plan: BudgetPlan, request: BudgetRequest
-) -> tuple[list[Sequence[str]], str | None, int | None]:
+def digest_material(plan: BudgetPlan, request: BudgetRequest) -> DigestMaterial:
     """Return the chunks to show, the digest carried into the first, and the size carried ones are cut to.
 
     Results without a call follow at the end. The newest prompt is shown even where it is kept. After a digest

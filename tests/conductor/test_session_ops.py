@@ -373,7 +373,8 @@ async def test_a_transcript_is_taken_as_it_is() -> None:
 async def test_whatever_the_model_does_the_compaction_succeeds(steps: list[Step], reason: str) -> None:
     """By the local digest, and it says so."""
     messages = [*ask("Port it. Never push."), *talk(12)]
-    record = await condense(messages, ScriptedModel([steps]), deadline_s=0.02)
+    deadline_s = 0.02 if reason == "deadline" else None
+    record = await condense(messages, ScriptedModel([steps]), deadline_s=deadline_s)
     assert (record.noop, record.summary_source, record.fallback_reason) == (None, "localFallback", reason)
     assert digest_of(record).startswith(f"# Carryover\n{record.dropped_count} ")
 
