@@ -64,6 +64,9 @@ _WORTH_SHARE: Final = 4
 _LEFT_SHARE: Final = 2
 """A compaction leaves at most one in so many tokens of the limit, so that the next is not due at once."""
 
+_WINDOW_SHARE: Final = 10
+"""A compaction by hand keeps at most one in so many tokens of the window; the chronicle has as many beside."""
+
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
 
@@ -198,7 +201,8 @@ class SummarizingEngine(RoomEngine):
         )
         costs = [event_tokens(event) for event in reading.window]
         if request.force:
-            cut = tail_cut(costs, sum(costs) // _FORCED_SHARE)
+            most = given.window // _WINDOW_SHARE or sum(costs)
+            cut = tail_cut(costs, min(sum(costs) // _FORCED_SHARE, most))
             if sum(costs[:cut]) < _LEAST_FOLDED_TOKENS:
                 return _NOTHING
         else:
