@@ -65,7 +65,7 @@ _LEFT_SHARE: Final = 2
 """A compaction leaves at most one in so many tokens of the limit, so that the next is not due at once."""
 
 _WINDOW_SHARE: Final = 10
-"""A compaction by hand keeps at most one in so many tokens of the window; the chronicle has as many beside."""
+"""A compaction by hand keeps at most one in so many tokens of the window; the chronicle has as many."""
 
 _FORCED_SHARE: Final = 4
 """A compaction by hand leaves one in so many tokens as it is."""
