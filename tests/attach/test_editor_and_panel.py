@@ -222,7 +222,9 @@ def test_an_editor_and_its_panel_share_one_live_session(pair: Pair) -> None:
 def what_is_typed_is_read(pair: Pair) -> None:
     reading = pair.prompt("read both files")
     read = pair.update("tool_call_update", lambda update: update["toolCallId"] == "r1")
-    assert read["rawOutput"] == "[unsaved buffer]\n     1\tdef main():\n     2\t    return 'typed'"
+    assert read["rawOutput"] == {
+        "output": "[unsaved buffer]\n     1\tdef main():\n     2\t    return 'typed'"
+    }
     assert pair.panel.result(reading)["stopReason"] == "end_turn"
 
 
@@ -247,7 +249,9 @@ def an_answer_in_the_editor_takes_the_question_from_the_panel(pair: Pair) -> Non
     question = panel.call("session/request_permission", 2)
     editor.answer(editor.call("window/showMessageRequest", 2), {"title": "Allow"})
     assert panel.call("$/cancel_request")["params"] == {"requestId": question["id"]}
-    ran = pair.update("tool_call_update", lambda update: update.get("rawOutput") == "ran\n[exit 0]")
+    ran = pair.update(
+        "tool_call_update", lambda update: update.get("rawOutput") == {"output": "ran\n[exit 0]"}
+    )
     assert (ran["toolCallId"], ran["status"]) == ("b1", "completed")
     assert panel.result(running)["stopReason"] == "end_turn"
 

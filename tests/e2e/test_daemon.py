@@ -257,4 +257,4 @@ async def test_the_first_answer_says_why_a_settings_file_is_ignored(home: Path, 
     async with SidecarClient.spawn(cwd=project) as client:
         session = await client.start_session(project)
         notices = [event.data async for event in session.stream("hello") if event.kind == "notice"]
-    assert [".sidecar.toml is not used" in str(notice) for notice in notices] == [True]
+    assert [".sidecar.toml" in str(notice) and "thinking" in str(notice) for notice in notices] == [True]

@@ -44,6 +44,9 @@ conflict RULE-ID: "later words of the user that may contradict that rule, where 
 Quote the user's own words, whole sentences, exactly as they were typed: nothing that the user pasted or
 quoted, no wishes of other people, and no requirements on the program. Leave out kinds that do not occur."""
 
+RULES_MARK: Final = "<rules>"
+"""Begins the block about rules in the answer of a model."""
+
 _BLOCK: Final = re.compile(
     r"\n*^[ \t]*<rules>[ \t]*$(.*?)(?:^[ \t]*</rules>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
 )

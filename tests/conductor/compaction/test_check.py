@@ -12,36 +12,40 @@ WHOLE = "".join(
 )
 
 
-NAMES = "src/app/a.py and src/app/b.py were read, then `make check` ran"
-REPLIES = [
-    "I cannot help with that.",
-    "Es tut mir leid, das kann ich nicht.",
-    "抱歉，我无法完成这个请求。",
-    "Sure! I have finished the lexer.",
-    "好的，我已经完成了。",
-    "Here is the code you asked for: `x = 1`",
-    "Ich habe den Lexer fertiggestellt.",
-    "レキサーを完成させました。",
-]
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I cannot help with that.",
+        "I'm sorry, but I can't summarise this conversation.",
+        "Es tut mir leid, das kann ich nicht.",
+        "Lo siento, no puedo ayudar con eso.",
+        "抱歉，我无法完成这个请求。",
+        "申し訳ありませんが、できません。",
+        "I don't have any conversation to summarise.",
+    ],
+)
+@pytest.mark.parametrize("headings", [HEADINGS, ()])
+def test_a_refusal_is_no_summary(reply: str, headings: tuple[str, ...]) -> None:
+    assert find_fault(reply, headings) == "it is a refusal"
 
 
-@pytest.mark.parametrize("reply", REPLIES)
-def test_a_short_answer_without_the_headings_is_no_note(reply: str) -> None:
-    assert find_fault(reply, HEADINGS) == "it has none of the headings that were asked for"
-
-
-@pytest.mark.parametrize("reply", REPLIES)
-def test_a_note_of_any_form_is_not_too_short_and_names_something_of_the_conversation(reply: str) -> None:
-    assert find_fault(reply, shown=["word " * 200]) == "it is too short for what it stands for"
-    assert find_fault(reply, shown=["word"]) is None
-    longer = f"{reply} " * 12
-    assert find_fault(longer, shown=[NAMES]) == "it names nothing of the conversation"
-    assert find_fault(f"{longer} See src/app/a.py.", shown=[NAMES]) is None
-    assert find_fault(longer, shown=["hello"]) is None, "nothing was named there"
-
-
-@pytest.mark.parametrize("reply", ["Okay, what next? " * 9, "次は何をしますか？" * 9])
-def test_a_note_does_not_end_in_a_question(reply: str) -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Sure! I have finished the lexer.",
+        "好的，我已经完成了。",
+        "Okay, what next?",
+        "I've updated the parser. Let me know if you want anything else.",
+        "The lexer is done. What should I do next?",
+        "Here is the code you asked for: `x = 1`",
+        "Ich habe den Lexer fertiggestellt.",
+        "J'ai terminé le lexer.",
+        "He terminado el lexer.",
+        "Я закончил лексер.",
+        "レキサーを完成させました。次は何をしますか？",
+    ],
+)
+def test_an_answer_to_the_user_is_no_summary(reply: str) -> None:
     assert find_fault(reply) == "it answers the user instead of summarising"
 
 
@@ -49,8 +53,18 @@ def test_signs_alone_are_no_summary() -> None:
     assert find_fault("{}") == find_fault(" ... ") == "it has no words"
 
 
-@pytest.mark.parametrize("reply", ["# Status\nI have fixed the lexer. Is it fast?", "It is open. " * 60])
-def test_a_summary_with_a_heading_or_a_long_one_may_stand(reply: str) -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The user asked to fix the lexer; it was fixed in lexer.py. Next: the tests.",
+        "Here is the summary: the user wants a lexer.",
+        "- I have fixed the lexer\n- tests are next",
+        "# Status\nI have fixed the lexer. Is it fast?",
+        "It is open which parser is wanted? " * 30,
+        "der Lexer ist fertig, die Tests laufen",
+    ],
+)
+def test_a_short_summary_may_stand(reply: str) -> None:
     assert find_fault(reply, ("Status",)) is None
 
 

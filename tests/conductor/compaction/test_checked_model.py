@@ -43,14 +43,14 @@ async def test_a_model_that_refuses_is_asked_again_with_the_reason() -> None:
     assert model.fault is None
     again = scripted.calls[1].conversation.turns
     assert [turn.role for turn in again] == ["user", "assistant", "user"]
-    assert "it is too short for what it stands for" in str(again[2])
+    assert "it is a refusal" in str(again[2])
 
 
 async def test_a_model_that_refuses_twice_has_failed() -> None:
     model = CheckedModel(ScriptedModel([[REFUSAL], [REFUSAL]]))
-    with pytest.raises(GatewayError, match="it is too short for what it stands for"):
+    with pytest.raises(GatewayError, match="it is a refusal"):
         await answer(model)
-    assert model.fault == "it is too short for what it stands for"
+    assert model.fault == "it is a refusal"
 
 
 async def test_a_summary_made_in_pieces_is_checked_against_all_of_them() -> None:

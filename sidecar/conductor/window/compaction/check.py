@@ -1,7 +1,9 @@
-"""The check of a model's note, without another model call and without a word of any language.
+"""The check of a model's note, without another model call.
 
-An answer that does not have the form that was asked for, or is not in the user's language, is no note: then
-the model is asked once more, with the reason. Two kinds of lines are dropped from any other note:
+An answer that is short and a refusal or a remark to the user, that ends before its last heading, or that is
+not in the user's language, is no note: then the model is asked once more, with the reason. A short answer in
+words of its own is one: the chronicle below it has what it leaves out, and asking again costs a call. Two
+kinds of lines are dropped from a note:
 
 * lines with a path, a command, a hash, a version or a number of three digits that the model was not shown,
 * lines that say a rule of the user in other words: the rule stands in its own words, and a paraphrase may
@@ -14,26 +16,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Final
 
-LEAST_BYTES: Final = 120
-LONG_CHARS: Final = 1_000
-"""A shorter answer without a heading is no note of a text of so many characters."""
-
 SHORT_CHARS: Final = 600
-"""A longer answer without the headings that were asked for may be a note all the same."""
+"""A longer answer is no mere refusal or remark, whatever it begins with."""
 
-LEAST_NAMES: Final = 3
-MOST_NAMES: Final = 10_000
-"""A short note is expected to name something where so many names were shown, and is compared to so many."""
-
-QUESTION: Final = ("?", "？", "؟")
 SHORT_WORD: Final = 4
 LEAST_WORDS: Final = 10
 LEAST_SHARED: Final = 0.25
 """Of its words of up to four letters a text shares so many with another text of its language."""
 
+_REFUSAL: Final = re.compile(
+    r"\W{0,5}(?:i(?:'m| am) (?:sorry|afraid|unable|not able)|sorry\b|i (?:can(?:'t|not)|won't|will not)\b"
+    r"|i must decline|i apologi[sz]e|apologies|i do(?:n't| not) (?:have|see) (?:any|a|the)|unfortunately"
+    r"|as an ai\b|unable to\b|this (?:content|request) (?:violates|can(?:'t|not))"
+    r"|es tut mir leid|leider|ich kann (?:das|dabei|dir|ihnen|hier)?\s?nicht|lo siento|no puedo|désolé"
+    r"|je ne peux pas|desculpe|não posso|mi dispiace|non posso|извините|к сожалению|я не могу"
+    r"|抱歉|对不起|很遗憾|我(?:无法|不能)|申し訳|残念ながら|죄송|도와드릴 수 없)",
+    re.IGNORECASE,
+)
+_REMARK: Final = re.compile(
+    r"[^\w*•-]{0,5}(?:(?:sure|of course|certainly|okay|ok|great|got it|done|all ?right|absolutely|understood"
+    r"|thanks?|hello|hi|hey|you're welcome|happy to|glad to|natürlich|klar|gerne|fertig|erledigt|hallo|claro"
+    r"|por supuesto|hecho|listo|hola|bien sûr|d'accord|voilà|bonjour|certo|fatto|ciao|feito|pronto|olá"
+    r"|конечно|хорошо|понял|готово|привет)\b"
+    r"|(?:i(?:'ve|'ll|'m|'d| have| will| am| would| can| just)|let me|let's|(?:now|next),? i"
+    r"|here(?:'s| is| are) (?:the|your|an?) (?!(?:short |brief )?(?:summary|digest|notes?|recap|overview))"
+    r"|ich (?:hab\w?|werde|kann|bin)|j'ai|je (?:vais|suis|peux)|he \w+[aei]do|voy a|puedo|eu|terminei|vou"
+    r"|ho \w+[aeiu]t[oa]|я)\b"
+    r"|好的|当然|明白|你好|我(?:已|将|会|来|可以|现在|刚|把)|はい|わかりました|承知|こんにちは|私(?:は|が)"
+    r"|네|알겠습니다|제가|저는)"
+    r"|(?s:.){0,600}[?？]\W{0,5}\Z",
+    re.IGNORECASE,
+)
+"""The beginning of an answer to the user: an assent, a greeting, a first person. A question ends one, too."""
 _HEADING: Final = re.compile(r"^#{1,6}\s*(\S.*?)\s*$", re.MULTILINE)
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]{1,200}`|\S*[/_\\.=(){}<>:]\S+", re.DOTALL)
 _WORD: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|[^\W\d_]+")
@@ -54,12 +70,7 @@ A path has a suffix, or begins at a root or a folder; words with a slash between
 """
 
 
-def find_fault(
-    reply: str,
-    headings: Sequence[str] = (),
-    typed: str = "",
-    shown: Sequence[str] = (),
-) -> str | None:
+def find_fault(reply: str, headings: Sequence[str] = (), typed: str = "") -> str | None:
     """Return why *reply* is no note at all, as the end of a sentence; None where it may be one.
 
     Args:
@@ -67,10 +78,9 @@ def find_fault(
         headings: the headings it was asked for, without their marks. A note may have other ones, but one that
             begins with the first must come to the last ones.
         typed: the newest words of the user, empty for unknown.
-        shown: the texts that the model was shown. A short answer without headings names something of it.
 
-    >>> find_fault("I cannot help with that.", ["Objective", "Plan"])
-    'it has none of the headings that were asked for'
+    >>> find_fault("I cannot help with that.")
+    'it is a refusal'
     >>> find_fault("# Objective\\nship it", ["Objective", "Rationale", "Plan"])
     'it ends before its last heading'
     """
@@ -78,17 +88,11 @@ def find_fault(
         return "it has no words"
     found = [each.casefold() for each in _HEADING.findall(reply)]
     present = [any(each.startswith(heading.casefold()) for each in found) for heading in headings]
-    n_bytes = len(reply.encode("utf-8", "replace"))
     if len(reply) < SHORT_CHARS and not any(present):
-        if headings:
-            return "it has none of the headings that were asked for"
-        if reply.rstrip().endswith(QUESTION):
+        if _REFUSAL.match(reply):
+            return "it is a refusal"
+        if _REMARK.match(reply):
             return "it answers the user instead of summarising"
-        if not found and sum(map(len, shown)) >= LONG_CHARS and n_bytes < LEAST_BYTES:
-            return "it is too short for what it stands for"
-        known = set(islice(names_of(shown), MOST_NAMES)) if not found else ()
-        if len(known) >= LEAST_NAMES and not any(name in known for name in names_of([reply])):
-            return "it names nothing of the conversation"
     if present and present[0] and not any(present[-2:]):
         return "it ends before its last heading"
     if is_in_other_language(_HEADING.sub("", reply), typed):
@@ -173,11 +177,6 @@ def names_in(line: str) -> Iterator[str]:
         return
     for found in _FOUNDED.finditer(line):
         yield next(filter(None, found.groups())).rstrip(".,:;)")
-
-
-def names_of(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the names in all lines of *texts*."""
-    return (name for text in texts for line in text.split("\n") for name in names_in(line))
 
 
 def is_founded(name: str, occurs: Callable[[str], bool]) -> bool:

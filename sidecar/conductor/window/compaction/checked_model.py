@@ -109,7 +109,7 @@ class CheckedModel(Struct):
             self.fault = stop_fault(answer)
             if text is not None:
                 text, statements = split_statements(text)
-                self.fault = find_fault(text, self.headings, self.typed, self.shown)
+                self.fault = find_fault(text, self.headings, self.typed)
                 if not text.strip() and has_call(answer):
                     self.fault = "it calls a tool"
             if self.fault is None:

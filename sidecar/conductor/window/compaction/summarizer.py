@@ -11,6 +11,7 @@ from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.checked_model import CheckedModel
 from sidecar.conductor.window.head import RequestHead
+from sidecar.conductor.window.rule_changes import RULES_MARK
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -51,7 +52,8 @@ class Summarizer:
     def invoker(self, on_text: Callable[[str], object] = lambda _: None) -> ModelInvoker | None:
         """Return the model, with a notice of each retry, fallback and failure; None where there is none.
 
-        *on_text* is called with each further passage that it writes, in an answer that is no summary too.
+        *on_text* is called with each further passage that it writes, in an answer that is no summary too, but
+        not with its block about rules.
         """
         invoke, notices = self._models.summarizer(self._record.info.model)[0], self._record.notices
 
@@ -62,14 +64,17 @@ class Summarizer:
             conversation: Conversation, options: StreamOptions
         ) -> AsyncGenerator[Emission, None]:
             notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
-            passage = ""
+            passage, is_over = "", False
             async with emissions_of(invoke(conversation, notifying)) as inner:
                 async for emission in inner:
-                    if isinstance(emission, TextEmission):
-                        passage += emission.delta
-                    if passage and (len(passage) >= _PASSAGE_CHARS or isinstance(emission, DoneEmission)):
-                        on_text(passage)
-                        passage = ""
+                    if isinstance(emission, TextEmission) and not is_over:
+                        passage, mark, _ = f"{passage}{emission.delta}".partition(RULES_MARK)
+                        is_over = mark != ""
+                    is_last = is_over or isinstance(emission, DoneEmission)
+                    if passage and (len(passage) >= _PASSAGE_CHARS or is_last):
+                        begins = len(passage) if is_last else begin_of_mark(passage)
+                        on_text(passage[:begins])
+                        passage = passage[begins:]
                     if isinstance(emission, ErrorEmission) and emission.error.kind != "aborted":
                         notices.on_warning(f"no model wrote the summary: {emission.error.message}")
                     yield emission
@@ -109,3 +114,13 @@ class Summarizer:
         """Count the usage of a call."""
         model = self._models.summarizer_id(self._record.info.model)
         self._record.spending.add(usage, self._models.card(model))
+
+
+def begin_of_mark(passage: str) -> int:
+    """Return where the mark of the block about rules may begin at the end of *passage*, else its length.
+
+    >>> begin_of_mark("done.\\n<ru"), begin_of_mark("a < b")
+    (6, 5)
+    """
+    at = passage.rfind("<")
+    return at if at >= 0 and RULES_MARK.startswith(passage[at:]) else len(passage)
