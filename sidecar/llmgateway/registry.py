@@ -261,20 +261,22 @@ class ModelRegistry:
             return None  # the call itself reports a broken key; a server is asked without one
         return found.value if found is not None else None
 
-    def summarizer(self, model_id: str) -> tuple[Invoke, ModelCard | None]:
+    def summarizer(self, model_id: str) -> tuple[Invoke | None, ModelCard | None]:
         """Return the invoker that condenses conversations of *model_id*, and the card that prompts must fit.
 
-        It is the summariser of the settings, with *model_id* itself as its fallback; else *model_id*.
+        It is the summariser of the settings, with *model_id* itself as its fallback; else *model_id*. The
+        built-in model writes no summaries: it is no fallback, and there is no invoker where it is named.
         """
-        own, own_card = contain_cancellation(self.invoker(model_id)), self.card(model_id)
         name = self.summarizer_id(model_id)
-        if name == model_id:
-            return own, own_card
+        if name == OFFLINE_CARD.id:
+            return None, None
         card = self.card(name)
+        if model_id in (name, OFFLINE_CARD.id):
+            return contain_cancellation(self.invoker(name)), card
         # Prompts must fit either of the two: the smaller window counts.
-        cards = [each for each in (card, own_card) if each is not None]
+        cards = [each for each in (card, self.card(model_id)) if each is not None]
         smaller = min(cards, key=lambda each: each.context_window, default=None)
-        return with_fallback(self.invoker(name), own), smaller
+        return with_fallback(self.invoker(name), contain_cancellation(self.invoker(model_id))), smaller
 
     def summarizer_id(self, model_id: str) -> str:
         """Return the id of the summariser of the settings where that can be called, else *model_id*."""

@@ -39,7 +39,6 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.offline import offline_model
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from sidecar.runtime.contract import ModelInvoker
 from talks import Follower
@@ -54,16 +53,6 @@ CARD = card(WINDOW)
 
 def no_model() -> ModelInvoker:
     return ScriptedModel([[Raise(RuntimeError("down"))]], when_exhausted="repeat")
-
-
-def poor_model() -> ModelInvoker:
-    """Notes as models write them when they are asked for a digest: prose, and nothing to hold on to."""
-    notes = "The user and the assistant worked on the project. Some modules were fixed. Work goes on."
-    return ScriptedModel([[Say(notes)]], when_exhausted="repeat")
-
-
-def offline() -> ModelInvoker:
-    return offline_model()
 
 
 def one_round(number: int) -> tuple[list[Turn], dict[str, str]]:
@@ -174,22 +163,12 @@ SURVIVAL: list[Any] = [
         id="agentcore without a model",
     ),
     pytest.param(
-        AgentcoreEngine,
-        offline,
-        {
-            1: share_of(1.0, 1.0, 1.0, 1.0, 0.75, 1.0),
-            5: share_of(0.8, 1.0, 0.25, 0.25, 0.15, 0.3),
-            15: share_of(0.3, 1.0, 0.1, 0.1, 0.07, 0.15),
-        },
-        id="agentcore with the built-in model",
-    ),
-    pytest.param(
         RuntimeEngine,
         no_model,
         {
             1: share_of(1.0, 0.5, 0.5, 0.5, 0.5, 0.5),
-            5: share_of(0.3, 0.09, 0.09, 0.09, 0.09, 0.1),
-            15: share_of(0.1, 0.03, 0.03, 0.03, 0.03, 0.05),
+            5: share_of(1.0, 0.6, 0.6, 0.6, 0.6, 0.6),
+            15: share_of(1.0, 0.25, 0.25, 0.25, 0.25, 0.3),
         },
         id="runtime without a model",
     ),

@@ -83,7 +83,7 @@ async def test_an_engine_previews_compacts_reports_and_undoes(
         "completed",
         engine,
         "manual",
-        "localFallback" if engine == "slidingWindow" else "model",
+        "localFallback",
     )
     assert plan.cut is not None
     assert done.cut == plan.cut.index

@@ -134,6 +134,7 @@ async def test_only_tools_on_offer_are_called() -> None:
 async def test_without_tools_the_answer_states_it() -> None:
     reply = await reply_to(user("look at a.py"), offered=())
     assert text_of(reply).startswith("No tool that I could use for this was offered")
+    assert reply.stop == "refusal"
 
 
 async def test_tool_choice_none_is_obeyed() -> None:

@@ -17,6 +17,7 @@ from sidecar.llmgateway.contract import (
     Conversation,
     DoneEmission,
     ErrorEmission,
+    GatewayError,
     StreamOptions,
     TextBlock,
     UserTurn,
@@ -211,11 +212,28 @@ async def test_condensing_has_a_model_of_its_own_and_falls_back(tmp_path: Path, 
     models = registry(tmp_path, config)
     await models.ready("mine:small")
     invoke, card = models.summarizer("mock-1")
+    assert invoke is not None
     assert card is not None
     assert (card.id, card.context_window) == ("mine:small", 4_000)
     assert (await collect_reply(invoke(HELLO, StreamOptions()))).model == "mine:small"
     fake._scenes[:] = [[Refused(401, "no")]]
     assert (await collect_reply(invoke(HELLO, StreamOptions()))).model == "mock-1"
+    await models.aclose()
+
+
+@pytest.mark.processes
+async def test_the_built_in_model_condenses_nothing(tmp_path: Path, fake: FakeProvider) -> None:
+    """It is the model of a session, or the summarizer of the settings; another one works alone then."""
+    assert registry(tmp_path).summarizer("offline-1") == (None, None)
+    assert registry(tmp_path, 'summarizer = "offline-1"').summarizer("mock-1") == (None, None)
+    models = registry(tmp_path, f'summarizer = "mine:small"\n{MINE.format(url=fake.http.url)}')
+    await models.ready("offline-1")
+    invoke, card = models.summarizer("offline-1")
+    assert invoke is not None
+    assert card == models.card("mine:small")
+    fake._scenes[:] = [[Refused(401, "no")]]
+    with pytest.raises(GatewayError):
+        await collect_reply(invoke(HELLO, StreamOptions()))
     await models.aclose()
 
 

@@ -40,7 +40,6 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 from sidecar.llmgateway.offline.answer import STATEMENT, announce, answer
-from sidecar.llmgateway.offline.digest import HOST_MARKS, digest_request, write_digest
 from sidecar.llmgateway.offline.intent import read_intent
 from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, PlannedCall, new_calls, plan_calls
 from sidecar.llmgateway.offline.questions import answer_question, plan_question, read_question
@@ -49,6 +48,19 @@ _MODEL: Final = "offline-1"
 _CHARS_PER_TOKEN: Final = 4
 _DELTA: Final = re.compile(r"(?:\S*\s+){1,3}|\S+\Z")
 _NUMBERED_ID: Final = re.compile(r"offline-(\d+)")
+
+HOST_MARKS: Final = (
+    "[condensed earlier context]",
+    "[session digest",
+    "[branch digest",
+    "[Conversation summary",
+    "<context-summary>",
+    "[Restored file after compaction]",
+    "The user's rules, word for word.",
+    "The user has set these rules;",
+    "These rules no longer hold:",
+)
+"""The beginnings of texts that a host writes under the user's role."""
 
 
 def offline_model() -> Invoke:
@@ -97,7 +109,7 @@ class Reaction(Value):
 
 
 def react(conversation: Conversation, options: StreamOptions) -> Reaction:
-    """Return the reaction to *conversation*: a digest when one is requested, else calls or an answer.
+    """Return the reaction to *conversation*: calls or an answer.
 
     >>> from sidecar.llmgateway.contract import ToolDescriptor
     >>> read = ToolDescriptor("read", "", {"properties": {"path": {}}})
@@ -107,10 +119,6 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
     """
     tools = () if options.tool_choice == "none" else conversation.tools or ()
     prompt, since = newest_prompt(conversation.turns)
-    if not conversation.tools:
-        request = digest_request(conversation.system or "", prompt)
-        if request is not None:
-            return Reaction(write_digest(request, max_tokens=options.max_output_tokens))
     intent = read_intent(prompt)
     rounds = lookup_rounds(since)
     lookups = [lookup for lookups in rounds for lookup in lookups]
@@ -126,7 +134,10 @@ def react(conversation: Conversation, options: StreamOptions) -> Reaction:
         calls = tuple(ToolCallBlock(next(ids), call.name, call.input) for call in planned)
         aim = announce(intent) if question is None else "Looking where projects answer this."
         return Reaction("" if rounds else aim, calls, "tool_calls")
-    return Reaction(answer(intent, lookups, has_tools=bool(tools)))
+    # It is no answer for a host that takes one, such as a summary, which this model does not write.
+    is_helpless = not (tools or lookups or intent.is_small_talk or intent.remember is not None)
+    text = answer(intent, lookups, has_tools=bool(tools))
+    return Reaction(text, stop="refusal" if is_helpless else "complete")
 
 
 def newest_prompt(turns: Sequence[Turn]) -> tuple[str, Sequence[Turn]]:

@@ -10,8 +10,8 @@ from histories import committed, history_of
 from model_cards import card
 from sidecar.boot import ENGINES
 from sidecar.chronicle import HEADER
-from sidecar.conductor.contract import NoOp
 from sidecar.conductor.engine import CompactionRequest, CompactionResult
+from sidecar.conductor.events import Notice
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
@@ -85,16 +85,15 @@ def test_places_count_the_entries_as_they_were_first_stored() -> None:
         assert chronicle.count_before(history, cut) == n_before
 
 
-async def test_a_compaction_without_a_model_says_so(make_stage: Any) -> None:
-    """It is done at once, with an engine that has its summaries written by a model as well."""
+@pytest.mark.parametrize("engine", COMPACTING)
+async def test_the_chronicle_is_the_summary_where_no_model_writes_one(make_stage: Any, engine: str) -> None:
+    """It is so with the built-in model, which only answers: no call is made that could fail."""
     stage = await make_stage([[Say("x " * 4_000)], [Say("y " * 4_000)]], repeat=True)
-    stage.models.summarizer = lambda model: (None, None)
-    session = await stage.session(engine="agentcore")
+    session = await stage.session(engine=engine)
     await stage.ask(session, "Which ports are open?")
     await stage.ask(session, "And now?")
-    n_calls = len(stage.model.calls)
-    told = (await stage.ask(session, "/compact")).text
-    assert "without a model" in told
-    assert len(stage.model.calls) == n_calls
-    assert not isinstance(await session.judge(CompactionRequest(force=True)), NoOp) or told
+    await session.choose("model", "offline-1")
+    done = await session.compact(CompactionRequest(force=True)).outcome
+    assert (done.status, done.summary_source, done.reason) == ("completed", "localFallback", None)
+    assert not [event for event in session.record.log.after(0) if isinstance(event.data, Notice)]
     assert "Which ports are open?" in text_of(session.record.history.current)

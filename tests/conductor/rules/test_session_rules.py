@@ -350,7 +350,7 @@ async def test_rules_that_an_earlier_version_found_are_marked(make_stage: Any) -
 
 def test_the_built_in_model_takes_no_note_about_rules_for_a_question() -> None:
     from sidecar.conductor.window import session_rules
-    from sidecar.llmgateway.offline.digest import HOST_MARKS
+    from sidecar.llmgateway.offline.model import HOST_MARKS
 
     titles = [session_rules._BLOCK, session_rules._ADDED, session_rules._ENDED]
     assert all(title.startswith(HOST_MARKS) for title in titles)

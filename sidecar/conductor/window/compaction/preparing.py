@@ -71,12 +71,14 @@ class SummaryPreparer:
         engine = request.engine or ""
         gate = self._planner.request.gate(engine, request)
         is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
+        writes = is_near and engines.get(engine).writes and self._planner.summarizer.invoker() is not None
+        prepares = self._prepares and writes
         if is_near and not self._was_near and engines.get(engine).compacts:
-            self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, self._prepares))
+            self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, prepares))
         if self._base is not None and self._history.current.since(self._base) is None:
             self.cancel()
         self._was_near = is_near
-        if is_near and self._prepares and self._base is None:
+        if prepares and self._base is None:
             self._base, self._cancel = self._history.current, CancelToken()
             task = asyncio.create_task(self.prepare(engine, request, self._base, self._cancel))
             self._tasks.add(task)
@@ -114,10 +116,9 @@ class SummaryPreparer:
             cancel: ends the work.
         """
         engine = self._planner.engines.get(name)
-        if not engine.compacts:
+        checked = self._planner.summarizer.check_answers(engine, base)
+        if checked is None:
             return
-        summarizer = self._planner.summarizer
-        checked = summarizer.check_answers(engine, base)
         planned = await self._planner.make(engine, replace(request, force=True))
         try:
             async with asyncio.timeout(2 * SUMMARY_DEADLINE_S):
@@ -128,9 +129,9 @@ class SummaryPreparer:
         except Exception as error:
             log_fault("the preparation of a compaction", error)
             return
-        if checked is not None and isinstance(made, PreparedSummary):
+        if isinstance(made, PreparedSummary):
             made = replace(made, mended=tuple(checked.dropped), statements=tuple(checked.statements))
-        elif checked is not None and isinstance(made, PreparedCompaction):
+        elif isinstance(made, PreparedCompaction):
             made = replace(made, result=checked.report(made.result))
         if base is self._base:
             self._made = made

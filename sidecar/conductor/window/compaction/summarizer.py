@@ -46,7 +46,7 @@ class Summarizer:
 
     @property
     def card(self) -> ModelCard | None:
-        """The card that its prompts must fit, None for unknown."""
+        """The card that its prompts must fit, None for unknown and where there is no model."""
         return self._models.summarizer(self._record.info.model)[1]
 
     def invoker(self, on_text: Callable[[str], object] = lambda _: None) -> ModelInvoker | None:
@@ -56,6 +56,8 @@ class Summarizer:
         not with its block about rules.
         """
         invoke, notices = self._models.summarizer(self._record.info.model)[0], self._record.notices
+        if invoke is None:
+            return None
 
         def on_retry(attempt: int, max_attempts: int, delay_ms: int, error: GatewayError) -> None:
             notices.on_warning(f"the summary is tried again ({attempt} of {max_attempts}): {error.message}")
