@@ -79,6 +79,10 @@ class Panel:
         return "".join(update.content.text for update in self.updates_of("agent_message_chunk"))
 
 
+def typed(words: str) -> schema.TextContentBlock:
+    return schema.TextContentBlock(type="text", text=words)
+
+
 def write(path: Path, text: str) -> None:
     path.write_text(text)
 
@@ -132,12 +136,12 @@ async def start(agent: Any, folder: Path, model: str) -> str:
 async def edit(agent: Any, panel: Panel, folder: Path, sid: str) -> None:
     """Let the session read unsaved text, and edit it through the editor."""
     panel.unsaved[str(folder / "a.py")] = "unsaved\n"
-    answer = await agent.prompt(session_id=sid, prompt=[acp.text_block("edit a.py")])
+    answer = await agent.prompt(session_id=sid, prompt=[typed("edit a.py")])
     assert (answer.stop_reason, panel.text()) == ("end_turn", "done")
 
 
 async def cancel(agent: Any, panel: Panel, sid: str) -> None:
-    running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[acp.text_block("go on")]))
+    running = asyncio.ensure_future(agent.prompt(session_id=sid, prompt=[typed("go on")]))
     await panel.wait_for("never ends")
     await agent.cancel(session_id=sid)
     assert (await running).stop_reason == "cancelled"
@@ -186,11 +190,11 @@ async def test_a_closed_session_is_listed_and_loaded_with_its_past(
 
 async def test_a_fork_goes_on_by_itself(agent: Any, panel: Panel, folder: Path) -> None:
     sid = await start(agent, folder, "answers-1")
-    await agent.prompt(session_id=sid, prompt=[acp.text_block("begin")])
+    await agent.prompt(session_id=sid, prompt=[typed("begin")])
     forked = await agent.fork_session(session_id=sid, cwd=str(folder), mcp_servers=[])
     assert forked.session_id != sid
     panel.updates.clear()
-    answer = await agent.prompt(session_id=forked.session_id, prompt=[acp.text_block("more")])
+    answer = await agent.prompt(session_id=forked.session_id, prompt=[typed("more")])
     assert (answer.stop_reason, panel.text()) == ("end_turn", "again")
 
 
