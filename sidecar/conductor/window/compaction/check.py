@@ -2,8 +2,8 @@
 
 An answer that is short and a refusal or a remark to the user, that ends before its last heading, or that is
 not in the user's language, is no note: then the model is asked once more, with the reason. A short answer in
-words of its own is one: the chronicle below it has what it leaves out, and asking again costs a call. Two
-kinds of lines are dropped from a note:
+words of its own is a note, for another call costs more than the gaps of a note above the chronicle. Two kinds
+of lines are dropped from a note:
 
 * lines with a path, a command, a hash, a version or a number of three digits that the model was not shown,
 * lines that say a rule of the user in other words: the rule stands in its own words, and a paraphrase may
