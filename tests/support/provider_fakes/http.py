@@ -90,8 +90,11 @@ class FakeHttp:
 
         async def stop() -> None:
             server.close()
-            for line in self._lines:
-                line.transport.abort()
+            # A connection that was accepted a moment ago is known a few turns of the loop later.
+            for _ in range(4):
+                await asyncio.sleep(0)
+                for line in self._lines:
+                    line.transport.abort()
             await asyncio.gather(*self._lines.values())
 
         return stop
