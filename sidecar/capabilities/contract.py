@@ -375,7 +375,10 @@ class Tool(Protocol):
 
 
 class ToolActivity(Value, kw_only=True):
-    """A report on one call for clients; *phase* is ``started``, ``progress`` or ``finished``."""
+    """A report on one call for clients; *phase* is ``started``, ``progress`` or ``finished``.
+
+    *is_cancelled* is True at the end of a call that failed and was cancelled before.
+    """
 
     phase: Literal["started", "progress", "finished"]
     call_id: str
@@ -385,6 +388,7 @@ class ToolActivity(Value, kw_only=True):
     input: Any = None
     output: Any = None
     is_error: bool = False
+    is_cancelled: bool = False
     locations: tuple[Location, ...] = ()
     diffs: tuple[Diff, ...] = ()
 

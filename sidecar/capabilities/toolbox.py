@@ -212,6 +212,7 @@ class SessionToolBox:
                     title=reply.title or started.title,
                     output=reply.output,
                     is_error=reply.is_error,
+                    is_cancelled=reply.is_error and cancel.cancelled,
                     locations=reply.locations or started.locations,
                     diffs=reply.diffs,
                 )

@@ -109,7 +109,7 @@ class ToolProgress(Value):
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """A tool call has its one result."""
+    """A tool call has its one result; *is_cancelled* is True where the call was cancelled, else absent."""
 
     kind: ClassVar[str] = "toolFinished"
     tool_call_id: str
@@ -120,6 +120,7 @@ class ToolFinished:
     is_error: bool
     locations: tuple[ToolLocation, ...] = ()
     diffs: tuple[DiffContent, ...] = ()
+    is_cancelled: bool | None = None
 
 
 class PlanChanged(Value):

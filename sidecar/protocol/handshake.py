@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:81446f1772ac2f299253b24844eda965c10d8b27c16a65fce06f1bfa7267f915"
+SCHEMA_HASH: Final = "sha256:45296ec8696dfdaf5f9bb0af0e91f4dcf41e2e326336022ed8b602483413a7cb"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -136,6 +136,20 @@ def updates_of(kind: str, data: Mapping[str, Any], *, seq: int = 7, turn_id: str
             id="the end of a call",
         ),
         pytest.param(
+            "toolFinished",
+            {**CALL, "content": "bash: cancelled", "isError": True, "isCancelled": True},
+            [
+                {
+                    **CALLED,
+                    "locations": [],
+                    "status": "cancelled",
+                    "content": [{"type": "content", "content": {"type": "text", "text": "bash: cancelled"}}],
+                    "rawOutput": "bash: cancelled",
+                }
+            ],
+            id="the end of a call that was cancelled",
+        ),
+        pytest.param(
             "plan",
             {"entries": [{"content": "x", "status": "dropped", "priority": "high"}]},
             [
@@ -407,6 +421,15 @@ async def test_closing_a_session_at_work_ends_its_turn_first(drafted: Stage) -> 
     await drafted.run(1, sid)
     await drafted.call("session/close", {"sessionId": sid})
     assert (await until_idle(drafted))["stopReason"] == "cancelled"
+
+
+async def test_a_call_that_waits_for_the_user_is_cancelled_with_its_turn(drafted: Stage) -> None:
+    sid = await drafted.session([{"toolCall": {"name": "bash", "input": {"command": "env echo"}, "id": "c"}}])
+    await drafted.run(1, sid)
+    await drafted.panel.call("session/request_permission")
+    drafted.panel.notify("session/cancel", {"sessionId": sid})
+    assert (await until_idle(drafted))["stopReason"] == "cancelled"
+    assert drafted.panel.updates("tool_call_update")[-1]["status"] == "cancelled"
 
 
 @pytest.mark.processes

@@ -58,6 +58,7 @@ async def check(
     started, finished = bench.reported
     assert (started.phase, started.input, started.output) == ("started", arguments, None)
     assert (finished.phase, finished.output, finished.is_error) == ("finished", output, is_error)
+    assert not finished.is_cancelled
     return bench
 
 
@@ -225,6 +226,7 @@ async def test_a_cancel_ends_the_call(
     bench.cancel.cancel()
     assert await running == ToolOutcome("c9", output, True)
     assert bench.phases() == ["started", "finished"]
+    assert [activity.is_cancelled for activity in bench.reported] == [False, True]
     work.release.set()
     await asyncio.gather(*bench.box._stubborn)
 

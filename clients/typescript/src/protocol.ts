@@ -1420,7 +1420,7 @@ export interface TokenCounts {
   cacheWrite: number;
 }
 
-/** A tool call has its one result. */
+/** A tool call has its one result; `isCancelled` is True where the call was cancelled, else absent. */
 export interface ToolFinished {
   toolCallId: string;
   name: string;
@@ -1430,6 +1430,7 @@ export interface ToolFinished {
   isError: boolean;
   locations: ToolLocation[];
   diffs: DiffContent[];
+  isCancelled?: boolean;
 }
 
 /** A file a tool works on; `line` counts from 1. */

@@ -213,7 +213,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     "toolFinished": lambda _, data: (
         _tool_call(
             data,
-            "failed" if data["isError"] else "completed",
+            "cancelled" if data.get("isCancelled") else "failed" if data["isError"] else "completed",
             content=tool_content(data.get("diffs", ()), data.get("content")),
             rawOutput=data.get("content"),
         ),

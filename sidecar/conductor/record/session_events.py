@@ -318,6 +318,7 @@ def tool_finished(activity: ToolActivity) -> ToolFinished:
         activity.is_error,
         tuple(map(_location, activity.locations)),
         tuple(DiffContent(str(diff.path), diff.old_text, diff.new_text) for diff in activity.diffs),
+        activity.is_cancelled or None,
     )
 
 
