@@ -98,6 +98,7 @@ class EditorDay:
             hang = {"sid": sid, "input": [{"type": "text", "text": "hang"}]}
             await dying.request("sidecar/turn/start", hang)
             dying.send({"id": "last", "method": "sidecar/turn/run", "params": hang})
+        await client.attach(sid, mode="control")
         await client.turn_interrupt(sid, queue="drop")
         await client.session_delete(sid)
 
