@@ -54,7 +54,8 @@ class OpenElsewhereError(SidecarError):
     kind: ClassVar[str] = "controlRequired"
 
     def __init__(self, sid: str, names: Iterable[str]) -> None:
-        message = f"session {sid!r} is open in {', '.join(names)}"
+        where = ", ".join(name or "a client without a name" for name in names)
+        message = f"session {sid!r} is open in {where}"
         super().__init__(message, hint="pass force: true to delete it nevertheless", sid=sid)
 
 

@@ -189,8 +189,8 @@ def test_a_flood_leaves_others_their_turn_and_memory_its_bounds(
 
 N_STUCK = 40
 UNREAD_BYTES = 900_000_000
-"""What a crowd asks for and does not read, and the memory that it may cost: the bound of 256 MiB, and what the
-allocator has not given back yet of clients that were dropped. Without the bound it is 2.3 GB."""
+"""The memory that a crowd may cost which reads nothing: the bound of 256 MiB, and what the allocator has not
+given back yet of clients that were dropped. Without the bound it is 2.3 GB."""
 
 
 def test_a_crowd_that_reads_nothing_has_one_bound(

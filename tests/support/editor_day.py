@@ -100,7 +100,7 @@ class EditorDay:
             dying.send({"id": "last", "method": "sidecar/turn/run", "params": hang})
         await client.attach(sid, mode="control")
         await client.turn_interrupt(sid, queue="drop")
-        await client.session_delete(sid)
+        await client.session_delete(sid, force=True)  # the daemon may not know yet that the other has died
 
     async def fall_silent(self, client: SidecarClient, rng: random.Random) -> None:
         """A client that follows a session reads nothing more while others work, and then goes."""
