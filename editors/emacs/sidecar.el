@@ -1099,7 +1099,7 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar-reject ()
   "Reject what is asked."
   (interactive nil sidecar-question-mode)
-  (sidecar--answer-with '("reject_once" "reject_always")))
+  (sidecar--answer-with '("reject_once")))
 
 (defun sidecar-answer ()
   "Go to the question that waits for an answer."

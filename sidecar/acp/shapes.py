@@ -88,11 +88,7 @@ def model_state(options: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
 
 
 def _choices(option: Mapping[str, Any], name_of_id: str) -> list[dict[str, Any]]:
-    keys = ("name", "description")
-    return [
-        {name_of_id: each["value"], **{key: each[key] for key in keys if key in each}}
-        for each in option["options"]
-    ]
+    return [{name_of_id: each["value"], "name": each["name"]} for each in option["options"]]
 
 
 def config_updates(options: Sequence[Mapping[str, Any]]) -> Iterator[Update]:

@@ -13,7 +13,7 @@ from sidecar.conductor.loss_values import Loss
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]
-StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
+StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "refusal", "cancelled"]
 """The reason why a turn ended, in the words of the Agent Client Protocol."""
 
 
@@ -266,7 +266,6 @@ class ConfigChoice(Value):
 
     value: str
     name: str
-    description: str | None = None
 
 
 class ConfigOption(Value):
@@ -278,7 +277,6 @@ class ConfigOption(Value):
     current_value: str
     options: tuple[ConfigChoice, ...]
     type: Literal["select"] = "select"
-    description: str | None = None
 
 
 class PlanItem(Value):
@@ -340,7 +338,7 @@ class PermissionOption(Value):
 
     option_id: str
     name: str
-    kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+    kind: Literal["allow_once", "allow_always", "reject_once"]
 
 
 class PermissionSubject(Value):
@@ -376,8 +374,8 @@ class PermissionAnswer(Value):
     option_id: str | None = None
 
 
-ExtensionOrigin: TypeAlias = Literal["user", "folder", "client"]
-"""The author of an extension: the user, the author of the session's folder, or a client that named it."""
+ExtensionOrigin: TypeAlias = Literal["user", "folder"]
+"""The author of an extension: the user, or the author of the session's folder."""
 
 
 class ListedCommand(Value, kw_only=True):
@@ -411,10 +409,13 @@ class ListedHook(Value, kw_only=True):
 
 
 class ListedServer(Value, kw_only=True):
-    """A tool server: whether it runs now, its number of tools, and why it does not run."""
+    """A tool server: whether it runs now, its number of tools, and why it does not run.
+
+    The *source* of one that a client named is ``client``.
+    """
 
     name: str
-    source: ExtensionOrigin
+    source: ExtensionOrigin | Literal["client"]
     state: Literal["starting", "running", "restarting", "failed"]
     tools: int
     problem: str | None = None

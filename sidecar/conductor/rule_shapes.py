@@ -16,7 +16,7 @@ earlier version."""
 class RuleRevocation:
     """The words that took a rule back; without *text* it was withdrawn by hand."""
 
-    source: RuleSource
+    source: Literal["user", "summary"]
     at: int
     text: str | None = None
     node_id: str | None = field(default=None, metadata={"wire": "node"})

@@ -78,8 +78,6 @@ _ROWS: Final = (
     ),
     ErrorKind("fileProblem", REQUEST_FAILED, _INTERNAL, "A file cannot be read or written."),
     ErrorKind("modelFailed", REQUEST_FAILED, _INTERNAL, "The model call failed or stopped answering."),
-    ErrorKind("toolFailed", REQUEST_FAILED, _INTERNAL, "A defect in a tool ended the run."),
-    ErrorKind("compactionFailed", REQUEST_FAILED, _INTERNAL, "The compaction in the middle of a run failed."),
     ErrorKind("turnBudget", REQUEST_FAILED, _INTERNAL, "The run needed more model calls than it may make."),
     ErrorKind("invalidState", REQUEST_FAILED, _INTERNAL, "The session is in no state for this request."),
     ErrorKind("internal", _INTERNAL, _INTERNAL, "The daemon has a defect; its log says more."),

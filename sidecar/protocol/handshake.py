@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:45296ec8696dfdaf5f9bb0af0e91f4dcf41e2e326336022ed8b602483413a7cb"
+SCHEMA_HASH: Final = "sha256:a572b3053c9efc7b04683e0120c18e02c45c66430269c7293515c2c53f99b941"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -53,8 +53,6 @@ _TURN: Final = (
             "notSteerable",
             "modelFailed",
             "authRequired",
-            "toolFailed",
-            "compactionFailed",
             "turnBudget",
             "invalidState",
             *MOVES,

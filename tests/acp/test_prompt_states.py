@@ -98,10 +98,10 @@ async def test_a_failed_turn_is_an_error_of_its_kind() -> None:
     scene = Scene()
     one = scene.begin(1)
     await scene.start(0)
-    scene.fault(0, "toolFailed")
+    scene.fault(0, "modelFailed")
     with pytest.raises(TurnFailed) as caught:
         await one
-    assert (caught.value.kind, caught.value.details) == ("toolFailed", {"sid": "s", "turnId": "t0"})
+    assert (caught.value.kind, caught.value.details) == ("modelFailed", {"sid": "s", "turnId": "t0"})
 
 
 async def test_cancelled_before_it_is_sent_it_is_never_sent() -> None:

@@ -40,7 +40,7 @@ OPTION: dict[str, Any] = {
     "category": "mode",
     "type": "select",
     "currentValue": "ask",
-    "options": [{"value": "ask", "name": "Ask"}, {"value": "all", "name": "Never ask", "description": "d"}],
+    "options": [{"value": "ask", "name": "Ask"}, {"value": "all", "name": "Never ask"}],
 }
 
 

@@ -67,7 +67,7 @@ async def test_a_call_that_fails_alike_is_told_and_then_ends_the_turn(make_stage
     stage = await make_stage([*[again] * 9, [Say("something else")]], tools=[READ])
     session = await stage.session()
     ended = await stage.ask(session, "read it")
-    assert (ended.stop_reason, ended.fault.kind) == ("max_turn_requests", "turnBudget")
+    assert ended.fault.kind == "turnBudget"
     assert ended.fault.message == "the same call of a tool has failed 5 times in a row; say how to go on"
     blocks = (block for turn in session.record.history.turns for block in turn.blocks)
     results = [str(block.output) for block in blocks if isinstance(block, ToolResultBlock)]

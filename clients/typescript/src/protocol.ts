@@ -268,7 +268,6 @@ export interface ConfigChanged {
 export interface ConfigChoice {
   value: string;
   name: string;
-  description?: string;
 }
 
 /** One config option of a session, in the shape of the Agent Client Protocol. */
@@ -279,7 +278,6 @@ export interface ConfigOption {
   currentValue: string;
   options: ConfigChoice[];
   type: "select";
-  description?: string;
 }
 
 /** The nodes to leave out of the conversation; a tool call and its results go together. `expectHead` is the head that the client saw; null accepts any. */
@@ -659,7 +657,7 @@ export interface ListedCommand {
   hint: string | null;
   model: string | null;
   uri: string;
-  source: "user" | "folder" | "client";
+  source: "user" | "folder";
   trusted: boolean;
 }
 
@@ -668,7 +666,7 @@ export interface ListedHook {
   event: string;
   command: string;
   tools: string[];
-  source: "user" | "folder" | "client";
+  source: "user" | "folder";
 }
 
 /** A model on offer; `model` is its value of the config option. `source` is `configured` in the settings, `discovered` on a server of this machine, `published` in the list of a provider, or `builtIn`. `contextWindow` is 0 until it is known, `price` is left out where it is not, and `whyNot` says why the model cannot be called now. A missing key shows only when it is called. */
@@ -685,7 +683,7 @@ export interface ListedModel {
   whyNot?: string;
 }
 
-/** A tool server: whether it runs now, its number of tools, and why it does not run. */
+/** A tool server: whether it runs now, its number of tools, and why it does not run. The `source` of one that a client named is `client`. */
 export interface ListedServer {
   name: string;
   source: "user" | "folder" | "client";
@@ -699,7 +697,7 @@ export interface ListedSkill {
   name: string;
   description: string;
   uri: string;
-  source: "user" | "folder" | "client";
+  source: "user" | "folder";
 }
 
 /** One line of the daemon's log, without prompts, file contents or keys; `line` counts from 1. */
@@ -816,7 +814,7 @@ export interface PermissionChange {
 export interface PermissionOption {
   optionId: string;
   name: string;
-  kind: "allow_once" | "allow_always" | "reject_once" | "reject_always";
+  kind: "allow_once" | "allow_always" | "reject_once";
 }
 
 /** A question to the user. Without an answer by `expiresAt` it counts as rejected. */
@@ -1103,7 +1101,7 @@ export interface RuleResult {
 
 /** The words that took a rule back; without `text` it was withdrawn by hand. */
 export interface RuleRevocation {
-  source: "user" | "summary" | "found";
+  source: "user" | "summary";
   at: number;
   text?: string;
   node?: string;
@@ -1375,7 +1373,7 @@ export interface SetConfigOptionResult {
 /** The turn is over; always the last event of its turn. */
 export interface Settled {
   turnId: string;
-  stopReason: "end_turn" | "max_tokens" | "max_turn_requests" | "refusal" | "cancelled";
+  stopReason: "end_turn" | "max_tokens" | "refusal" | "cancelled";
   head: string | null;
   usage: ContextUsage;
   durationMs: number;
@@ -1662,4 +1660,4 @@ export interface EventData {
 }
 
 /** The kinds of errors, in `error.data.kind`. */
-export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "controlRequired" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "leaseLost" | "fileProblem" | "modelFailed" | "toolFailed" | "compactionFailed" | "turnBudget" | "invalidState" | "internal";
+export type ErrorKind = "parse" | "invalidRequest" | "methodNotFound" | "invalidParams" | "notInitialized" | "alreadyInitialized" | "messageTooLarge" | "overloaded" | "cancelled" | "authRequired" | "sessionNotFound" | "nodeNotFound" | "compactionNotFound" | "itemNotFound" | "modelNotFound" | "busy" | "controlRequired" | "notSteerable" | "headMoved" | "wouldExceedWindow" | "storeUnavailable" | "leaseLost" | "fileProblem" | "modelFailed" | "turnBudget" | "invalidState" | "internal";

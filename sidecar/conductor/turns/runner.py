@@ -38,8 +38,6 @@ _MIN_WINDOW = 4_096
 
 _FAULT_KINDS = {
     "model_failed": "modelFailed",
-    "tool_failed": "toolFailed",
-    "compaction_failed": "compactionFailed",
     "turn_budget": "turnBudget",
     "invalid_state": "invalidState",
 }
@@ -329,7 +327,5 @@ def answer_of(snapshot: RunSnapshot | None) -> _Answer:
         return _Answer("cancelled", text)
     is_auth = isinstance(error.cause, GatewayError) and error.cause.kind == "auth"
     kind = "authRequired" if is_auth else _FAULT_KINDS.get(error.kind, "invalidState")
-    stop = (
-        "max_turn_requests" if error.kind == "turn_budget" else _STOP_REASONS.get(snapshot.stop, "end_turn")
-    )
+    stop = _STOP_REASONS.get(snapshot.stop, "end_turn")
     return _Answer(stop, text, TurnFault(kind, error.message))

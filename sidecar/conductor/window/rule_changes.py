@@ -257,7 +257,9 @@ def fold_rules(changes: Iterable[RuleChange]) -> tuple[SessionRule, ...]:
             rules[key] = replace(rules[key], conflicts=(*rules[key].conflicts, change.text))
         elif change.action == "remove":
             words = None if change.source == "user" else change.text
-            by = RuleRevocation(change.source, change.at, words, change.node_id if words else None)
+            by = RuleRevocation(
+                "user" if words is None else "summary", change.at, words, change.node_id if words else None
+            )
             rules[key] = replace(rules[key], holds=False, proposed=False, revoked_by=by)
         elif change.source == "user":
             rules[key] = replace(rules[key], proposed=False)

@@ -5,7 +5,7 @@ import { fill, h, icon, shortPath, visible } from "./dom.js";
 
 /** @typedef {import("../../../clients/typescript/src/protocol").PermissionRequest} PermissionRequest */
 
-const KEYS = /** @type {Record<string, string>} */ ({ allow_once: "y", allow_always: "A", reject_once: "n", reject_always: "x" });
+const KEYS = /** @type {Record<string, string>} */ ({ allow_once: "y", allow_always: "A", reject_once: "n" });
 /** An answer by a key counts only after this time, so that words that were being typed never allow anything. */
 const PAUSE_MS = 700;
 /** Nor does a key count that another one precedes or follows within this time: those are words. */

@@ -21,7 +21,6 @@ const OUTPUT_CHARS = 20_000;
 const STOP_REASONS = /** @type {Record<string, string>} */ ({
   cancelled: "Stopped",
   max_tokens: "The answer was cut off at the most tokens that the model may write",
-  max_turn_requests: "Stopped at the limit of model calls for one prompt",
   refusal: "The model refused to answer",
 });
 const TOOL_ICONS = /** @type {Record<string, import("./dom.js").IconName>} */ ({

@@ -7,7 +7,7 @@ local M = {}
 
 local api = vim.api
 M.settle_ms = 400
-local KEYS = { allow_once = "y", allow_always = "a", reject_once = "n", reject_always = "N" }
+local KEYS = { allow_once = "y", allow_always = "a", reject_once = "n" }
 
 local open = {} ---@type table<string, table> by the id of the question
 
