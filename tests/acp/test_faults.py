@@ -242,3 +242,15 @@ async def test_malformed_params_are_answered(stage: Stage, seed: dict[str, Any])
             await panel.answer(n)
         await alive(panel)
         assert len(panel.answers(n)) == ("method" in seed)
+
+
+@pytest.mark.parametrize("method", ["_sidecar/fake/crash", "_sidecar/fake/crashLater"])
+async def test_an_unexpected_exception_shows_nothing_of_itself(
+    panels: Callable[..., FakePanel], method: str
+) -> None:
+    panel = panels()
+    await panel.initialize()
+    answer = await panel.request(1, method, "the prompt")
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32603, "internal")
+    assert "the prompt" not in json.dumps(answer)
+    await alive(panel)

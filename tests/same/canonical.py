@@ -6,10 +6,10 @@ that a part of the daemon that makes one id less than before does not change eve
 are joined, since how many of them are merged goes by how quickly a client reads; for the same reason only the
 first notification that the list of sessions has changed is kept.
 
-Left out is what would make the records large or change all of them at once: of the messages of the client,
-which the scenes have, all but the beginning; in all but a few scenes the lists of options, commands and
-methods. A long value that stood in an earlier line is a hash. Filler, a passage three times or more in a row,
-is one passage with the number of times.
+Left out is what would make the records large or change all of them at once: of the texts of the client, which
+the scenes have, and of whole pages, all but the beginning; in all but a few scenes the lists of options,
+commands and methods. A long value that stood in an earlier line is a hash. Filler, a passage three times or
+more in a row, is one passage with the number of times.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from typing import Any, Final, TypeAlias
 from sidecar.runtime.store.lines import is_sound
 from tests.same.player import FIRST_MS, Message, Stage
 
-__all__ = ["lines_of"]
+__all__ = ["lines_of", "messages_of"]
 
 _LONG_CHARS: Final = 150
-_SENT_CHARS: Final = 160
+_SENT_CHARS: Final = 60
+_TEXT_CHARS: Final = 30_000
 _DAY_MS: Final = 86_400_000
 _ID: Final = re.compile(
     r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])"
@@ -67,11 +68,10 @@ def lines_of(stage: Stage, *, is_whole: bool, is_grouped: bool) -> list[str]:
         for side, message in shown:
             named = names.apply(message)
             if side == "-->":
-                lines.append(f"{side} {json.dumps(named, ensure_ascii=False)[:_SENT_CHARS]}")
+                named = _cut_texts(named)
                 if str(message.get("method")).startswith("_sidecar/"):
                     own.add(message.get("id"))
-                continue
-            if "result" in named and named["id"] in own:
+            elif "result" in named and named["id"] in own:
                 named["result"] = {"hash": _hash(named["result"])}
             short = {name: _shorten(value, seen) for name, value in named.items()}
             if short.get("method") in _FREQUENT:
@@ -85,6 +85,23 @@ def lines_of(stage: Stage, *, is_whole: bool, is_grouped: bool) -> list[str]:
             parts = {name: _shorten(value, seen) for name, value in names.apply(record).items()}
             lines.append(f"=== {json.dumps(parts, ensure_ascii=False)}")
     return lines
+
+
+def messages_of(lines: Iterable[str], face: str) -> Iterator[tuple[str, str, Message]]:
+    """Yield the messages in a record of *face*, each after the face of its client and its side.
+
+    The parts that ``lines_of`` has left to a hash are whole again.
+    """
+    known: dict[str, Any] = {}
+    methods = {word: method for method, word in _FREQUENT.items()}
+    for line in lines:
+        head, _, rest = line.partition("{")
+        side, _, word = head.strip().partition(" ")
+        if line.startswith("# client"):
+            face = line.rpartition(" ")[2]
+        elif side in ("-->", "<--"):
+            content = _lengthen(json.loads("{" + rest), known)
+            yield face, side, {"method": methods[word], "params": content} if word else content
 
 
 def _records(content: bytes) -> Iterator[dict[str, Any]]:
@@ -266,6 +283,8 @@ def _replace(value: Any, folder: str, key: str = "", *, is_whole: bool) -> Any:
         return _FIXED[key]
     if type(value) is int and 0 <= value - FIRST_MS < _DAY_MS:
         return f"+{(value - FIRST_MS) // 1000} s"
+    if isinstance(value, str) and len(value) > _TEXT_CHARS:
+        return f"{value[:_LONG_CHARS]}..."
     return _FILLER.sub(_count_filler, value.replace(folder, "/same")) if isinstance(value, str) else value
 
 
@@ -273,8 +292,32 @@ def _count_filler(found: re.Match[str]) -> str:
     return f"{found[1]}[{len(found[0]) // len(found[1])} times]"
 
 
+def _cut_texts(value: Any) -> Any:
+    """Return a message of the client with the beginning of each of its texts, without scripts of models."""
+    if isinstance(value, dict):
+        return {name: "..." if name == "models" else _cut_texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_cut_texts(item) for item in value]
+    if isinstance(value, str) and len(value) > _SENT_CHARS:
+        return f"{value[:_SENT_CHARS]}..."
+    return value
+
+
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()[:12]
+
+
+def _lengthen(value: Any, known: dict[str, Any]) -> Any:
+    """Return what ``_shorten`` was given, and add its long parts to *known*, by their hash."""
+    if isinstance(value, dict):
+        if "as before" in value:
+            return known[value["as before"]]
+        value = {name: _lengthen(item, known) for name, item in value.items()}
+    elif isinstance(value, list):
+        value = [_lengthen(item, known) for item in value]
+    if isinstance(value, dict | list | str) and len(json.dumps(value, ensure_ascii=False)) >= _LONG_CHARS:
+        known[_hash(value)] = value
+    return value
 
 
 def _shorten(value: Any, seen: set[str]) -> Any:

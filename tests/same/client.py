@@ -113,8 +113,8 @@ class Client:
         Files that are just being compared with what the model has seen are waited for.
         """
         for sid in self.sids:
-            await self.player.probe(self._own("sidecar/context/files"), {"sid": sid})
-        status = await self.player.probe(self._own("sidecar/status"))
+            await self.player.probe(self.own("sidecar/context/files"), {"sid": sid})
+        status = await self.player.probe(self.own("sidecar/status"))
         return int(status["result"]["sessions"]["running"])
 
     async def quiet(self) -> None:
@@ -125,13 +125,14 @@ class Client:
 
     def send(self, method: str, **params: Any) -> asyncio.Future[Message]:
         """Send one of our own methods; its answer comes later."""
-        return self.player.send_request(self._own(f"sidecar/{method}"), params)
+        return self.player.send_request(self.own(f"sidecar/{method}"), params)
 
     def notify(self, method: str, **params: Any) -> None:
         """Send one of our own notifications."""
-        self.player.notify(self._own(f"sidecar/{method}"), params)
+        self.player.notify(self.own(f"sidecar/{method}"), params)
 
-    def _own(self, method: str) -> str:
+    def own(self, method: str) -> str:
+        """Return the name of one of our own methods on the face of this client."""
         return method if self.face == "lsp" else f"_{method}"
 
     async def prompt(self, sid: str, said: str | Sequence[Any], **meta: Any) -> Message:

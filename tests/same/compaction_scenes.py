@@ -154,6 +154,7 @@ async def fail_to_compact(scenery: Scenery) -> None:
     n_before = len(client.steps(sid))
     started = await client.call("compact/start", sid=sid)
     await client.until_step(sid, "compaction in_progress", after=n_before)
+    await client.call("attach", sid=sid)
     await client.call("compact/start", sid=sid, whenBusy="reject")
     await client.call("compact/start", sid=sid)
     await client.call("turn/start", sid=sid, input=text("after the compaction"))

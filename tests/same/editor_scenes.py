@@ -131,7 +131,11 @@ async def type_in_buffers(scenery: Scenery) -> None:
     buffers.open("c.py", "unsaved\n")
     await client.prompt(sid, "write c.py")
     watch = await client.call("fs/watch", sid=sid, globs=["*.py"])
+    panel = await scenery.join("acp", events={})
+    await panel.call("attach", sid=sid, mode="observe")
     await change_on_disk(client, buffers, sid, _CODE, "fileFresh")
+    await panel.player.event("fileFresh")
+    await scenery.stage.end(panel.player)
     await client.player.until(lambda: client.player.received("sidecar/fs/changed"))
     await client.call("fs/unwatch", watchId=watch["result"]["watchId"])
     for name in ("a.py", "b.py"):

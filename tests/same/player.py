@@ -272,6 +272,14 @@ class Stage:
                 code = await daemon.wait()
                 assert code == 0, f"the daemon ended with {code}: {self.complaints}"
 
+    async def stop(self, player: Player) -> None:
+        """Stop the daemon of a client as a system does that shuts down."""
+        daemon = self._daemons[player]
+        daemon.terminate()
+        await player.until(lambda: player.received("sidecar/closing"))
+        await player.leave()
+        await daemon.wait()
+
     async def kill(self, player: Player) -> None:
         """Kill the daemon of a client at once, as a system does that is out of memory."""
         daemon = self._daemons[player]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from tests.same import compaction_scenes, editor_scenes, session_scenes
+from tests.same import compaction_scenes, editor_scenes, session_scenes, wire_scenes
 from tests.same.client import DONE, HALF, LINES, Scenery, call, say, text
 
 __all__ = ["GROUPED", "SCENES", "WHOLE", "Scene", "faces_of"]
@@ -210,6 +210,14 @@ SCENES: Final[dict[str, Scene]] = {
     "buffers": editor_scenes.type_in_buffers,
     "plain": editor_scenes.be_a_plain_editor,
     "panel": editor_scenes.be_a_panel,
+    "daemon": wire_scenes.ask_the_daemon,
+    "refused": wire_scenes.be_refused,
+    "words": wire_scenes.spell_out,
+    "during": wire_scenes.act_during_turns,
+    "decisions": wire_scenes.decide_on_rules,
+    "others": wire_scenes.meet_changes_of_others,
+    "servers": wire_scenes.serve_tools,
+    "provider": wire_scenes.use_a_provider,
 }
 """The scenes, by the name of their record."""
 
@@ -229,7 +237,7 @@ def faces_of(scene: str) -> tuple[str, ...]:
     return _OF_ONE_FACE.get(scene, ("lsp", "acp"))
 
 
-WHOLE: Final = frozenset(("tools", "options", "extensions"))
+WHOLE: Final = frozenset(("tools", "options", "extensions", "provider"))
 """Scenes whose records have the lists of options, commands and methods as well."""
 
 GROUPED: Final = frozenset(("plain", "panel"))

@@ -140,6 +140,8 @@ async def test_the_tools_of_a_server_that_ends_stay_declared_until_the_next_prom
     await servers.ready(CancelToken())
     link.end("exit code 1")
     await rig.until(lambda: bool(rig.warnings))
+    state = "failed" if again == "not" else "restarting"
+    assert [each.state for each in servers.states()] == [state, "running"]
     assert list(rig.offered) == ["mcp__a__x", "mcp__b__x"]
     with pytest.raises(ServerFailed, match=f"the server 'a' has ended; it is {again} "):
         await call(rig, "mcp__a__x")

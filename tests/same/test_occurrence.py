@@ -1,0 +1,236 @@
+"""Every event, member, word and error that the schema names occurs in the recorded day, on each face.
+
+What cannot occur has no place in the schema. Golden messages do not count: they are examples.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sidecar.protocol.errors import ERROR_KINDS
+from sidecar.protocol.method import Method, NotificationMethod
+from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
+from sidecar.protocol.schema import protocol_shapes
+from sidecar.protocol.schema_model import AnyOf, Choice, ListOf, MapOf, Named, Type
+from tests.same.canonical import messages_of
+from tests.same.compare import FOLDER, NAMES
+from tests.same.engine_texts import TEXTS
+
+_TESTS: Final = Path(__file__).parents[1]
+_SHAPES: Final = protocol_shapes()
+_REQUESTS: Final = {**METHODS, **CLIENT_REQUESTS}
+_MESSAGES: Final[Mapping[str, Method | NotificationMethod]] = {
+    **_REQUESTS,
+    **CLIENT_NOTIFICATIONS,
+    **NOTIFICATIONS,
+}
+
+ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
+    # They need PostgreSQL, where one daemon loses a session to another. The ACP face has another code for it.
+    (
+        "runtime/store/postgres/test_daemons.py",
+        "test_a_daemon_that_lost_its_lease_refuses_the_turn_and_says_so",
+    ): {"lsp": ("error leaseLost",), "acp": ("error leaseLost",)},
+    (
+        "runtime/store/postgres/test_daemons.py",
+        "test_an_idle_session_moves_from_machine_to_machine",
+    ): {"lsp": ("SessionSummary.lease",)},
+    # They take a message or a file of many megabytes, unless a test sets the limit.
+    ("server/test_faults.py", "test_an_absurd_length_is_answered_and_ends_it_with_1"): {
+        "lsp": ("error messageTooLarge",)
+    },
+    ("acp/test_faults.py", "test_a_line_over_the_limit_is_refused_under_its_id"): {
+        "acp": ("error messageTooLarge",)
+    },
+    ("conductor/checkpoints/test_checkpoints.py", "test_a_large_file_is_named_and_not_kept"): {
+        "lsp": ("CheckpointFile.problem",)
+    },
+    # They take a defect.
+    ("server/test_connection.py", "test_an_unexpected_exception_shows_neither_its_text_nor_a_traceback"): {
+        "lsp": ("error internal",)
+    },
+    ("acp/test_faults.py", "test_an_unexpected_exception_shows_nothing_of_itself"): {
+        "acp": ("error internal",)
+    },
+    ("conductor/compaction/test_compacting.py", "test_what_a_failure_quotes_is_in_no_log"): {
+        "lsp": ("Compaction.status = failed", "Compaction.error")
+    },
+    # It takes sixty prompts.
+    ("conductor/test_price_trigger.py", "test_the_limit_falls_as_the_conversation_goes_on"): {
+        "lsp": ("ContextUsage.limitBy = price",)
+    },
+    # A server that ends is started again after a second, so that nobody knows which state a client sees.
+    (
+        "capabilities/mcp/test_servers.py",
+        "test_the_tools_of_a_server_that_ends_stay_declared_until_the_next_prompt",
+    ): {"lsp": ("ListedServer.state = running", "ListedServer.state = restarting")},
+}
+"""What the recorded day does not have, on which face, by the file and the test that sees it."""
+
+
+def words_of(kind: Type) -> Iterator[str]:
+    """Yield the words that a value of *kind* may be or have."""
+    match kind:
+        case Choice(words):
+            yield from words
+        case ListOf(inner) | MapOf(inner):
+            yield from words_of(inner)
+        case AnyOf(arms):
+            for arm in arms:
+                yield from words_of(arm)
+
+
+def found_in(kind: Type, value: Any, where: str) -> Iterator[str]:
+    """Yield the members and words that occur in *value*; *where* is the member that has it."""
+    match kind, value:
+        case Choice(words), str():
+            yield from (f"{where} = {word}" for word in words if word == value)
+        case Named(name), dict():
+            for member in _SHAPES[name].properties:
+                if member.name in value:
+                    yield f"{name}.{member.name}"
+                    yield from found_in(member.type, value[member.name], f"{name}.{member.name}")
+        case ListOf(item), list():
+            for each in value:
+                yield from found_in(item, each, where)
+        case MapOf(item), dict():
+            for each in value.values():
+                yield from found_in(item, each, where)
+        case AnyOf(arms), _:
+            for arm in arms:
+                yield from found_in(arm, value, where)
+
+
+def shape_names(names: Iterable[str]) -> set[str]:
+    """Return *names* of shapes, and those of the shapes in them."""
+    found, waiting = set[str](), list(names)
+
+    def named(kind: Type) -> Iterator[str]:
+        match kind:
+            case Named(name):
+                yield name
+            case ListOf(inner) | MapOf(inner):
+                yield from named(inner)
+            case AnyOf(arms):
+                for arm in arms:
+                    yield from named(arm)
+
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            for member in _SHAPES[name].properties:
+                waiting.extend(named(member.type))
+    return found
+
+
+def wanted_on(face: str) -> Iterator[str]:
+    """Yield what must occur on *face*.
+
+    The ACP face has requests of its own to a client, and updates in place of our events. Its records
+    have hashes in place of the results of our methods, which the same handlers make. So members and words are
+    those of the requests of a client alone.
+    """
+    yield from (f"event {kind}" for kind in EVENTS)
+    yield from (f"error {kind}" for kind in ERROR_KINDS)
+    requests = _REQUESTS if face == "lsp" else METHODS
+    yield from (*requests, *CLIENT_NOTIFICATIONS, *NOTIFICATIONS)
+    yield from (f"answer to {method}" for method in requests)
+    sent = [_MESSAGES[name].params.__name__ for name in (*METHODS, *CLIENT_NOTIFICATIONS)]
+    names = shape_names(sent) if face == "acp" else _SHAPES
+    for name in sorted(names):
+        for member in _SHAPES[name].properties:
+            yield f"{name}.{member.name}"
+            yield from (f"{name}.{member.name} = {word}" for word in words_of(member.type))
+
+
+@cache
+def seen_on(face: str) -> frozenset[str]:
+    """Return what occurs on *face* in the records."""
+    return frozenset(each for name in NAMES if name not in TEXTS for each in _read_record(name, face))
+
+
+def _read_record(name: str, wanted: str) -> Iterator[str]:
+    asked: dict[tuple[str, Any], str] = {}
+    lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    for face, side, message in messages_of(lines, name.partition("-")[0]):
+        if face != wanted:
+            continue
+        method, number = str(message.get("method", "")).removeprefix("_"), message.get("id")
+        if method in _MESSAGES:
+            asked[side, number] = method
+            yield method
+            params = message.get("params", {})
+            yield from found_in(Named(_MESSAGES[method].params.__name__), params, method)
+            if method == "sidecar/event":
+                yield from _read_event(params["kind"], params["data"])
+        elif method == "session/update":
+            meta = message["params"]["update"].get("_meta", {})
+            ours = meta.get("sidecar", {})
+            kind = "compaction" if "contextCompaction" in meta else "usage" if "window" in ours else ""
+            for each, data in {kind: ours, **ours}.items():
+                yield from _read_event(each, data) if each in EVENTS else ()
+            yield from UPDATES.get(message["params"]["update"]["sessionUpdate"], ())
+        elif "error" in message:
+            yield f"error {(message['error'].get('data') or {}).get('kind')}"
+        elif "result" in message:
+            other = "-->" if side == "<--" else "<--"
+            if (row := _REQUESTS.get(asked.get((other, number), ""))) is not None:
+                yield f"answer to {row.name}"
+                yield from found_in(Named(row.result.__name__), message["result"], row.name)
+
+
+def _read_event(kind: str, data: Any) -> Iterator[str]:
+    yield f"event {kind}"
+    yield from found_in(Named(EVENTS[kind].__name__), data, kind)
+
+
+UPDATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "agent_message_chunk": ("event textDelta", "event message"),
+    "agent_thought_chunk": ("event thinkingDelta",),
+    "user_message_chunk": ("event userMessage",),
+    "tool_call": ("event toolStarted",),
+    "tool_call_update": ("event toolProgress", "event toolFinished"),
+    "plan": ("event plan",),
+    "compaction_summary_chunk": ("event compactionSummaryDelta",),
+    "config_option_update": ("event configChanged",),
+    "available_commands_update": ("event commandsChanged",),
+    "session_info_update": ("event infoChanged",),
+}
+"""The events that an update of the ACP face stands for, where it has none of their names in ``_meta``."""
+
+
+def seen_elsewhere(face: str) -> set[str]:
+    """Return what the tests of the table see on *face*; a member is seen with one of its words."""
+    words = {each for row in ELSEWHERE.values() for each in row.get(face, ())}
+    return words | {each.partition(" = ")[0] for each in words}
+
+
+@pytest.mark.parametrize("face", ["lsp", "acp"])
+def test_what_the_schema_names_occurs(face: str) -> None:
+    seen = seen_on(face) | seen_elsewhere(face)
+    assert [each for each in wanted_on(face) if each not in seen] == []
+
+
+@pytest.mark.parametrize("face", ["lsp", "acp"])
+def test_what_occurs_in_the_day_is_not_looked_for_elsewhere(face: str) -> None:
+    wanted = set(wanted_on(face))
+    rows = [each for row in ELSEWHERE.values() for each in row.get(face, ())]
+    assert [each for each in rows if each in seen_on(face) or each not in wanted] == []
+
+
+@pytest.mark.parametrize(("path", "name"), ELSEWHERE)
+def test_the_named_test_is_there_and_has_the_words(path: str, name: str) -> None:
+    text = (_TESTS / path).read_text(encoding="utf-8")
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    (test,) = (each for each in ast.parse(text).body if isinstance(each, functions) and each.name == name)
+    source = ast.unparse(test)
+    words = {re.split("[ .]", each)[-1] for row in ELSEWHERE[path, name].values() for each in row}
+    assert [word for word in words if word not in source] == []
