@@ -211,7 +211,8 @@ def apply_plan(messages: Sequence[Message], plan: BudgetPlan, digest: ModelDiges
         if after > plan.most_tokens_after or (plan.meter.room is not None and after > plan.meter.room):
             failure = "tooLong"
     if failure is not None:
-        dropped = [plan.transcript[index] for index in range(len(plan.transcript)) if index not in plan.kept]
+        kept = set(plan.kept)
+        dropped = [each for index, each in enumerate(plan.transcript) if index not in kept]
         room = min(plan.most_tokens_after, plan.meter.room or plan.tokens_before)
         text = local_fallback_digest(dropped, None, max(plan.digest_tokens, room - kept_tokens))
         after = kept_tokens + estimate_message_tokens(_digest_message(plan, text))
