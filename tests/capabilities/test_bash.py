@@ -123,7 +123,7 @@ def test_a_word_that_holds_another_is_no_secret() -> None:
         "PATTERN": "x",
         "AUTHOR": "me",
         "NIX_CC": "/nix/store/1b9p07z77phvv2hf6gm9f28syp39f1ag-gcc-12",
-        "CARGO_HOME": "/root/.cargo",
+        "CARGO_HOME": "/home/ann/.cargo",
         "TERM_PROGRAM_VERSION": "1.92.2",
         "XDG_SESSION_ID": "3",
         "EMPTY_TOKEN": "",
