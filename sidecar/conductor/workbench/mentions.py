@@ -33,7 +33,7 @@ from sidecar.capabilities.contract import ToolContext
 from sidecar.capabilities.diagnostics import problem_lines
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.read import ReadArguments, read_file
-from sidecar.capabilities.working_diff import working_diff
+from sidecar.capabilities.surroundings import working_diff
 from sidecar.conductor.workbench.files import as_read
 from sidecar.conductor.workbench.session_editor import SessionEditor, SessionPaths
 from sidecar.conversation import Entry, FileRead
