@@ -16,9 +16,8 @@ from msgspec import Struct, field
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.command_output import CommandOutput
 from sidecar.capabilities.contract import TakeBack, ToolContext, ToolReply
-from sidecar.capabilities.output import HeadTail
+from sidecar.capabilities.output import CommandOutput, HeadTail
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool

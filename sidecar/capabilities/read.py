@@ -2,6 +2,10 @@
 
 Images are shown to models that see, documents and notebooks by page and cell. Never changes a file; a part of
 a file is always marked as such.
+
+Of a text that is too large to be held, a range of lines is read: memory is bounded by a block of the file,
+not by its size. The lines in front of the range are counted and not kept; a gigabyte takes a second or two. A
+line has the same number here and in the grep tool, because both divide files with the same functions.
 """
 
 from __future__ import annotations
@@ -9,12 +13,15 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, tee
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.file_formats import (
     Pages,
@@ -24,13 +31,14 @@ from sidecar.capabilities.file_formats import (
     read_notebook,
     read_pdf,
 )
-from sidecar.capabilities.large_files import read_range
 from sidecar.capabilities.listing import LsArguments, list_tree
-from sidecar.capabilities.output import NumberedLines, number_lines
+from sidecar.capabilities.output import LINE_CAP, NumberedLines, number_lines
 from sidecar.capabilities.paths import display_path, resolve_readable, view_file
+from sidecar.capabilities.search_worker import count_lines, skip_mark, split_blocks
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.text.calls import READS_FILE
 from sidecar.workspace.contract import FileAccessError, FileView
+from sidecar.workspace.encodings import decode_text
 from sidecar.workspace.files import open_regular
 from sidecar.workspace.line_index import LineText
 
@@ -188,3 +196,63 @@ READ = TypedTool(
     describe=lambda arguments: f"Read {arguments.path}",
     perform=read_file,
 )
+
+
+_BLOCK_BYTES = 1 << 20
+_SHOWN_OF_CUT = LINE_CAP - 100
+"""Of a line that is longer than a block so many characters are shown, with room for the mark of the cut."""
+
+
+class LineRange(Value, kw_only=True):
+    """Numbered lines of a file.
+
+    Attributes:
+        text: the lines with their numbers; empty for a range that was not reached.
+        last: the number of the last line in *text*, or of the last line that was reached.
+        ends: whether the file ends there.
+        codec: how the bytes became text.
+    """
+
+    text: str
+    last: int
+    ends: bool
+    codec: str = "utf-8"
+
+
+def read_range(
+    file: BinaryIO, first: int, limit: int, *, cap_chars: int, is_over: Callable[[], bool]
+) -> LineRange | None:
+    """Return a range of the lines of *file*, None for a file that is empty or not text.
+
+    Args:
+        file: the opened file, read from where it stands.
+        first: the number of the first line, from 1.
+        limit: the most lines to return.
+        cap_chars: the most characters to return, but for one line at least.
+        is_over: whether to stop; asked before each block.
+    """
+    chunks = iter(lambda: b"" if is_over() else file.read(_BLOCK_BYTES), b"")
+    n_before, blocks = 0, split_blocks(skip_mark(chunks), _BLOCK_BYTES)
+    for block in blocks:
+        n_lines = count_lines(block[0])
+        if n_before + n_lines >= first:
+            break
+        n_before += n_lines
+    else:
+        return LineRange(text="", last=n_before, ends=not is_over()) if n_before else None
+    start = first - 1 - n_before
+    lines, rest = tee(islice(lines_of(chain([block], blocks)), start, None))
+    page = number_lines(islice(lines, limit), first=first, cap_chars=cap_chars)
+    ends = next(islice(rest, page.n_lines, None), None) is None and not is_over()
+    codec = (decode_text(block[0]) or ("", "utf-8"))[1]
+    return LineRange(text=page.text, last=first - 1 + page.n_lines, ends=ends, codec=codec)
+
+
+def lines_of(blocks: Iterable[tuple[bytes, bool]]) -> Iterator[str]:
+    """Yield the lines of *blocks* without their ends; a line that is not whole is cut in sight."""
+    for raw, is_whole in blocks:
+        decoded = decode_text(raw)
+        text = raw.decode("utf-8", "replace") if decoded is None else decoded[0]
+        *lines, newest = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+        yield from lines
+        yield newest if is_whole else f"{newest[:_SHOWN_OF_CUT]} [cut: more than {len(newest)} characters]"

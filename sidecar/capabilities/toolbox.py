@@ -3,6 +3,9 @@
 Each call is reported as started once and as finished once, and has one outcome, also when its tool raises,
 hangs or is gone. No stack trace reaches the model; a call that is cancelled ends, with or without the tool's
 help.
+
+A tool asks for permission in the middle of its work. :func:`access_of_call` puts the same question from the
+arguments alone, before there is any call, so that a user can ask which rule would answer it.
 """
 
 from __future__ import annotations
@@ -13,12 +16,14 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import replace
 from sidecar.capabilities.background import BASH_KILL, BASH_OUTPUT
-from sidecar.capabilities.bash import BASH
+from sidecar.capabilities.bash import BASH, runs_posix_shell
 from sidecar.capabilities.contract import (
     Location,
     PermissionDecision,
@@ -39,9 +44,19 @@ from sidecar.capabilities.todo import TODO
 from sidecar.capabilities.tool_search import divide_by_budget, named_call, search_tools
 from sidecar.capabilities.typed_tool import error_reply
 from sidecar.llmgateway.contract import ToolDescriptor
+from sidecar.permissions.access import (
+    Access,
+    CommandAccess,
+    EditAccess,
+    FetchAccess,
+    PatchAccess,
+    ReadAccess,
+    ServerToolAccess,
+)
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.text.calls import ToolEffects, own_name
+from sidecar.text.calls import FETCHES_PAGE, ToolEffects, own_name
 from sidecar.text.mend import mend_object, place_of_mistake
+from sidecar.workspace.paths import resolve_path
 
 _log = logging.getLogger(__name__)
 
@@ -308,3 +323,48 @@ def mend_call(call: ToolCall) -> ToolCall:
 
 def _cancel_reply(name: str) -> ToolReply:
     return error_reply(f"{name}: cancelled")
+
+
+def access_of_call(
+    tool: str, effects: ToolEffects, arguments: Mapping[str, Any], cwd: Path, roots: tuple[Path, ...]
+) -> Access | None:
+    """Return the action that a call of *tool* needs permission for, None for a call that asks for nothing.
+
+    Args:
+        tool: its name; that of a server's tool is ``mcp__SERVER__TOOL``.
+        effects: its declared effects.
+        arguments: the arguments of the call.
+        cwd: the folder of the session, resolved.
+        roots: all its folders, resolved.
+
+    Raises:
+        InvalidInput: an argument is missing.
+        FileAccessError: a path can name no file.
+    """
+    prefix, _, rest = tool.partition("__")
+    if prefix == "mcp" and rest:
+        server, _, name = rest.partition("__")
+        return ServerToolAccess(server, name, is_read_only=effects.kind != "anything")
+    if effects.kind in ("none", "anything"):
+        return None
+    given = (arguments.get(name) for name in effects.arguments)
+    text = next((value for value in given if isinstance(value, str) and value.strip()), None)
+    if text is None and effects.kind == "searches" and effects != FETCHES_PAGE:
+        text = "."
+    if text is None:
+        hint = f"its input has {' or '.join(map(repr, effects.arguments))}, a string"
+        raise InvalidInput(f"the input does not say what {tool} is to do", hint=hint)
+    if effects == FETCHES_PAGE:
+        return FetchAccess(urlsplit(text).netloc.lower())
+    if effects.kind == "runs":
+        folder = resolve_path(str(arguments.get("cwd") or "."), cwd, roots).path
+        return CommandAccess(text, folder, is_posix=runs_posix_shell())
+    paths = [resolve_path(path, cwd, roots) for path in effects.paths_in({effects.arguments[0]: text})]
+    if not effects.may_change:
+        return next((ReadAccess(each.path) for each in paths if not each.inside), None)
+    edits = tuple(EditAccess(each.path, each.inside) for each in paths)
+    if not edits:
+        raise InvalidInput(
+            f"the input of {tool} names no file", hint="a patch names its files in its headings"
+        )
+    return edits[0] if len(edits) == 1 else PatchAccess(edits)

@@ -235,8 +235,8 @@ class TestLongOutput:
     async def test_files_are_bounded_in_size_and_number(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sidecar.capabilities.command_output._MOST_FILE_BYTES", 5000)
-        monkeypatch.setattr("sidecar.capabilities.command_output._MOST_FILES", 3)
+        monkeypatch.setattr("sidecar.capabilities.output._MOST_FILE_BYTES", 5000)
+        monkeypatch.setattr("sidecar.capabilities.output._MOST_FILES", 3)
         desk.max_output_chars = 1500
         desk.output_folder = desk.root.parent / "output"
         for n in range(5):

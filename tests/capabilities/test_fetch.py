@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sidecar.capabilities import fetch
-from sidecar.capabilities.fetch import FETCH
+from sidecar.capabilities.fetch import FETCH, is_public, parse_url
 from sidecar.capabilities.page_worker import convert, html_to_text
-from sidecar.capabilities.web_client import is_public, parse_url
 from sidecar.permissions.access import FetchAccess
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ async def test_a_redirect_into_this_machine_is_refused(
     desk: Desk, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.pages["/"] = (302, {"Location": site.url("/secret", host="localhost")}, b"")
-    monkeypatch.setattr("sidecar.capabilities.web_client.is_public", lambda address: address == "1.1.1.1")
+    monkeypatch.setattr("sidecar.capabilities.fetch.is_public", lambda address: address == "1.1.1.1")
     desk.may_fetch_private = False
     assert "localhost is at " in await desk.failure(FETCH, url=site.url(host="localhost"))
     assert site.seen == []

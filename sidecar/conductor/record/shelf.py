@@ -15,7 +15,7 @@ from typing import Any
 
 from sidecar._internal.allocator import FreedMemory
 from sidecar._internal.values import Value
-from sidecar.capabilities.command_output import remove_outputs
+from sidecar.capabilities.output import remove_outputs
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.history import entries_with_earlier_reads
 from sidecar.conductor.record.records import SessionInfo, from_record

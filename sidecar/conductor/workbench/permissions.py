@@ -15,9 +15,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.accesses import access_of_call
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
-from sidecar.capabilities.toolbox import SessionToolBox
+from sidecar.capabilities.toolbox import SessionToolBox, access_of_call
 from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
-from sidecar.capabilities.command_output import output_folder
 from sidecar.capabilities.contract import (
     PermissionDecision,
     PermissionQuestion,
@@ -20,6 +19,7 @@ from sidecar.capabilities.contract import (
     SubagentTask,
     ToolContext,
 )
+from sidecar.capabilities.output import output_folder
 from sidecar.capabilities.recall import RECALL
 from sidecar.capabilities.subagent import TASK
 from sidecar.chronicle import entries_by_place
