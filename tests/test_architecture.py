@@ -302,10 +302,10 @@ def test_the_memory_facade_is_empty() -> None:
             (
                 "sidecar.agentcore",
                 "sidecar.conductor.window.engines.runtime_memory",
-                "sidecar.conductor.window.engines.room_scene",
+                "sidecar.conductor.window.engines.summarizing",
                 "sidecar.llmgateway.providers.calling",
                 "sidecar.llmgateway.providers.openai_chat",
-                "sidecar.service.foreign_export",
+                "sidecar.service.export",
                 "statistics",
             ),
             id="and without engines and adapters that no session has chosen",

@@ -15,12 +15,11 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from sidecar._internal.errors import SidecarError, log_fault
-from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.params import content, extras, fields, session_id
+from sidecar.acp.lending import ClientFiles, ClientTerminals
 from sidecar.acp.prompts import PendingPrompts
+from sidecar.acp.sessions import content, extras, fields, session_id
 from sidecar.acp.sink import AcpSink
-from sidecar.acp.terminals import ClientTerminals
 from sidecar.acp.version import version_of
 from sidecar.conductor.errors import NotSteerableError, SessionNotFound
 from sidecar.conductor.record.log import EventLog

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
 async def talk_in_terminal(options: argparse.Namespace, folder: Path) -> int:
     """Talk until the user leaves; return the exit code."""
     from sidecar.commands.with_daemon import make_client
-    from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
         return await talk.ask(request)

@@ -25,8 +25,8 @@ from sidecar._internal.values import Value
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import FaultedTurnError, plan_lines, show_outcome, show_sizes
 from sidecar.commands.with_daemon import run_to_end
+from sidecar.conductor.contract import Compaction
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.messages import Compaction
 from sidecar.workspace.ignore import walk
 from sidecar_client import ClientEvent, Session, SidecarClient
 

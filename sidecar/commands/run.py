@@ -18,7 +18,7 @@ from sidecar.commands.structured_output import OutputSchema, OutputSchemaError
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text, run_with_daemon
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import ClientEvent, Session, SidecarClient, TurnLimits, allow, reject
 
 ANSWERED: Final = 0

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
+from sidecar.conductor.contract import SessionSummary
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.messages import SessionSummary
 from sidecar_client import Session, SidecarClient
 
 _MOST_SHOWN = 40

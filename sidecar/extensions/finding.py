@@ -1,4 +1,4 @@
-"""Where the extensions of a session come from, and which ones count.
+"""Where the extensions of a session come from, how files spell them, and which ones count.
 
 The user's own are in the state directory: ``commands/NAME.md``, ``skills/NAME/SKILL.md``, and ``[[hooks]]``
 and ``[mcp_servers]`` of ``config.toml``. Commands and skills are also found where other agents keep them,
@@ -12,6 +12,10 @@ folder under ``trusted``: its hooks and tool servers are not even read further t
 command of such a folder is a text, and asks once for each content. A skill is a text as well, as the rule
 files are: it is listed, and read when the model asks for it. Each file is regular, lies inside the project
 after all links are followed, and is bounded in size; so are their numbers.
+
+Values of servers may name variables of the environment, ``${NAME}`` or ``${NAME:-default}``, so that no
+secret has to stand in a file. They are filled in when the servers are found, and the result is written
+nowhere.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +34,7 @@ from sidecar._internal.env import copy_environment
 from sidecar._internal.errors import log_fault
 from sidecar._internal.state_folder import read_state_file, replace_state_file
 from sidecar._internal.values import Value
+from sidecar.capabilities.mcp.contract import HttpServer, McpServer, StdioServer
 from sidecar.extensions.contract import (
     ConfiguredServer,
     CustomCommand,
@@ -38,8 +43,6 @@ from sidecar.extensions.contract import (
     Hook,
     Skill,
 )
-from sidecar.extensions.front_matter import parse_front_matter
-from sidecar.extensions.settings import make_hook, make_server, parse_mcp_json
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     SETTINGS_LIMIT_BYTES,
@@ -48,7 +51,7 @@ from sidecar.llmgateway.config import (
     how_to_trust,
     read_folder_settings,
 )
-from sidecar.llmgateway.extension_entries import ServerEntry
+from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
 from sidecar.workspace.paths import is_inside, read_project_text
@@ -328,3 +331,116 @@ class TrustedContents:
             replace_state_file(self._path, json.dumps(newest, indent=1).encode("utf-8", "replace"))
         except OSError as error:
             log_fault("the list of trusted files", error)
+
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+_MOST_SERVERS: Final = 50
+
+
+def make_hook(entry: HookEntry, source: ExtensionSource) -> Hook:
+    """Return the hook of *entry*, which *source* has set."""
+    return Hook(
+        event=entry.on,
+        command=entry.command,
+        tools=tuple(entry.tools),
+        timeout_s=entry.timeout_s,
+        source=source,
+    )
+
+
+def make_server(name: str, entry: ServerEntry, variables: Mapping[str, str]) -> McpServer:
+    """Return the server *name* of *entry*, with *variables* filled in.
+
+    Raises ValueError for a variable that is not set, or a URL that is not one of the web.
+    """
+
+    def fill(text: str) -> str:
+        return fill_in_variables(text, variables)
+
+    if entry.command is not None:
+        env = tuple((key, fill(value)) for key, value in entry.env.items())
+        return StdioServer(name, fill(entry.command), tuple(map(fill, entry.args)), env)
+    url = fill(entry.url or "")
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("its url must begin with http:// or https://")
+    headers = tuple((key, fill(value)) for key, value in entry.headers.items())
+    return HttpServer(name, url, headers, is_sse=entry.type == "sse")
+
+
+def fill_in_variables(text: str, variables: Mapping[str, str]) -> str:
+    """Return *text* with its variables filled in, once. Raises ValueError for one that is not set.
+
+    >>> fill_in_variables("Bearer ${KEY}, ${MODE:-safe}", {"KEY": "x"})
+    'Bearer x, safe'
+    """
+
+    def value(found: re.Match[str]) -> str:
+        set_value = variables.get(found[1]) or found[2]
+        if set_value is None:
+            raise ValueError(f"the variable {found[1]} is not set")
+        return set_value
+
+    return _VARIABLE.sub(value, text)
+
+
+def parse_mcp_json(text: str) -> dict[str, ServerEntry]:
+    """Return the servers of a ``.mcp.json``. Raises ValueError with the mistake."""
+    try:
+        found: Any = json.loads(text)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    if not isinstance(found, dict) or not isinstance(found.get("mcpServers"), dict):
+        raise ValueError("it has no object mcpServers")
+    if len(found["mcpServers"]) > _MOST_SERVERS:
+        raise ValueError(f"it has more than {_MOST_SERVERS} servers")
+    return msgspec.convert(found["mcpServers"], dict[str, ServerEntry])
+
+
+_HEAD: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD: Final = re.compile(r"([A-Za-z][\w-]{0,60})[ \t]*:(?:[ \t]+(.*)|[ \t]*)")
+_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+_FOLDED: Final = ("", ">", ">-", ">+", "|", "|-", "|+")
+
+
+def parse_front_matter(text: str) -> tuple[Mapping[str, str], str]:
+    """Return the fields of the head of *text*, by their names in small letters, and the rest of the text.
+
+    The head stands between two lines of dashes. It is the part of YAML that commands and skills of agents
+    use: plain and quoted values, values folded over indented lines (``>``, ``|``, or nothing behind the
+    colon), and comments. Anything else, such as a list, is left as it is written. No parser of YAML is
+    needed, and none of its surprises come along.
+
+    >>> parse_front_matter('---\\nname: review\\ndescription: >\\n  Look at\\n  a change.\\n---\\nDo it.\\n')
+    ({'name': 'review', 'description': 'Look at a change.'}, 'Do it.')
+    """
+    text = text.replace("\r\n", "\n")
+    head = _HEAD.match(text)
+    if head is None:
+        return {}, text.strip()
+    parts: dict[str, list[str]] = {}
+    name = ""
+    for line in head[1].split("\n"):
+        found = _FIELD.fullmatch(line)
+        if found is not None:
+            name = found[1].lower()
+            parts[name] = [(found[2] or "").strip()]
+        elif name and (line[:1].isspace() or not line):
+            parts[name].append(line.strip())
+    return {name: read_value(lines) for name, lines in parts.items()}, text[head.end() :].strip()
+
+
+def read_value(lines: list[str]) -> str:
+    """Return the value that stands on *lines*, the first of them behind the colon."""
+    first, *more = lines
+    if first in _FOLDED:
+        separator = "\n" if first.startswith("|") else " "
+        return separator.join(filter(None, more))
+    value = " ".join(filter(None, lines))
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        try:
+            return str(json.loads(value))
+        except ValueError:
+            return value[1:-1]
+    return _COMMENT.sub("", value).strip()

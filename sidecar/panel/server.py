@@ -13,6 +13,11 @@ longest makes way for the next, so that strangers cost little memory and keep no
 The page reads a stream of messages, one on each line, and posts its own. The first line names the channel to
 post to. Fetched like this, another site can cause nothing: a browser would ask first, and is refused. The
 server listens no longer than it is needed: it ends when no page has been open for a while.
+
+The link of a page is a process that joins the shared daemon, as an editor would start. It carries message
+bodies and reads none of them, starts the daemon when it is not running, and ends with its input. No
+connection is kept open for a second request, so a response may end where the connection does. That is how an
+answer of unknown length is streamed.
 """
 
 from __future__ import annotations
@@ -20,17 +25,149 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, Self
 
 from sidecar._internal.errors import log_fault
-from sidecar.panel.http import HEAD_BYTES, PageRequest, RequestError, read_body, read_head, response
-from sidecar.panel.link import DaemonLink
+from sidecar._internal.values import Value
+from sidecar.protocol.framing import BrokenStream, HeaderDecoder, Oversized, frame_with_header
 from sidecar.transport.bounds import Strangers
+
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+HEAD_BYTES: Final = 16 * 1024
+"""The most bytes of a request line and its headers."""
+
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
+
+
+class RequestError(Exception):
+    """A request that is refused.
+
+    Attributes:
+        status: the status of the response.
+    """
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class PageRequest(Value):
+    """The head of one request; the names of *headers* are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+
+async def read_head(reader: asyncio.StreamReader) -> PageRequest:
+    """Return the request of a connection without its body, which nobody need hold for a stranger.
+
+    Raises RequestError, and IncompleteReadError at the end of the connection.
+    """
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii")
+    except (asyncio.LimitOverrunError, UnicodeDecodeError):
+        raise RequestError(HTTPStatus.BAD_REQUEST, "the head of the request cannot be read") from None
+    line, *lines = head.rstrip("\r\n").split("\r\n")
+    pairs = [
+        (name.strip().lower(), value.strip()) for name, _, value in (each.partition(":") for each in lines)
+    ]
+    headers = dict(pairs)
+    words = line.split(" ")
+    length = headers.get("content-length", "0")
+    if (
+        len(words) != 3
+        or not all(words)
+        or len(headers) != len(pairs)
+        or not _LENGTH.fullmatch(length)
+        or "transfer-encoding" in headers
+    ):
+        raise RequestError(HTTPStatus.BAD_REQUEST, "the head of the request is not understood")
+    if int(length) > MAX_BODY_BYTES:
+        raise RequestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a message has at most {MAX_BODY_BYTES} bytes"
+        )
+    return PageRequest(words[0], words[1].partition("?")[0], headers)
+
+
+async def read_body(reader: asyncio.StreamReader, request: PageRequest) -> bytes:
+    """Return the body of *request*. Raises IncompleteReadError."""
+    return await reader.readexactly(int(request.headers.get("content-length", "0")))
+
+
+def response(status: HTTPStatus, headers: Mapping[str, str], body: bytes = b"") -> bytes:
+    """Return a response, or with an empty *body* and no Content-Length in *headers* the head of a stream."""
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return "\r\n".join((*lines, "Connection: close", "", "")).encode("ascii") + body
+
+
+_CHUNK_BYTES: Final = 256 * 1024
+_GRACE_S: Final = 3.0
+_TAIL_BYTES: Final = 4096
+
+
+class DaemonLink:
+    """A connection to the daemon, for one page."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._errors = b""
+        self._reading = asyncio.ensure_future(self.keep_errors(process.stderr))
+
+    @classmethod
+    async def open(cls, command: Sequence[str], folder: str) -> Self:
+        """Return a link by *command*, started in *folder*. Raises OSError."""
+        return cls(
+            await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder)
+        )
+
+    async def send(self, body: bytes) -> None:
+        """Send one message; nothing happens when the daemon is gone."""
+        with suppress(ConnectionError):
+            self._stdin.write(frame_with_header(body))
+            await self._stdin.drain()
+
+    async def bodies(self) -> AsyncIterator[bytes]:
+        """Yield the messages of the daemon until it is gone."""
+        decoder = HeaderDecoder()
+        while data := await self._stdout.read(_CHUNK_BYTES):
+            decoder.feed(data)
+            while (frame := decoder.next()) is not None:
+                if isinstance(frame, BrokenStream):
+                    return
+                if not isinstance(frame, Oversized):
+                    yield frame
+
+    async def aclose(self) -> str:
+        """End the process, and return the last line that it wrote to its log, empty when there is none."""
+        self._stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _GRACE_S)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        await self._reading
+        return next(reversed(self._errors.decode("utf-8", "replace").split("\n")[:-1]), "")
+
+    async def keep_errors(self, stream: asyncio.StreamReader) -> None:
+        """Read the log of the process to its end, and keep the last of it."""
+        while data := await stream.read(_TAIL_BYTES):
+            self._errors = (self._errors + data)[-_TAIL_BYTES:]
+
 
 UNUSED_S: Final = 60.0
 """How long the server stays without an open page, in seconds. A page that is reloaded is back at once."""

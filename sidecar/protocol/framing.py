@@ -20,8 +20,7 @@ import re
 from typing import Final, Protocol, TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.protocol.jsonrpc import Id
-from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
+from sidecar.protocol.jsonrpc import HEAD_BYTES, TAIL_BYTES, Id, read_envelope
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _MAX_HEADER_BYTES: Final = 16 * 1024

@@ -5,13 +5,58 @@ Dispatch, schema, types and the reference are made from it, so that every fact a
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
 
+from sidecar._internal.values import Value
 from sidecar.conductor.contract import ContextUsage, PermissionAnswer, PermissionRequest, Plan
 from sidecar.conductor.events import Payload
 from sidecar.protocol import messages as m
-from sidecar.protocol.method import MOVES, STORES, Method, NotificationMethod
-from sidecar.protocol.session_methods import SESSION_METHODS
+
+Scope: TypeAlias = Literal["daemon", "session", "exclusive"]
+"""The order of a request.
+
+A request of the daemon begins at once. Requests of a session begin and take effect in the order of their
+arrival; while an exclusive one is at work, such as a load, later requests of its session wait until it is
+answered.
+"""
+
+
+Access: TypeAlias = Literal["free", "control"]
+"""Who may send a request: any client, or one that controls the session, where that is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row of the table; *doc* is one sentence, *since* the protocol number that brought the method.
+
+    *capability* is one that the other side must have declared, None for none. *errors* are the kinds of
+    errors besides the common ones, ``sessionNotFound``, and ``controlRequired`` of *access* ``control``.
+    """
+
+    name: str
+    params: type[Any]
+    result: type[Any]
+    scope: Scope
+    doc: str
+    _: KW_ONLY
+    access: Access = "free"
+    capability: str | None = None
+    errors: tuple[str, ...] = ()
+    since: int = 1
+
+
+class NotificationMethod(Value):
+    """One notification, of the daemon or of a client."""
+
+    name: str
+    params: type[Any]
+    doc: str
+    since: int = 1
+
+
+STORES: Final = ("storeUnavailable", "leaseLost")
+MOVES: Final = ("headMoved", "busy", *STORES)
 
 _DAEMON: Final = (
     Method("sidecar/status", m.Empty, m.StatusResult, "daemon", "Return the state of the daemon."),
@@ -30,6 +75,134 @@ _DAEMON: Final = (
     ),
     Method("sidecar/attach", m.AttachParams, m.AttachResult, "session", "Follow a loaded session."),
     Method("sidecar/detach", m.SidParams, m.Empty, "session", "Stop following a session."),
+)
+
+_SESSION: Final = (
+    Method(
+        "sidecar/session/new",
+        m.SessionNewParams,
+        m.SessionNewResult,
+        "daemon",
+        "Start a session.",
+        errors=("modelNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/load",
+        m.SessionLoadParams,
+        m.SessionLoadResult,
+        "exclusive",
+        "Load a stored session and follow it.",
+        errors=("busy", "modelNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/list",
+        m.SessionListParams,
+        m.SessionListResult,
+        "daemon",
+        "List the stored sessions.",
+    ),
+    Method(
+        "sidecar/session/read",
+        m.SessionReadParams,
+        m.SessionReadResult,
+        "session",
+        "Read the nodes of a session without loading or locking it.",
+        errors=("compactionNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/tree",
+        m.SidParams,
+        m.SessionTreeResult,
+        "session",
+        "Return all branches of a session without loading or locking it.",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/session/fork",
+        m.SessionForkParams,
+        m.SessionNewResult,
+        "session",
+        "Start a session with the turns of another one.",
+        errors=("nodeNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/rewind",
+        m.SessionRewindParams,
+        m.SessionRewindResult,
+        "session",
+        "Move the end of the conversation to another node; nothing is deleted.",
+        access="control",
+        errors=("nodeNotFound", *MOVES),
+    ),
+    Method(
+        "sidecar/session/rename",
+        m.SessionRenameParams,
+        m.SeqResult,
+        "exclusive",
+        "Give a session a title.",
+        access="control",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/session/archive",
+        m.SidParams,
+        m.SeqResult,
+        "exclusive",
+        "Leave a session out of the list.",
+        access="control",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/session/unarchive",
+        m.SidParams,
+        m.SeqResult,
+        "exclusive",
+        "Put an archived session into the list again.",
+        access="control",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/session/delete",
+        m.SessionDeleteParams,
+        m.Empty,
+        "exclusive",
+        "Delete a session and its files.",
+        errors=("busy", "controlRequired", *STORES),
+    ),
+    Method(
+        "sidecar/session/close",
+        m.SidParams,
+        m.SeqResult,
+        "exclusive",
+        "Close a session; it stays stored.",
+        access="control",
+        errors=STORES,
+    ),
+    Method(
+        "sidecar/session/export",
+        m.SessionExportParams,
+        m.SessionExportResult,
+        "session",
+        "Return a conversation as text, or write it to a file.",
+        errors=("compactionNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/setConfigOption",
+        m.SetConfigOptionParams,
+        m.SetConfigOptionResult,
+        "exclusive",
+        "Set one option of a session.",
+        access="control",
+        errors=("modelNotFound", *STORES),
+    ),
+    Method(
+        "sidecar/session/import",
+        m.SessionImportParams,
+        m.SessionImportResult,
+        "daemon",
+        "Import a session of another agent, or list those on this machine.",
+        errors=("fileProblem", "modelNotFound", *STORES),
+    ),
 )
 
 _TURN: Final = (
@@ -335,7 +508,7 @@ METHODS: Final[dict[str, Method]] = {
     row.name: row
     for rows in (
         _DAEMON,
-        SESSION_METHODS,
+        _SESSION,
         _TURN,
         _CONTEXT,
         _COMPACT,

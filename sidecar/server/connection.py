@@ -25,9 +25,15 @@ from sidecar.protocol.errors import MethodNotFound, RequestRefused, lsp_code
 from sidecar.protocol.framing import HeaderDecoder, frame_with_header
 from sidecar.protocol.handshake import ServerInfo, advertise
 from sidecar.protocol.jsonrpc import Id
-from sidecar.server.commands import resolve_command
-from sidecar.server.handshake import InitializeParams, answer_initialize, read_initialize
-from sidecar.server.profile import Handshake, profile_of, sidecar_options
+from sidecar.server.handshake import (
+    Handshake,
+    InitializeParams,
+    answer_initialize,
+    profile_of,
+    read_initialize,
+    resolve_command,
+    sidecar_options,
+)
 from sidecar.service.contract import Answer, OpenBackend
 from sidecar.service.frontend import FrontendConnection
 from sidecar.transport.lifetime import ExitReason, Lifetime, supervise

@@ -1,7 +1,10 @@
-"""The handshake of an LSP client: the params of its ``initialize``, and the result.
+"""The handshake of an LSP client: the capabilities that its ``initialize`` declares, and the result.
 
 An editor waits for this answer with its window open, and pygls takes longer to load than everything else that
 a handshake needs. So the answer is made without it; a test compares it with the one that pygls would give.
+
+The commands of ``workspace/executeCommand`` are for clients that cannot send the methods that they stand for.
+A command takes one object, the params of its method; the tokens of the request become params, too.
 """
 
 from __future__ import annotations
@@ -15,12 +18,91 @@ from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import fields
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.protocol.handshake import ServerInfo
-from sidecar.server.commands import COMMANDS
+from sidecar._internal.values import Value
+from sidecar.protocol.handshake import ClientFeatures, ServerInfo, parse_client_features
 
 if TYPE_CHECKING:
-    from sidecar.server.profile import Handshake
     from sidecar.workspace.contract import PositionEncoding
+
+
+class ClientProfile(Value, kw_only=True):
+    """The capabilities of one client; *features* is None when it knows the Language Server Protocol alone."""
+
+    name: str
+    features: ClientFeatures | None
+    shows_progress: bool
+    shows_messages: bool
+    applies_edits: bool
+    registers_watchers: bool
+    watches_relative: bool
+    shows_diagnostics: bool = False
+    shows_lenses: bool = False
+    refreshes_lenses: bool = False
+    shows_documents: bool = False
+
+    @property
+    def is_editor(self) -> bool:
+        """Whether it may send more of the Language Server Protocol than buffers."""
+        shows = self.shows_diagnostics or self.shows_lenses or self.shows_documents
+        return self.features is None or shows or self.registers_watchers or self.applies_edits
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether to try ``window/showMessageRequest``.
+
+        Every editor has it, though not all declare it. A client of ours has it only when it declares it.
+        """
+        return self.features is None or self.shows_messages
+
+    @property
+    def may_be_given_progress(self) -> bool:
+        """Whether to show work that the client gave no token for; a client of ours sees it by the events."""
+        return self.features is None and self.shows_progress
+
+
+class Handshake(Value):
+    """The result of a handshake; *encoding* is the unit of positions, *options* are for the daemon."""
+
+    profile: ClientProfile
+    encoding: PositionEncoding
+    options: Mapping[str, Any]
+
+
+def profile_of(params: InitializeParams) -> ClientProfile:
+    """Return the capabilities that *params* declare."""
+    window, workspace = params.capabilities.window, params.capabilities.workspace
+    document, experimental = params.capabilities.text_document, params.capabilities.experimental
+    watched = workspace.did_change_watched_files
+    return ClientProfile(
+        name=params.client_info.name if params.client_info else "",
+        features=parse_client_features(
+            experimental.get("sidecar") if isinstance(experimental, Mapping) else None
+        ),
+        shows_progress=bool(window.work_done_progress),
+        shows_messages=_is_object(window.show_message),
+        applies_edits=bool(workspace.apply_edit and workspace.workspace_edit.document_changes),
+        registers_watchers=bool(watched.dynamic_registration),
+        watches_relative=bool(watched.relative_pattern_support),
+        shows_diagnostics=_is_object(document.publish_diagnostics),
+        shows_lenses=_is_object(document.code_lens),
+        refreshes_lenses=bool(workspace.code_lens.refresh_support),
+        shows_documents=_is_object(workspace.text_document_content),
+    )
+
+
+def sidecar_options(params: InitializeParams) -> Mapping[str, Any]:
+    """Return ``initializationOptions.sidecar``, empty when absent. Raises InvalidInput for no object."""
+    given = params.initialization_options
+    options = given.get("sidecar") if isinstance(given, Mapping) else None
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidInput("initializationOptions.sidecar must be an object")
+    return options or {}
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a capability is declared by an object, which may be empty."""
+    return isinstance(value, Mapping)
+
 
 StructT = TypeVar("StructT", bound=Struct)
 
@@ -227,3 +309,45 @@ def _keep_used(declared: Mapping[str, Any], kind: type[Struct]) -> dict[str, Any
         elif isinstance(value, Mapping):
             used[known.encode_name] = _keep_used(value, known.type)
     return used
+
+
+_TOKENS: Final = ("workDoneToken", "partialResultToken")
+
+COMMANDS: Final = {
+    "sidecar.prompt": "sidecar/turn/run",
+    "sidecar.steer": "sidecar/turn/steer",
+    "sidecar.interrupt": "sidecar/turn/interrupt",
+    "sidecar.compact": "sidecar/compact/start",
+    "sidecar.compactPreview": "sidecar/compact/preview",
+    "sidecar.uncompact": "sidecar/compact/undo",
+    "sidecar.expand": "sidecar/context/expand",
+    "sidecar.context": "sidecar/context/usage",
+    "sidecar.drop": "sidecar/context/drop",
+    "sidecar.pin": "sidecar/context/pin",
+    "sidecar.sessions": "sidecar/session/list",
+    "sidecar.attach": "sidecar/attach",
+    "sidecar.new": "sidecar/session/new",
+    "sidecar.newSession": "sidecar/session/new",
+    "sidecar.fork": "sidecar/session/fork",
+    "sidecar.status": "sidecar/status",
+}
+"""The commands on offer, each with its method."""
+
+
+def resolve_command(params: Any) -> tuple[str, dict[str, Any]]:
+    """Return the method that *params* of executeCommand request, and its params. Raises InvalidInput.
+
+    >>> resolve_command({"command": "sidecar.context", "arguments": [{"sid": "s"}], "workDoneToken": 1})
+    ('sidecar/context/usage', {'workDoneToken': 1, 'sid': 's'})
+    """
+    if not isinstance(params, Mapping):
+        raise InvalidInput("executeCommand needs an object with a command")
+    command, arguments = params.get("command"), params.get("arguments") or []
+    method = COMMANDS.get(command) if isinstance(command, str) else None
+    if method is None:
+        raise InvalidInput(f"no command {command!r:.100}", hint=f"the commands are {', '.join(COMMANDS)}")
+    given = arguments[0] if isinstance(arguments, list) and arguments else {}
+    if not isinstance(arguments, list) or len(arguments) > 1 or not isinstance(given, Mapping):
+        raise InvalidInput(f"{command} takes one object, the params of {method}")
+    tokens = {name: params[name] for name in _TOKENS if params.get(name) is not None}
+    return method, {**tokens, **given}

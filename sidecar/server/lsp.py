@@ -22,9 +22,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.codec import limit_wrong_items
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.handshake import ServerInfo
-from sidecar.server.commands import COMMANDS
-from sidecar.server.handshake import InitializeParams
-from sidecar.server.profile import ClientProfile
+from sidecar.server.handshake import COMMANDS, ClientProfile, InitializeParams
 
 if TYPE_CHECKING:
     from sidecar.server.documents import OpenDocuments

@@ -24,15 +24,20 @@ from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, des
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.server.documents import ClientWatcher, OpenDocuments
-from sidecar.server.editor_views import ContextLenses, SessionDocuments, StaleDiagnostics
-from sidecar.server.edits import edit_applier
-from sidecar.server.profile import ClientProfile, Handshake
-from sidecar.server.views import RefreshRequester, SessionViews, Spawn
+from sidecar.server.documents import ClientWatcher, OpenDocuments, edit_applier
+from sidecar.server.handshake import ClientProfile, Handshake
+from sidecar.server.views import (
+    ContextLenses,
+    RefreshRequester,
+    SessionDocuments,
+    SessionViews,
+    Spawn,
+    StaleDiagnostics,
+)
 from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
 from sidecar.service.permission import ask_permission, id_of_selection
 from sidecar.service.service import event_bodies
-from sidecar.transport.feed import FeedItem, Gap, Projection
+from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
 Token: TypeAlias = str | int

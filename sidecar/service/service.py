@@ -36,10 +36,10 @@ from sidecar.protocol.messages import (
 from sidecar.protocol.methods import METHODS
 from sidecar.service.contract import Answer, ClientSink
 from sidecar.service.handlers import HANDLERS
-from sidecar.service.handlers.editor import read_report
+from sidecar.service.handlers.workbench import read_report
 from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
-from sidecar.transport.feed import FeedItem, Gap
+from sidecar.transport.outbox import FeedItem, Gap
 from sidecar.workspace.contract import Dispose, PositionEncoding
 
 Begin: TypeAlias = Callable[[], Answer | Awaitable[Answer]]

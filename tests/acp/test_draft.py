@@ -11,7 +11,7 @@ import pytest
 
 from fake_panel import FAKE_AGENT, FakePanel, fake_agent
 from reference_page import acp_updates
-from sidecar.acp.draft.updates import DraftUpdateMapper, diff_changes
+from sidecar.acp.draft import DraftUpdateMapper, diff_changes
 from sidecar.acp.handshake import AgentInfo
 from sidecar.acp.updates import UpdateMapperV1
 from sidecar.protocol.methods import EVENTS

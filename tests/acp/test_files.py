@@ -11,8 +11,8 @@ import pytest
 from fake_panel import FakePanel
 from fake_workspace import FakeWorkspace
 from memory_stream import MemoryClient
-from sidecar.acp.files import ClientFiles
 from sidecar.acp.handshake import profile_of
+from sidecar.acp.lending import ClientFiles
 from sidecar.protocol.errors import MethodNotFound, acp_code
 from sidecar.protocol.framing import LineDecoder, frame_with_newline
 from sidecar.protocol.jsonrpc import Id

@@ -14,7 +14,7 @@ from fake_panel import FakePanel
 from fake_service import QUESTION
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.handshake import profile_of
-from sidecar.acp.params import content, further_roots, session_id, text
+from sidecar.acp.sessions import content, further_roots, session_id, text
 from sidecar.acp.shapes import diff_content, text_content
 from sidecar.acp.updates import UpdateMapperV1
 from sidecar.conductor.content import content_to_prompt

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared_daemon import Stage, stage
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, SidecarClient
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sidecar.protocol.messages import SeqResult
-from sidecar.protocol.method import Method
-from sidecar.protocol.methods import METHODS
+from sidecar.protocol.methods import METHODS, Method
 from sidecar_client import (
     ConnectionLost,
     Notification,

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 import sidecar_client
-from sidecar.protocol.messages import (
+from sidecar.conductor.contract import (
     EditorFile,
     EditorPosition,
     EditorRange,

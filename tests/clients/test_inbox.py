@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import PermissionHandler, allow, reject
 from sidecar_client.scripted import ScriptedDaemon
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import ConnectionLost, allow
 from sidecar_client.scripted import ScriptedDaemon
 from sidecar_client.sync import SidecarClient, with_handlers_in_threads

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from sidecar.commands.talking import actions, app, typing
 from sidecar.commands.talking.app import read_branch
-from sidecar.commands.talking.diffs import diff_lines
-from sidecar.commands.talking.markdown import MarkdownStream
+from sidecar.commands.talking.rendering import MarkdownStream, diff_lines
 from sidecar.commands.talking.typing import PastedImages, find_image, open_history, read_prompt
 from sidecar.commands.terminal import Screen
 from sidecar_client import SidecarClient

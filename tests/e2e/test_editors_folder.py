@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.server.commands import COMMANDS
+from sidecar.server.handshake import COMMANDS
 
 EDITORS = Path(__file__).parents[2] / "editors"
 VSCODE = EDITORS / "vscode"

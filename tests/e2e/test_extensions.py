@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow, reject
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="POSIX shells")]

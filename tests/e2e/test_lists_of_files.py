@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scripted_sessions import DONE, call
-from sidecar.protocol.messages import Compaction
+from sidecar.conductor.contract import Compaction
 from sidecar_client import Session
 
 pytestmark = [

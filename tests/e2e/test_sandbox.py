@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.capabilities.sandbox import find_problem
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClient, allow
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scripted_sessions import DONE, call
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow
 
 pytestmark = pytest.mark.e2e

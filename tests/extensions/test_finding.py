@@ -12,8 +12,7 @@ import pytest
 
 from sidecar.capabilities.mcp.contract import HttpServer, StdioServer
 from sidecar.extensions.contract import Extensions
-from sidecar.extensions.finding import MOST_OF_A_KIND, ExtensionFinder, TrustedContents
-from sidecar.extensions.front_matter import parse_front_matter
+from sidecar.extensions.finding import MOST_OF_A_KIND, ExtensionFinder, TrustedContents, parse_front_matter
 from sidecar.llmgateway.config import ModelSettings, read_folder_settings, read_settings
 
 COMMAND = "---\ndescription: Deploy it\nargument-hint: '[place]'\nmodel: gpt-5\n---\nDeploy to $1.\n"

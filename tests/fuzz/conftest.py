@@ -24,7 +24,7 @@ import pytest
 
 from garbled import scratched
 from sidecar.protocol.framing import HeaderDecoder, LineDecoder
-from sidecar.protocol.oversized import HEAD_BYTES, TAIL_BYTES, read_envelope
+from sidecar.protocol.jsonrpc import HEAD_BYTES, TAIL_BYTES, read_envelope
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "dev"
 PATIENCE_S = 60.0

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 
-from sidecar.panel.http import RequestError, read_head
+from sidecar.panel.server import RequestError, read_head
 
 
 async def read(head: str) -> tuple[str, str]:

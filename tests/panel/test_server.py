@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from sidecar.panel import PanelServer
-from sidecar.panel.http import HEAD_BYTES, MAX_BODY_BYTES, RequestError, read_head
-from sidecar.panel.server import KINDS, page_files
+from sidecar.panel.server import HEAD_BYTES, KINDS, MAX_BODY_BYTES, RequestError, page_files, read_head
 
 pytestmark = pytest.mark.processes
 

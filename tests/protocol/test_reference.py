@@ -14,7 +14,7 @@ from sidecar.conductor.content import COMMANDS
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import schema_text
-from sidecar.server.commands import COMMANDS as EDITOR_COMMANDS
+from sidecar.server.handshake import COMMANDS as EDITOR_COMMANDS
 
 TEXT = PAGE.read_text(encoding="utf-8")
 

@@ -20,14 +20,17 @@ from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import (
     FILE_NAMES,
+    Property,
+    Scalar,
+    Shape,
     object_schema,
+    property_of,
     protocol_shapes,
     schema_document,
     schema_hash,
     schema_text,
     without_prose,
 )
-from sidecar.protocol.schema_model import Property, Scalar, Shape, property_of
 
 REFERENCE = Path(inspect.getfile(sidecar.protocol)).parent / "REFERENCE.md"
 STAYS_INSIDE = {

@@ -15,10 +15,16 @@ from typing import Any, Final
 import pytest
 
 from sidecar.protocol.errors import ERROR_KINDS
-from sidecar.protocol.method import Method, NotificationMethod
-from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
-from sidecar.protocol.schema import protocol_shapes
-from sidecar.protocol.schema_model import AnyOf, Choice, ListOf, MapOf, Named, Type
+from sidecar.protocol.methods import (
+    CLIENT_NOTIFICATIONS,
+    CLIENT_REQUESTS,
+    EVENTS,
+    METHODS,
+    NOTIFICATIONS,
+    Method,
+    NotificationMethod,
+)
+from sidecar.protocol.schema import AnyOf, Choice, ListOf, MapOf, Named, Type, protocol_shapes
 from tests.same.canonical import messages_of
 from tests.same.compare import FOLDER, NAMES
 from tests.same.engine_texts import TEXTS

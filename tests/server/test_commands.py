@@ -9,7 +9,7 @@ import pytest
 from fake_editor import FakeEditor
 from sidecar._internal.errors import InvalidInput
 from sidecar.protocol.methods import METHODS
-from sidecar.server.commands import COMMANDS, resolve_command
+from sidecar.server.handshake import COMMANDS, resolve_command
 
 
 def test_every_command_has_a_method_of_the_table() -> None:

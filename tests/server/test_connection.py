@@ -21,9 +21,8 @@ from sidecar.protocol.handshake import ServerInfo
 from sidecar.server import connection
 from sidecar.server.connection import LspConnection
 from sidecar.server.documents import BUFFER_MESSAGES
-from sidecar.server.handshake import read_initialize
+from sidecar.server.handshake import profile_of, read_initialize
 from sidecar.server.lsp import LspServer
-from sidecar.server.profile import profile_of
 
 NOTE = "file:///p/note.txt"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fake_editor import FakeEditor
 from fake_workspace import FakeWorkspace
-from sidecar.server.edits import minimal_edit, minimal_edits
+from sidecar.server.documents import minimal_edit, minimal_edits
 from sidecar.workspace.contract import FileAccessError, FileView, PositionEncoding, TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 

@@ -14,9 +14,15 @@ from pytest_lsp import client_capabilities
 from fake_editor import FAKE_INFO, FakeEditor
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.protocol.methods import METHODS
-from sidecar.server.handshake import answer_initialize, read_initialize
+from sidecar.server.handshake import (
+    ClientProfile,
+    Handshake,
+    answer_initialize,
+    profile_of,
+    read_initialize,
+    sidecar_options,
+)
 from sidecar.server.lsp import LspServer, run_steps
-from sidecar.server.profile import ClientProfile, Handshake, profile_of, sidecar_options
 from sidecar.transport.peer import Limits
 
 WATCHES: dict[str, Any] = {"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}}

@@ -10,9 +10,8 @@ from fake_editor import FakeEditor
 from sidecar.conductor.contract import Compaction, CompactionStatus
 from sidecar.conductor.events import Event, FileFresh, FileStale, Notice, Payload, Rehydrated
 from sidecar.conductor.record.log import EventLog
-from sidecar.server.commands import COMMANDS
-from sidecar.server.editor_views import lens_title, transcript_uri
-from sidecar.server.views import is_change
+from sidecar.server.handshake import COMMANDS
+from sidecar.server.views import is_change, lens_title, transcript_uri
 
 A, B = "file:///p/a.py", "file:///p/b.py"
 CHANGED = FileStale(A, "sha256:1", "sha256:2", "disk")

@@ -27,7 +27,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.store import SessionGraph
-from sidecar.service.foreign_export import ForeignFormat, export_foreign
+from sidecar.service.export import ForeignFormat, export_foreign
 from sidecar.service.replay import timeline
 
 INFO = SessionInfo(

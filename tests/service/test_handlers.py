@@ -20,7 +20,7 @@ from sidecar.protocol.messages import ListedModel, ModelPrice
 from sidecar.protocol.methods import METHODS
 from sidecar.service.handlers import HANDLERS
 from sidecar.service.handlers import session as session_handlers
-from sidecar.service.handlers.model import as_listed
+from sidecar.service.handlers.daemon import as_listed
 
 LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
@@ -41,7 +41,7 @@ async def refused(asking: Any) -> SidecarError:
 
 
 def test_the_handlers_are_exactly_the_methods() -> None:
-    assert list(HANDLERS) == list(METHODS)
+    assert sorted(HANDLERS) == sorted(METHODS)
 
 
 # Sessions.

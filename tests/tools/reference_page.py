@@ -17,11 +17,15 @@ from typing import Any
 
 import lifecycle
 from sidecar.protocol.errors import COMMON_ERRORS, ERROR_KINDS
-from sidecar.protocol.method import Method
-from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
-from sidecar.protocol.schema import protocol_shapes, schema_text
-from sidecar.protocol.schema_model import Property, Shape
-from sidecar.protocol.schema_typescript import ts_type
+from sidecar.protocol.methods import (
+    CLIENT_NOTIFICATIONS,
+    CLIENT_REQUESTS,
+    EVENTS,
+    METHODS,
+    NOTIFICATIONS,
+    Method,
+)
+from sidecar.protocol.schema import Property, Shape, protocol_shapes, schema_text, ts_type
 
 TESTS = Path(__file__).parents[1]
 TEMPLATE = TESTS / "reference" / "template.md"

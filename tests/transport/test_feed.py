@@ -19,7 +19,7 @@ from sidecar.conductor.events import (
     ToolProgress,
 )
 from sidecar.conductor.record.log import EventLog
-from sidecar.transport.feed import MERGED_CHARS, Feed, FeedItem, Gap, Projection
+from sidecar.transport.outbox import MERGED_CHARS, Feed, FeedItem, Gap, Projection
 
 ALL = Projection(lambda kind: True, lambda item: ())
 NO_PHASES = Projection(lambda kind: kind != Phase.kind, lambda item: ())

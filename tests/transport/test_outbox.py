@@ -19,8 +19,7 @@ from sidecar.conductor.events import Event, Notice, TextDelta
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.framing import frame_with_newline
 from sidecar.transport.bounds import HeldBytes
-from sidecar.transport.feed import FeedItem, Gap, Projection
-from sidecar.transport.outbox import HIGH_WATER_BYTES, Outbox
+from sidecar.transport.outbox import HIGH_WATER_BYTES, FeedItem, Gap, Outbox, Projection
 
 
 def tell(item: FeedItem) -> Iterable[bytes]:

@@ -17,8 +17,8 @@ from sidecar.commands.views import (
     show_plan,
     show_sizes,
 )
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar.text.clip import clip, compact_json
 from sidecar_client import Session, SidecarClient
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from rich.text import Text
 
-from sidecar.commands.talking.diffs import show_asked_diffs, show_diffs
-from sidecar.commands.talking.markdown import MarkdownStream, render
+from sidecar.commands.talking.rendering import MarkdownStream, render, show_asked_diffs, show_diffs
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import PLAN_MARKS, show_event
 from sidecar_client import ClientEvent

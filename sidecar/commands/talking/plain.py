@@ -11,11 +11,11 @@ from pathlib import Path
 from sidecar._internal.env import read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option, show_question
-from sidecar.commands.talking.diffs import show_asked_diffs
+from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClient, SidecarClientError, SidecarRequestError
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"

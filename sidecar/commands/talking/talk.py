@@ -21,8 +21,8 @@ from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import format_error, make_client
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.codec import to_wire
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
 from sidecar_client import (
     ConnectionLost,
     Session,

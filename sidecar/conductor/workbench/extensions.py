@@ -28,9 +28,8 @@ from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice
 from sidecar.conductor.record.queue import PromptJob
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.extensions.contract import CustomCommand, Extensions, Skill
-from sidecar.extensions.custom_commands import write_command_prompt
 from sidecar.extensions.hooks import HookGuard, Hooks
-from sidecar.extensions.skills import list_skills, make_skill_tool
+from sidecar.extensions.skills import list_skills, make_skill_tool, write_command_prompt
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.permissions.access import ProjectTextAccess
 from sidecar.permissions.policy import Policy

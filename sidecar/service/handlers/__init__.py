@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sidecar.service.handlers import (
-    checkpoint,
-    compact,
-    context,
-    daemon,
-    editor,
-    extension,
-    importing,
-    model,
-    permission,
-    rule,
-    session,
-    turn,
-)
+from sidecar.service.handlers import compact, context, daemon, importing, session, turn, workbench
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -26,19 +13,6 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: Final[dict[str, Handler]] = {
     name: handler
-    for module in (
-        daemon,
-        session,
-        importing,
-        turn,
-        context,
-        compact,
-        rule,
-        checkpoint,
-        editor,
-        model,
-        permission,
-        extension,
-    )
+    for module in (daemon, session, importing, turn, context, compact, workbench)
     for name, handler in module.HANDLERS.items()
 }

@@ -1,4 +1,4 @@
-"""``sidecar/context/*``, ``rehydrate/*``, ``fs/*``: the context window, and files in it and on disk."""
+"""``sidecar/context/*``, ``rule/*``, ``rehydrate/*``, ``fs/*``: the context window, and files on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sidecar.service.handlers.session import answer_long
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
     from sidecar.service.service import Connection
-
 
 _MAX_GLOBS: Final = 100
 
@@ -127,6 +126,36 @@ def unwatch(connection: Connection, params: m.FsUnwatchParams) -> m.Empty:
     return m.Empty()
 
 
+def list_rules(connection: Connection, params: m.RuleListParams) -> m.RuleListResult:
+    """List the rules that hold, or all."""
+    rules = connection.hub.session(params.sid).window.rules
+    return m.RuleListResult(rules.all if params.all else rules.standing)
+
+
+async def add_rule(connection: Connection, params: m.RuleAddParams) -> m.RuleResult:
+    """Set a rule."""
+    session = connection.hub.session(params.sid)
+    return m.RuleResult(await session.add_rule(params.text), session.record.log.seq)
+
+
+async def remove_rule(connection: Connection, params: m.RuleRemoveParams) -> m.RuleResult:
+    """Take a rule back."""
+    session = connection.hub.session(params.sid)
+    return m.RuleResult(await session.remove_rule(params.rule), session.record.log.seq)
+
+
+async def keep_rules(connection: Connection, params: m.RuleKeepParams) -> m.RuleDecisionResult:
+    """Keep a rule that was proposed, or all."""
+    session = connection.hub.session(params.sid)
+    return m.RuleDecisionResult(await session.keep_rules(params.rule), session.record.log.seq)
+
+
+async def dismiss_rules(connection: Connection, params: m.RuleDismissParams) -> m.RuleDecisionResult:
+    """Dismiss a rule that was proposed, or all."""
+    session = connection.hub.session(params.sid)
+    return m.RuleDecisionResult(await session.dismiss_rules(params.rule), session.record.log.seq)
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/context/usage": usage,
     "sidecar/context/files": files,
@@ -137,4 +166,9 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/rehydrate/run": rehydrate_run,
     "sidecar/fs/watch": watch,
     "sidecar/fs/unwatch": unwatch,
+    "sidecar/rule/list": list_rules,
+    "sidecar/rule/add": add_rule,
+    "sidecar/rule/remove": remove_rule,
+    "sidecar/rule/keep": keep_rules,
+    "sidecar/rule/dismiss": dismiss_rules,
 }

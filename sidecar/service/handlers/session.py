@@ -22,7 +22,6 @@ from sidecar.protocol.framing import MAX_BODY_BYTES
 from sidecar.protocol.jsonrpc import encode_value
 from sidecar.runtime.contract.listing import ListKey, SessionQuery
 from sidecar.service.contract import Answer
-from sidecar.service.export import export_text
 from sidecar.service.replay import (
     StoryPart,
     entries_of_view,
@@ -230,6 +229,9 @@ async def close(connection: Connection, params: m.SidParams) -> m.SeqResult:
 
 async def export(connection: Connection, params: m.SessionExportParams) -> m.SessionExportResult | Answer:
     """Return the conversation as text, or write it to a file that does not exist yet."""
+    # Not above: it has the formats of all agents.
+    from sidecar.service.export import export_foreign, export_text
+
     hub, form = connection.hub, params.format
     info = await hub.info(params.sid)
     entries = await entries_of_view(hub, params.sid, params.view)
@@ -238,10 +240,6 @@ async def export(connection: Connection, params: m.SessionExportParams) -> m.Ses
         if params.view == "full":
             graph, compactions = await hub.graph(params.sid), await hub.compactions(params.sid)
             parts = await asyncio.to_thread(timeline, graph, compactions, graph.leaf)
-        from sidecar.service.foreign_export import (
-            export_foreign,  # not above: it has the formats of all agents
-        )
-
         pieces = export_foreign(info, parts, form)
     else:
         pieces = export_text(info, map(node_view, entries), form)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from sidecar.protocol.messages import McpServerConfig, NamedValue, PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import McpServerConfig, NamedValue
 from sidecar.transport.processes import wait_for_process
 from sidecar_client import SidecarClient, allow, reject
 from sidecar_client.session import Session

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from postgres_daemons import spawn, texts
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import SidecarClientError, SidecarRequestError
 
 if TYPE_CHECKING:
