@@ -21,7 +21,7 @@ from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.session import Session
 from sidecar.conductor.workbench.mentions import SPECIAL
-from sidecar.runtime.contract.listing import SessionQuery
+from sidecar.runtime.store.place import SessionQuery
 from sidecar.workspace.contract import PositionEncoding
 from sidecar.workspace.path_index import PathIndexes
 from sidecar.workspace.paths import uri_to_path

@@ -34,8 +34,8 @@ from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
 from sidecar.llmgateway.registry import ModelRegistry
-from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import IntegrityReport, SessionGraph
+from sidecar.runtime.store.place import ALL_SESSIONS, SessionQuery
 
 if TYPE_CHECKING:  # a daemon begins without the readers
     from sidecar.importing.contract import ImportedSession

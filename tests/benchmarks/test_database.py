@@ -16,8 +16,8 @@ from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.runtime.store import SessionPlace, SessionStore
+from sidecar.runtime.store.place import SessionQuery
 
 if TYPE_CHECKING:
     from postgres_server import PostgresServer

@@ -37,9 +37,9 @@ from sidecar.llmgateway.contract import (
     ToolTurn,
     UserTurn,
 )
-from sidecar.runtime.contract.listing import ALL_SESSIONS
 from sidecar.runtime.store import SessionGraph, SessionStore, turn_to_record
 from sidecar.runtime.store.node_offsets import offsets_path
+from sidecar.runtime.store.place import ALL_SESSIONS
 from sidecar.runtime.store.session_index import SETTLED_NS
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.llmgateway.contract import GatewayErrorKind, gateway_error
-from sidecar.llmgateway.contract.model import GatewayError
+from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind, gateway_error
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.history import entries_with_earlier_reads
 from sidecar.conductor.record.records import SessionInfo, from_record
 from sidecar.conversation import Entry
-from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery
 from sidecar.runtime.store import (
     Hold,
     SessionGraph,
@@ -30,6 +29,7 @@ from sidecar.runtime.store import (
     StoreUnavailable,
     journal_in_memory,
 )
+from sidecar.runtime.store.place import ALL_SESSIONS, SessionQuery
 from sidecar.workspace.kept_contents import KeptContents
 
 

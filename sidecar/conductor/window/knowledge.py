@@ -34,7 +34,7 @@ from sidecar.rooms import (
     TextContent,
 )
 from sidecar.rooms.memory import RetrievalMemory, SlidingWindowMemory
-from sidecar.runtime.contract.listing import SessionQuery
+from sidecar.runtime.store.place import SessionQuery
 
 MAX_TOKENS: Final = 4_000
 """The most tokens of the message with the results."""

@@ -32,7 +32,7 @@ import msgspec
 
 from sidecar._internal.state_folder import read_state_file, replace_state_file
 from sidecar._internal.values import Value
-from sidecar.runtime.contract.listing import ListedSession, SessionQuery, key_of
+from sidecar.runtime.store.place import ListedSession, SessionQuery, key_of
 
 T = TypeVar("T", bound=ListedSession)
 

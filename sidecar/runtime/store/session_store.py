@@ -32,7 +32,6 @@ from sidecar._internal.file_lock import FileLock
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator, SessionNode
-from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
 from sidecar.runtime.store.errors import SessionLockedError, StoreUnavailable
@@ -48,7 +47,7 @@ from sidecar.runtime.store.lines import (
     torn_path,
 )
 from sidecar.runtime.store.node_offsets import offsets_path, read_page
-from sidecar.runtime.store.place import Describe, ListSessions, StoredSummary
+from sidecar.runtime.store.place import Describe, ListedSession, ListSessions, SessionQuery, StoredSummary
 from sidecar.runtime.store.reading import StoredSession, read_session
 from sidecar.runtime.store.session_index import SETTLED_NS, FileState, SessionIndex, state_of
 

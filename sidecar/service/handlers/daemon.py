@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from sidecar import __version__
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.protocol import messages as m
-from sidecar.runtime.contract.listing import SessionQuery
 from sidecar.runtime.store import SessionLockedError
+from sidecar.runtime.store.place import SessionQuery
 from sidecar.service.contract import Answer
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from sidecar.protocol import messages as m
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.framing import MAX_BODY_BYTES
 from sidecar.protocol.jsonrpc import encode_value
-from sidecar.runtime.contract.listing import ListKey, SessionQuery
+from sidecar.runtime.store.place import ListKey, SessionQuery
 from sidecar.service.contract import Answer
 from sidecar.service.replay import (
     StoryPart,

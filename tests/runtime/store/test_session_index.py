@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from file_powers import ordinary_user
-from sidecar.runtime.contract.listing import ALL_SESSIONS, SessionQuery, key_of
+from sidecar.runtime.store.place import ALL_SESSIONS, SessionQuery, key_of
 from sidecar.runtime.store.session_index import SessionIndex
 
 N_FILES = 100

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.contract.listing import ALL_SESSIONS
 from sidecar.runtime.store import SessionStore, StoredSummary
-from sidecar.runtime.store.place import ListSessions
+from sidecar.runtime.store.place import ALL_SESSIONS, ListSessions
 
 
 @dataclass(frozen=True)

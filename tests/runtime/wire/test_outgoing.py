@@ -26,8 +26,15 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.runtime.contract import AgentConfig
-from sidecar.runtime.wire import OPENING, PROJECTORS, Outgoing, build_conversation, is_blank
-from sidecar.runtime.wire.outgoing import project_answer, project_given
+from sidecar.runtime.wire import (
+    OPENING,
+    PROJECTORS,
+    Outgoing,
+    build_conversation,
+    is_blank,
+    project_answer,
+    project_given,
+)
 
 CONFIG = AgentConfig(model="m")
 USER = UserTurn((TextBlock("hi"),))

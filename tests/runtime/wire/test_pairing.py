@@ -16,8 +16,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.runtime.wire import NO_RESULT, is_blank, pair_results, with_distinct_ids
-from sidecar.runtime.wire.outgoing import is_sound
+from sidecar.runtime.wire import NO_RESULT, is_blank, is_sound, pair_results, with_distinct_ids
 
 IMAGE = ImageBlock("image/png", "AAAA")
 

@@ -19,13 +19,12 @@ from psycopg.rows import TupleRow
 from sidecar._internal.errors import InvalidInput
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator
-from sidecar.runtime.contract.listing import ListedSession, SessionQuery
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
 from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append, SessionWriters
-from sidecar.runtime.store.place import Describe, ListSessions, StoredSummary
+from sidecar.runtime.store.place import Describe, ListedSession, ListSessions, SessionQuery, StoredSummary
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, host_of

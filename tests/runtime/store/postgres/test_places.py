@@ -13,8 +13,8 @@ from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import TextBlock, UserTurn
-from sidecar.runtime.contract.listing import SessionQuery, key_of
 from sidecar.runtime.store import SessionLockedError, SessionPlace, SessionStore
+from sidecar.runtime.store.place import SessionQuery, key_of
 from turns import texts
 
 

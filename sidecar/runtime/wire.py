@@ -1,4 +1,4 @@
-"""Outgoing: the conversation that a provider is sent, kept up to date as the history grows.
+"""From a history to a provider's conversation: a projection per role, and every call with its result.
 
 A history may hold turns that providers refuse: blank answers, commands of the host, calls without results,
 results without calls, an answer before the first prompt. Two rules make it sendable. A projector per role

@@ -1,14 +1,99 @@
-"""Models and the values of one call: cards, conversations, options, usage, errors."""
+"""The vocabulary that models, engines and front ends share: values, and the reading of a channel.
+
+Turns and the content blocks in them; models and the values of one call, which are cards, conversations,
+options, usage and errors; emissions, the stream of a call, and the reply that they add up to. Frozen values
+only. The discriminators ``kind`` and ``role`` are class variables, not arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
-from sidecar.llmgateway.contract.blocks import Turn
+
+
+class TextBlock(Value):
+    """Prose."""
+
+    kind: ClassVar[Literal["text"]] = "text"
+    text: str
+
+
+class ThinkingBlock(Value):
+    """The model's reasoning; *signature* is the provider's proof of it, and goes back unchanged."""
+
+    kind: ClassVar[Literal["thinking"]] = "thinking"
+    text: str
+    signature: str | None = None
+
+
+class ToolCallBlock(Value):
+    """A request to run the tool *name*.
+
+    *input* is the parsed JSON value once the turn is sealed, and the raw argument text while it streams.
+    """
+
+    kind: ClassVar[Literal["tool_call"]] = "tool_call"
+    id: str
+    name: str
+    input: Any
+
+
+class ToolResultBlock(Value):
+    """The result of the call *call_id*: any JSON value, usually text."""
+
+    kind: ClassVar[Literal["tool_result"]] = "tool_result"
+    call_id: str
+    output: Any
+    is_error: bool | None = None
+
+
+class ImageBlock(Value):
+    """An image, base64 encoded."""
+
+    kind: ClassVar[Literal["image"]] = "image"
+    media_type: str
+    data_base64: str
+
+
+class CommandBlock(Value):
+    """A command of the host, not of the model; models never see it."""
+
+    kind: ClassVar[Literal["command"]] = "command"
+    command: str
+    args: tuple[str, ...] | None = None
+
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock | ImageBlock | CommandBlock
+
+
+class UserTurn(Value):
+    """A message of the user, or of the host on the user's behalf."""
+
+    role: ClassVar[Literal["user"]] = "user"
+    blocks: tuple[Block, ...]
+
+
+class AssistantTurn(Value):
+    """An answer of the model, with its tool calls."""
+
+    role: ClassVar[Literal["assistant"]] = "assistant"
+    blocks: tuple[Block, ...]
+
+
+class ToolTurn(Value):
+    """The results of the tool calls of the assistant turn before it."""
+
+    role: ClassVar[Literal["tool"]] = "tool"
+    blocks: tuple[Block, ...]
+
+
+Turn: TypeAlias = UserTurn | AssistantTurn | ToolTurn
+
 
 ProviderId: TypeAlias = str
 """The provider of a model: ``anthropic``, ``openai``, ..., ``mock``. Open: local servers have their own."""
@@ -255,3 +340,108 @@ def gateway_error(
 ) -> GatewayError:
     """Return a :class:`GatewayError`; the public constructor with the common arguments."""
     return GatewayError(kind, message, status=status, provider=provider, cause=cause)
+
+
+class Reply(Value):
+    """A finished answer: its blocks, usage and stop reason."""
+
+    role: ClassVar[Literal["assistant"]] = "assistant"
+    model: str
+    blocks: tuple[Block, ...]
+    usage: Usage
+    stop: StopReason
+
+
+class TextEmission(Value):
+    """More prose."""
+
+    kind: ClassVar[Literal["text"]] = "text"
+    delta: str
+
+
+class ThinkingEmission(Value):
+    """More reasoning."""
+
+    kind: ClassVar[Literal["thinking"]] = "thinking"
+    delta: str
+
+
+class ToolCallStartEmission(Value):
+    """A tool call opens; its arguments follow as deltas under the same id."""
+
+    kind: ClassVar[Literal["tool_call_start"]] = "tool_call_start"
+    id: str
+    name: str
+
+
+class ToolCallDeltaEmission(Value):
+    """More raw argument text of the call *id*."""
+
+    kind: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
+    id: str
+    args_delta: str
+
+
+class UsageEmission(Value):
+    """The usage of this call so far; a later figure replaces an earlier one."""
+
+    kind: ClassVar[Literal["usage"]] = "usage"
+    usage: Usage
+
+
+class StopEmission(Value):
+    """The reason why the model stopped."""
+
+    kind: ClassVar[Literal["stop"]] = "stop"
+    stop: StopReason
+
+
+class WithdrawnEmission(Value):
+    """The call failed and is made again: everything that it emitted before is taken back."""
+
+    kind: ClassVar[Literal["withdrawn"]] = "withdrawn"
+
+
+class DoneEmission(Value):
+    """The whole answer; its blocks replace everything streamed before.
+
+    *usage* belongs to an :class:`AssistantTurn`, which carries none of its own.
+    """
+
+    kind: ClassVar[Literal["done"]] = "done"
+    reply: Reply | AssistantTurn
+    usage: Usage | None = None
+
+
+class ErrorEmission(Value):
+    """The call failed."""
+
+    kind: ClassVar[Literal["error"]] = "error"
+    error: GatewayError
+
+
+Emission: TypeAlias = (
+    TextEmission
+    | ThinkingEmission
+    | ToolCallStartEmission
+    | ToolCallDeltaEmission
+    | UsageEmission
+    | StopEmission
+    | WithdrawnEmission
+    | DoneEmission
+    | ErrorEmission
+)
+
+Channel: TypeAlias = AsyncIterable[Emission]
+"""One model call. Those of :func:`sidecar.llmgateway.channel_of` restart the call on each ``async for``."""
+
+
+@asynccontextmanager
+async def emissions_of(channel: Channel) -> AsyncIterator[AsyncIterator[Emission]]:
+    """Read *channel* inside the block; its generator is closed at the end, however early that is."""
+    emissions = aiter(channel)
+    try:
+        yield emissions
+    finally:
+        if isinstance(emissions, AsyncGenerator):
+            await emissions.aclose()

@@ -1,4 +1,5 @@
-"""A run: setup and tools, state, the signals that move it, the effects that a step requests, events.
+"""The words of a run: setup and tools, state, the signals that move it, the effects that a step requests,
+events.
 
 The nodes of a stored conversation stand at the end. All of these are frozen values.
 """
