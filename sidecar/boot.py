@@ -25,13 +25,12 @@ from sidecar.capabilities.surroundings import describe_surroundings
 from sidecar.capabilities.toolbox import SessionToolBox, default_tools
 from sidecar.conductor.content import COMMANDS
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.engine import SessionEngine
+from sidecar.conductor.engine import NoEngine, SessionEngine
 from sidecar.conductor.hub import Hub, Takeovers
 from sidecar.conductor.record.branching import kind_recogniser
 from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.token_estimate import ModelFactors
-from sidecar.conductor.window.engines.none import NoEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import StoredSessions
 from sidecar.extensions.finding import ExtensionFinder

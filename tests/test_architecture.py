@@ -23,17 +23,12 @@ LAYERS = (
     ("service",),
     ("transport",),
     ("protocol",),
-    (
-        "conductor.hub",
-        "conductor.completing",
-        "conductor.subagents",
-        "conductor.imports",
-    ),
+    ("conductor.hub", "conductor.completing", "conductor.subagents"),
     ("conductor.session",),
     ("conductor.turns",),
     ("conductor.window",),
     ("conductor.workbench",),
-    ("conductor.record", "conductor.deps"),
+    ("conductor.record",),
     ("conductor",),
     ("runtime.conductor",),
     (
@@ -71,7 +66,6 @@ SHAPES = {
     "sidecar.conductor.contract",
     "sidecar.conductor.events",
     "sidecar.conductor.record.log",
-    "sidecar.conductor.loss_values",
 }
 """Values of the conductor that the wire is made of; whoever speaks of the wire may name them."""
 
@@ -319,7 +313,7 @@ def test_the_memory_facade_is_empty() -> None:
             "sidecar.commands.run, sidecar.commands.sessions",
             (
                 "sidecar.conversation",
-                "sidecar.conductor.record.records",
+                "sidecar.conductor.records",
                 "sidecar.conductor.session",
                 "sidecar.boot",
             ),

@@ -20,7 +20,7 @@ from sidecar.acp.shapes import (
     text_content,
     tool_kind,
 )
-from sidecar.conductor.loss_values import report_loss
+from sidecar.conductor.contract import report_loss
 from sidecar.workspace.paths import uri_to_path
 
 _SHOWN_CHARS: Final = 16_000

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
-from sidecar.conductor.contract import Compaction, ContextUsage, Plan
+from sidecar.conductor.contract import Compaction, ContextUsage, Plan, describe_loss, draw_loss
 from sidecar.conductor.events import describe_retry
-from sidecar.conductor.loss_values import describe_loss, draw_loss
 from sidecar.protocol.codec import to_wire
 from sidecar.workspace.paths import uri_to_path
 from sidecar_client import ClientEvent, Session, SidecarClientError

@@ -14,7 +14,6 @@ from sidecar.capabilities.contract import (
     AskUser,
     CheckpointPort,
     Confine,
-    RunInTerminal,
     SubagentEnd,
     SubagentTask,
     Tool,
@@ -23,9 +22,9 @@ from sidecar.capabilities.contract import (
 )
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.clients import ClientPort, Editors
+from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.engine import SessionEngine
-from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.contract import ExtensionsPort
 from sidecar.llmgateway.config import CompactionSettings
@@ -39,20 +38,13 @@ class SessionHost(Protocol):
     """The hub, as its sessions see it."""
 
     @property
-    def editors(self) -> Editors:
-        """The editors that clients have reported."""
+    def audience(self) -> Audience:
+        """The connected clients and the editors that they have reported."""
         ...
 
-    def terminal(self, sid: str) -> RunInTerminal | None:
-        """Return the terminal that a client lends to the session, None when no client does."""
-        ...
-
-    def controllers(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that may answer the session's questions."""
-        ...
-
-    def listeners(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that follow the session, controllers included."""
+    @property
+    def terminals(self) -> Terminals:
+        """The terminals that clients lend to sessions."""
         ...
 
     def announce_change(self) -> None:

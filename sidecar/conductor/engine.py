@@ -23,13 +23,13 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.conductor.contract import (
     Gate,
+    Loss,
     Microcompact,
     NoOp,
     RestoredFile,
+    RuleStatement,
     SummarySource,
 )
-from sidecar.conductor.loss_values import Loss
-from sidecar.conductor.rule_shapes import RuleStatement
 from sidecar.conversation import Entry, FileRead, History
 from sidecar.llmgateway.contract import ModelCard, ToolResultBlock, Turn
 from sidecar.rooms import Participant
@@ -347,3 +347,23 @@ def entry_with_turn(entry: Entry, turn: Turn) -> Entry:
         if isinstance(block, ToolResultBlock) and shown.get(block.call_id) != block
     }
     return replace(entry, turn=turn, reads=tuple(read for read in entry.reads if read.call_id not in changed))
+
+
+class NoEngine(SessionEngine):
+    """The engine that leaves every conversation as it is."""
+
+    name: ClassVar[str] = "none"
+    compacts: ClassVar[bool] = False
+    writes: ClassVar[bool] = False
+
+    def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
+        """Return a gate that is never over."""
+        return Gate(given.context_tokens, given.window, given.window, over=False)
+
+    def plan(self, given: EngineInput, request: CompactionRequest) -> NoOp:
+        """Return why nothing would be done."""
+        return NoOp("this session's engine does not compact")
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        """Return 0: this engine counts nothing."""
+        return 0

@@ -19,13 +19,13 @@ from sidecar.conductor.contract import (
     Compaction,
     ConfigOption,
     ContextUsage,
+    Pin,
     PlanItem,
     QueueItem,
     RestoredFile,
+    SessionRule,
     StopReasonName,
 )
-from sidecar.conductor.loss_values import Pin
-from sidecar.conductor.rule_shapes import RulesChanged
 
 
 class Phase(Value):
@@ -236,6 +236,13 @@ class ConfigChanged(Value):
 
     kind: ClassVar[str] = "configChanged"
     config_options: tuple[ConfigOption, ...]
+
+
+class RulesChanged(Value):
+    """The user's rules that hold, complete."""
+
+    kind: ClassVar[str] = "rulesChanged"
+    rules: tuple[SessionRule, ...]
 
 
 class PinsChanged(Value):

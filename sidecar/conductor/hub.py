@@ -15,20 +15,20 @@ from msgspec import field
 
 from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
-from sidecar.capabilities.contract import RunInTerminal
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.clients import Audience, ClientPort, Terminals
+from sidecar.conductor.clients import Audience, Terminals
+from sidecar.conductor.content import prompt_text, prompt_title
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import Notice
-from sidecar.conductor.imports import describe_import
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
 from sidecar.conductor.record.queue import check_loaded
-from sidecar.conductor.record.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
+from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.knowledge import check_sources
+from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.session_engines import check_policy
 from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
@@ -37,8 +37,8 @@ from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.runtime.store import IntegrityReport, SessionGraph
 from sidecar.runtime.store.place import ALL_SESSIONS, SessionQuery
 
-if TYPE_CHECKING:  # a daemon begins without the readers
-    from sidecar.importing.contract import ImportedSession
+if TYPE_CHECKING:
+    from sidecar.importing.contract import ImportedCompaction, ImportedSession
 
 
 class NewSession(Value):
@@ -87,7 +87,6 @@ class Hub:
 
     def __init__(self, store: SessionShelf, deps: SessionDeps, default_engine: str) -> None:
         self.audience = Audience()
-        self.editors = self.audience.editors
         self.terminals = Terminals()
         self._store = store
         self._deps = deps
@@ -293,18 +292,6 @@ class Hub:
         found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
-    def terminal(self, sid: str) -> RunInTerminal | None:
-        """Return the terminal that a client lends to a session, None when no client does."""
-        return self.terminals.find(sid)
-
-    def controllers(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that may answer a session's questions."""
-        return self.audience.controllers(sid)
-
-    def listeners(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that follow a session."""
-        return self.audience.listeners(sid)
-
     def announce_change(self) -> None:
         """Notify every client that the list of sessions changed."""
         for client in self.audience.clients:
@@ -450,3 +437,66 @@ class Takeovers:
             return  # it was closed meanwhile
         except Exception as error:
             log_fault("close a session that was taken over", error)
+
+
+def describe_import(
+    info: SessionInfo, imported: ImportedSession, new_id: Callable[[], str]
+) -> tuple[SessionInfo, list[dict[str, Any]]]:
+    """Return *info* with the sizes, time and title of *imported*, and a record for each of its compactions.
+
+    Costs the length of the session. *new_id* makes the ids of the compactions.
+    """
+    tokens = {entry.node_id: entry_tokens(entry) for entry in imported.entries}
+    parents = {entry.node_id: entry.parent for entry in imported.entries}
+    path: list[str] = []
+    node = imported.leaf
+    while node is not None:
+        path.append(node)
+        node = parents[node]
+    prompts = (entry.turn.blocks for entry in imported.entries if entry.kind == "user")
+    first = next((blocks for blocks in prompts if prompt_text(blocks).strip()), ())
+    info = replace(
+        info,
+        title=info.title or imported.title or (prompt_title(first) if first else ""),
+        created_at=imported.created_at,
+        imported_at=info.updated_at,
+        messages=len(path),
+        tokens=sum(tokens[node] for node in path),
+    )
+    compactions = (describe_compaction(new_id(), info.engine, each, tokens) for each in imported.compactions)
+    return info, [to_record("compaction", each) for each in compactions]
+
+
+def describe_compaction(
+    compaction_id: str, engine: str, done: ImportedCompaction, tokens: Mapping[str, int]
+) -> Compaction:
+    """Return the record of a compaction that another agent made; it can be undone like any other.
+
+    Args:
+        compaction_id: its new id.
+        engine: the engine of the session, which weighs the conversation at an undo.
+        done: the compaction.
+        tokens: the tokens of each node.
+    """
+    n_before, n_after = len(done.before), len(done.after)
+    cut = n_before if done.kept_from is None else done.before.index(done.kept_from)
+    return Compaction(
+        compaction_id=compaction_id,
+        engine=engine,
+        trigger="auto",
+        status="completed",
+        pre_tokens=sum(tokens[node] for node in done.before),
+        pre_count=n_before,
+        post_tokens=sum(tokens[node] for node in done.after),
+        post_count=n_after,
+        dropped_count=n_before - (n_after - 1),
+        cut=cut,
+        kept_from=done.kept_from,
+        microcompacted=0,
+        before_head=done.before[-1],
+        after_head=done.after[-1],
+        undoable=True,
+        summary_source="model",
+        summary=done.summary,
+        info={"isImported": True},
+    )

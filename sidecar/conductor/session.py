@@ -15,11 +15,11 @@ from typing import Any, TypeVar, Unpack
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import Content
-from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
+from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionRule, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
-from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload
+from sidecar.conductor.events import CommandsChanged, Event, InfoChanged, Notice, Payload, RulesChanged
 from sidecar.conductor.record.queue import (
     ChangeJob,
     CompactJob,
@@ -29,9 +29,8 @@ from sidecar.conductor.record.queue import (
     PromptJob,
     SubmitReceipt,
 )
-from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.rule_shapes import RulesChanged, SessionRule
+from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.turns.changes import HeadChange, UndoneCompaction
 from sidecar.conductor.turns.prompts import SubmitOptions
 from sidecar.conductor.turns.runner import resolve

@@ -18,21 +18,20 @@ from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import (
     PermissionDecision,
     PermissionQuestion,
-    RunInTerminal,
     SubagentEnd,
     SubagentTask,
     Tool,
     ToolContext,
 )
-from sidecar.conductor.clients import ClientPort, Editors
+from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
-from sidecar.conductor.record.records import SessionInfo
 from sidecar.conductor.record.shelf import SessionShelf
+from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
 from sidecar.extensions.contract import WithoutServers
 
@@ -160,19 +159,8 @@ class NoClients:
     """The host of a session that no client knows."""
 
     def __init__(self) -> None:
-        self.editors = Editors({})
-
-    def terminal(self, sid: str) -> RunInTerminal | None:
-        """Return no terminal."""
-        return None
-
-    def controllers(self, sid: str) -> Sequence[ClientPort]:
-        """Return no clients."""
-        return ()
-
-    def listeners(self, sid: str) -> Sequence[ClientPort]:
-        """Return no clients."""
-        return ()
+        self.audience = Audience()
+        self.terminals = Terminals()
 
     def announce_change(self) -> None:
         """Do nothing."""

@@ -19,23 +19,27 @@ from sidecar.conductor.contract import (
     ContextUsage,
     EditorFile,
     EditorTab,
+    FactName,
+    FactState,
     FileDiagnostics,
     ListedCommand,
     ListedHook,
     ListedServer,
     ListedSkill,
+    Loss,
     PermissionAnswer,
     PermissionRequest,
     PermissionRule,
     PermissionVerdict,
+    Pin,
     Plan,
     QueueItem,
+    ReportedFact,
     RestoredFile,
+    SessionRule,
     SessionSnapshot,
     SessionSummary,
 )
-from sidecar.conductor.loss_values import FactName, FactState, Loss, Pin, ReportedFact
-from sidecar.conductor.rule_shapes import SessionRule
 from sidecar.conductor.workbench.kept_changes import FileCheckpoint, FileDiff, FileRestore
 
 __all__ = [

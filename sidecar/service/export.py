@@ -24,7 +24,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     Block,

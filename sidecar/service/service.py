@@ -164,11 +164,11 @@ class Connection:
     @property
     def editor(self) -> EditorState:
         """The state of the client's editor."""
-        return self.hub.editors.state_of(self.client_id)
+        return self.hub.audience.editors.state_of(self.client_id)
 
     def report_editor(self, params: Any, encoding: PositionEncoding) -> None:
         """Take in a report of the client's editor. Raises InvalidInput."""
-        self.hub.editors.report(self.client_id, read_report(params, encoding))
+        self.hub.audience.editors.report(self.client_id, read_report(params, encoding))
 
     def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
         """Let sessions ask the client for the diagnostics of a file; see ``ConnectionPort``."""
@@ -182,7 +182,7 @@ class Connection:
             except InvalidInput:
                 return None
 
-        self.hub.editors.report(self.client_id, EditorReport(diagnostics={})).pull = report
+        self.hub.audience.editors.report(self.client_id, EditorReport(diagnostics={})).pull = report
 
     def close(self) -> None:
         """Remove the client, which is gone."""
@@ -195,7 +195,7 @@ class Connection:
     def check_control(self, sid: str) -> None:
         """Raise ControlRequiredError when session *sid* is in memory and this client does not control it."""
         is_loaded = any(session.sid == sid for session in self.hub.sessions)
-        if is_loaded and self not in self.hub.controllers(sid):
+        if is_loaded and self not in self.hub.audience.controllers(sid):
             raise ControlRequiredError(sid)
 
     def take_control(self, session: Session) -> None:

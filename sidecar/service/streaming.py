@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from sidecar.conductor.contract import Compaction, ContextUsage
+from sidecar.conductor.contract import Compaction, ContextUsage, report_loss
 from sidecar.conductor.events import (
     CompactionSummaryDelta,
     Event,
@@ -22,7 +22,6 @@ from sidecar.conductor.events import (
     ToolStarted,
     describe_retry,
 )
-from sidecar.conductor.loss_values import report_loss
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import CompactReceipt, SubmitReceipt
 from sidecar.conductor.session import Session

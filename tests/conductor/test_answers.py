@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.conductor.contract import Compaction
-from sidecar.conductor.rule_shapes import SessionRule
+from sidecar.conductor.contract import Compaction, SessionRule
 from sidecar.conductor.turns.commands import describe_edited, describe_result, describe_rules
 
 DONE = Compaction(

@@ -14,7 +14,7 @@ from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest, EngineMarks
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.record.records import SessionInfo, to_record
+from sidecar.conductor.records import SessionInfo, to_record
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import (
     AssistantTurn,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from fake_client import FakeClient
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
-from sidecar.conductor.clients import Editors
+from sidecar.conductor.clients import Audience
 from sidecar.conductor.contract import PermissionAnswer
 from sidecar.conductor.workbench.permissions import PermissionBroker
 from sidecar.permissions.access import CommandAccess, EditAccess
@@ -35,33 +34,13 @@ def question(command: str) -> PermissionQuestion:
 ASK = question("make")
 
 
-class Host:
-    """A hub with nothing but clients; those whose name begins with "observer" only listen."""
-
-    editors = Editors({})
-
-    def __init__(self, clients: Sequence[FakeClient]) -> None:
-        self.clients = clients
-
-    def controllers(self, sid: str) -> Sequence[FakeClient]:
-        return [client for client in self.clients if not client.name.startswith("observer")]
-
-    def listeners(self, sid: str) -> Sequence[FakeClient]:
-        return self.clients
-
-    def terminal(self, sid: str) -> None:
-        raise AssertionError("not this room's business")
-
-    def announce_change(self) -> None:
-        raise AssertionError("not this room's business")
-
-    async def fork_of(self, sid: str) -> str:
-        raise AssertionError("not this room's business")
-
-
 def broker_of(*clients: FakeClient, timeout_ms: int = 60_000) -> PermissionBroker:
+    """Clients whose name begins with "observer" only listen."""
+    audience = Audience()
+    for client in clients:
+        audience.attach(client, "s", controls=not client.name.startswith("observer"))
     return PermissionBroker(
-        "s", Host(clients), lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,)))
+        "s", audience, lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,)))
     )
 
 

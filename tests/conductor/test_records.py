@@ -12,7 +12,7 @@ from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.record.records import SessionInfo, from_record, to_record
+from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Say
 

@@ -85,7 +85,7 @@ async def test_the_tool_is_on_offer_while_a_client_provides_diagnostics(face: st
     ]
     (connection,) = [each for each in bench.desk.daemon.service.connections if each is not other.connection]
     other.connection.close()
-    connection.hub.editors.forget(connection.client_id)
+    connection.hub.audience.editors.forget(connection.client_id)
     await bench.client.prompt(bench.sid, "three")
     assert "diagnostics" not in bench.tools()
 

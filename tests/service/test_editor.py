@@ -121,7 +121,7 @@ async def test_ten_thousand_reports_cost_a_bounded_time_and_memory(editor: Edito
 
     taken_in: list[object] = []
     await flood(1)  # a client has an editor from its first report on
-    connection.hub.editors.reported[connection.client_id].on_diagnostics(taken_in.append)
+    connection.hub.audience.editors.reported[connection.client_id].on_diagnostics(taken_in.append)
     assert await flood(10_000) < 20
     assert len(connection.editor.diagnostics) <= MAX_DIAGNOSTICS // len(body)
     assert len(taken_in) < 1_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.protocol.messages import NodeView
 from sidecar.service.export import export_text
 

@@ -11,7 +11,7 @@ import pytest
 
 from imported_sessions import shown
 from sidecar.conductor.contract import Compaction
-from sidecar.conductor.record.records import SessionInfo
+from sidecar.conductor.records import SessionInfo
 from sidecar.conversation import Entry, EntryKind, kind_by_role
 from sidecar.importing import read_session
 from sidecar.llmgateway.contract import (

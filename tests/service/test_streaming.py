@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fake_sink import FakeProgress
-from sidecar.conductor.contract import Compaction, ContextUsage
+from sidecar.conductor.contract import Compaction, ContextUsage, Loss
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
-from sidecar.conductor.loss_values import Loss
 from sidecar.conductor.record.log import EventLog
 from sidecar.service.streaming import show_compaction, show_turn, stream_answer
 

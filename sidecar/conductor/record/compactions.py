@@ -16,7 +16,7 @@ from sidecar.conductor.engine import (
     EngineInput,
 )
 from sidecar.conductor.errors import CompactionNotFound
-from sidecar.conductor.record.records import from_record
+from sidecar.conductor.records import from_record
 from sidecar.conversation import History
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.runtime.memory import LiveCompaction

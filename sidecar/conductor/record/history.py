@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.record.queue import PromptQueue
-from sidecar.conductor.record.records import reads_by_call
+from sidecar.conductor.records import reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
     Entry,

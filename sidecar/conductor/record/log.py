@@ -39,6 +39,7 @@ from sidecar.conductor.events import (
     PlanChanged,
     QueueChanged,
     Retry,
+    RulesChanged,
     Settled,
     TextDelta,
     ThinkingDelta,
@@ -47,7 +48,6 @@ from sidecar.conductor.events import (
     ToolStarted,
     UserMessage,
 )
-from sidecar.conductor.rule_shapes import RulesChanged
 
 KEEP_EVENTS: Final = 50_000
 """The most events that are kept after a sweep, deltas excluded."""

@@ -26,7 +26,7 @@ from sidecar.conductor.content import Content, SlashCommand
 from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueItem, StopReasonName
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
-from sidecar.conductor.record.records import from_record
+from sidecar.conductor.records import from_record
 from sidecar.llmgateway.contract import Turn, UserTurn
 from sidecar.permissions.rules import Rule
 

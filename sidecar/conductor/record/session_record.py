@@ -12,17 +12,16 @@ from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PlanEntry
-from sidecar.conductor.contract import ContextUsage, PlanItem, TokenCounts
+from sidecar.conductor.contract import ContextUsage, Pin, PlanItem, TokenCounts
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import HeadMovedError
 from sidecar.conductor.events import Notice
-from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.record.compactions import CompactionLog
 from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
-from sidecar.conductor.record.records import SessionInfo, from_record, to_record
 from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.llmgateway.contract import ModelCard, Usage
 from sidecar.runtime.store import SessionJournal
 

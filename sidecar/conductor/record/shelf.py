@@ -18,7 +18,7 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.output import remove_outputs
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.history import entries_with_earlier_reads
-from sidecar.conductor.record.records import SessionInfo, from_record
+from sidecar.conductor.records import SessionInfo, from_record
 from sidecar.conversation import Entry
 from sidecar.runtime.store import (
     Hold,

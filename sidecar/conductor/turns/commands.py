@@ -15,12 +15,20 @@ from typing import Final, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
-from sidecar.conductor.contract import Compaction, Plan, UsageBy
+from sidecar.conductor.contract import (
+    Compaction,
+    Loss,
+    Plan,
+    RuleSource,
+    SessionRule,
+    UsageBy,
+    count_kind,
+    describe_loss,
+    fact_line,
+)
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.loss_values import Loss, count_kind, describe_loss, fact_line
 from sidecar.conductor.record.branching import before_prompts
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.rule_shapes import RuleSource, SessionRule
 from sidecar.conductor.turns.changes import Changes
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
@@ -427,7 +435,7 @@ def describe_result(done: Compaction) -> str:
 def describe_let_go(loss: Loss) -> str:
     """Return the counts of *loss*, and the kinds of the facts let go.
 
-    >>> from sidecar.conductor.loss_values import KindLoss
+    >>> from sidecar.conductor.contract import KindLoss
     >>> print(describe_let_go(Loss(9, 0, 2, kinds=(KindLoss("command", 9, 0, 2),))))
     Facts of the folded part: 9 kept word for word, 0 shortened, 2 let go.
     Let go: 2 commands.

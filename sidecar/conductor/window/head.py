@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sidecar.conductor.contract import RuleFileUsage
+from sidecar.conductor.contract import RuleFileUsage, describe_pins
 from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.loss_values import describe_pins
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.meter import Overhead, overhead_of
 from sidecar.conductor.window.session_rules import SessionRules

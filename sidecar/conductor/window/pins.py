@@ -14,9 +14,9 @@ from typing import Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text, text_of_turn
+from sidecar.conductor.contract import Pin
 from sidecar.conductor.errors import NodeNotFound
 from sidecar.conductor.events import PinsChanged
-from sidecar.conductor.loss_values import Pin
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.window.compaction.loss import LossReports

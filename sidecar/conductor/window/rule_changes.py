@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
-from sidecar.conductor.rule_shapes import RuleRevocation, RuleSource, RuleStatement, SessionRule
+from sidecar.conductor.contract import RuleRevocation, RuleSource, RuleStatement, SessionRule
 from sidecar.text.clip import one_line
 from sidecar.text.typed import hide_pasted_text
 

@@ -27,9 +27,10 @@ from typing import Any, Final, Literal, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import prompt_text
-from sidecar.conductor.record.records import from_record
+from sidecar.conductor.contract import RuleStatement, SessionRule
+from sidecar.conductor.events import RulesChanged
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.rule_shapes import RulesChanged, RuleStatement, SessionRule
+from sidecar.conductor.records import from_record
 from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.window.compaction.chronicling import is_chronicle
 from sidecar.conductor.window.rule_changes import (

@@ -113,7 +113,7 @@ class FileDiff(Value):
 
 def find_changes(records: Sequence[Mapping[str, Any]]) -> list[KeptChange]:
     """Return the changes among the *records* of a session, oldest first."""
-    from sidecar.conductor.record.records import from_record  # not above: a client needs the shapes alone
+    from sidecar.conductor.records import from_record  # not above: a client needs the shapes alone
 
     found = (from_record(KeptChange, each) for each in records if each.get("type") == "checkpoint")
     return [change for change in found if change is not None]

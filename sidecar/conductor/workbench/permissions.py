@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.capabilities.toolbox import SessionToolBox, access_of_call
-from sidecar.conductor.clients import ClientPort
+from sidecar.conductor.clients import Audience, ClientPort
 from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (
     PermissionAnswer,
@@ -28,7 +28,6 @@ from sidecar.conductor.contract import (
     PermissionSubject,
     PermissionVerdict,
 )
-from sidecar.conductor.deps import SessionHost
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED
@@ -85,7 +84,7 @@ class PermissionBroker(Struct):
     """
 
     sid: str
-    host: SessionHost
+    audience: Audience
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     timeout_ms: int
@@ -115,7 +114,7 @@ class PermissionBroker(Struct):
             return PermissionDecision(is_allowed, None if is_allowed else verdict.why)
         if ask.call_id in self._unasked:
             return PermissionDecision(True)
-        clients = tuple(self.host.controllers(self.sid))
+        clients = tuple(self.audience.controllers(self.sid))
         if not clients:
             return PermissionDecision(False)
         diffs = tuple(
@@ -136,7 +135,7 @@ class PermissionBroker(Struct):
             option, by = await self._first_answer(clients, request)
         finally:
             # Also when the tool call was cancelled: no client may go on showing the question.
-            for client in self.host.listeners(self.sid):
+            for client in self.audience.listeners(self.sid):
                 client.permission_resolved(self.sid, request.permission_id, option, by)
         if option == "allow_always":
             self.policy.grant(verdict)

@@ -26,8 +26,8 @@ from sidecar.chronicle import entries_by_place
 from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.events import PlanChanged
-from sidecar.conductor.record.records import from_record
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.records import from_record
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import SessionExtensions, SessionServers
 from sidecar.conductor.workbench.files import SessionFiles
@@ -70,7 +70,7 @@ class Workbench:
         self._deps = deps
         self._host = host
         self.background = BackgroundCommands()
-        self._editor = SessionEditor(record.sid, host.editors, record.roots)
+        self._editor = SessionEditor(record.sid, host.audience.editors, record.roots)
         self.files = SessionFiles(record, deps.workspace, deps.resolve)
         self.tools = tools = deps.toolbox(self.make_context, record.events.on_tool)
         # Declared from the first request on, so that a compaction changes nothing before the conversation.
@@ -83,7 +83,7 @@ class Workbench:
             SessionFolders(record.roots, deps.home), read_rules=None if settings is None else settings.read
         )
         self.permissions = PermissionBroker(
-            record.sid, host, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self.policy
+            record.sid, host.audience, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self.policy
         )
         self.permission_rules = PermissionRules(self.policy, tools, settings)
         self.servers = SessionServers(record, deps, tools)
@@ -118,7 +118,7 @@ class Workbench:
 
     def participants(self) -> tuple[Participant, ...]:
         """Return the clients that follow the session."""
-        clients = self._host.listeners(self._record.sid)
+        clients = self._host.audience.listeners(self._record.sid)
         return tuple(Participant(each.client_id, each.name) for each in clients)
 
     def make_context(self, call_id: str) -> ToolContext:
@@ -135,7 +135,7 @@ class Workbench:
             set_plan=self._set_plan,
             child_started=deps.child_started,
             max_output_chars=_MAX_OUTPUT_CHARS,
-            terminal=self._host.terminal(record.sid),
+            terminal=self._host.terminals.find(record.sid),
             confine=deps.confine,
             show_rules=self.rule_files.show,
             sees_images=card is not None and "image" in card.modalities,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, describe_loss, fact_line
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.loss_values import describe_loss, fact_line
 from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer

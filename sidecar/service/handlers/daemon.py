@@ -70,7 +70,7 @@ def attach(connection: Connection, params: m.AttachParams) -> Answer | Awaitable
     after = seq if params.from_seq is None else max(0, min(params.from_seq, seq))
     controls = params.mode == "control"
     connection.hub.audience.attach(connection, session.sid, controls=controls)
-    names = tuple(client.name for client in connection.hub.controllers(session.sid))
+    names = tuple(client.name for client in connection.hub.audience.controllers(session.sid))
     kept = session.record.log.after(after, 1)
     first_kept = kept[0].seq if kept else seq + 1
     gap = m.EventRange(after + 1, first_kept - 1) if first_kept > after + 1 else None
@@ -99,7 +99,7 @@ async def refuse(connection: Connection, sid: str) -> Answer:
 
 async def detach(connection: Connection, params: m.SidParams) -> m.Empty:
     """Stop following a session."""
-    if connection not in connection.hub.listeners(params.sid):
+    if connection not in connection.hub.audience.listeners(params.sid):
         await connection.hub.info(params.sid)  # raises for a session that does not exist
     connection.unfollow(params.sid)
     return m.Empty()

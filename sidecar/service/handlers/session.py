@@ -93,7 +93,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
     servers = None if params.mcp_servers is None else tool_servers(params.mcp_servers)
     loaded = await connection.hub.load(params.sid, params.cwd, servers, params.roots)
     session, report = loaded.session, loaded.report
-    is_followed = bool(connection.hub.listeners(session.sid))
+    is_followed = bool(connection.hub.audience.listeners(session.sid))
     connection.take_control(session)
     integrity = m.Integrity(report.ok, report.repaired, report.missing)
     # Taken together, before anything is awaited: the events after *seq* follow on this past.
@@ -212,7 +212,7 @@ async def unarchive(connection: Connection, params: m.SidParams) -> m.SeqResult:
 
 async def delete(connection: Connection, params: m.SessionDeleteParams) -> m.Empty:
     """Remove a session for good."""
-    others = [each.name for each in connection.hub.listeners(params.sid) if each is not connection]
+    others = [each.name for each in connection.hub.audience.listeners(params.sid) if each is not connection]
     if others and not params.force:
         raise OpenElsewhereError(params.sid, others)
     await connection.hub.delete(params.sid)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from histories import history_of
-from sidecar.conductor.rule_shapes import RuleStatement
-from sidecar.conductor.window.compaction.checked_model import CheckedModel, newest_words
+from sidecar.conductor.contract import RuleStatement
+from sidecar.conductor.window.compaction.summarizer import CheckedModel, newest_words
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import (
     Conversation,

@@ -14,10 +14,9 @@ from model_cards import card
 from properties import cases
 from sidecar import boot
 from sidecar.chronicle.chronicle import Chronicle
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, Loss, ReportedFact
 from sidecar.conductor.engine import CompactionRequest, CompactionResult
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.loss_values import Loss, ReportedFact
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
 from sidecar.conductor.window.compaction.loss import LossReport, count_loss

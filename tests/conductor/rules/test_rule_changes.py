@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.rule_shapes import RuleStatement, SessionRule
+from sidecar.conductor.contract import RuleStatement, SessionRule
 from sidecar.conductor.window.rule_changes import (
     RuleChange,
     ask_about_rules,

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from sidecar.boot import ENGINES
+from sidecar.conductor.contract import RuleStatement
 from sidecar.conductor.engine import CompactionRequest
+from sidecar.conductor.events import RulesChanged
 from sidecar.conductor.hub import ForkOf
-from sidecar.conductor.rule_shapes import RulesChanged, RuleStatement
 from sidecar.conductor.session import Session
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn

@@ -39,8 +39,8 @@ from sidecar.conductor.record.compactions import (
     left_history_unchanged,
     undo,
 )
-from sidecar.conductor.record.records import to_record
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.records import to_record
 from sidecar.conductor.window.compaction.chronicling import fold_without_note, keep_chronicle
 from sidecar.conductor.window.compaction.loss import count_loss
 from sidecar.conductor.window.compaction.planner import (

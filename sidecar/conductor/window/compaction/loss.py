@@ -24,9 +24,8 @@ from typing import Any, Final, get_args
 from sidecar._internal.values import Value
 from sidecar.chronicle.chronicle import Chronicle
 from sidecar.chronicle.index import SAID, command_line, file_line
-from sidecar.conductor.contract import Compaction
+from sidecar.conductor.contract import Compaction, FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conductor.engine import CompactionResult
-from sidecar.conductor.loss_values import FactName, FactState, KindLoss, Loss, ReportedFact
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle, chronicle_text
 from sidecar.conversation import Entry, History
