@@ -1,7 +1,7 @@
 """The messages of an agent loop, and the memory engine that keeps them inside the model's window."""
 
-from sidecar.agentcore.convert import SUMMARY_MARK, default_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.messages import (
+    SUMMARY_MARK,
     AgentMessage,
     ChatModel,
     ContentBlock,
@@ -12,6 +12,8 @@ from sidecar.agentcore.messages import (
     ThinkingLevel,
     ToolCall,
     Usage,
+    default_convert_to_llm,
+    repair_message_sequence,
 )
 
 __all__ = [

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
-from sidecar.agentcore.convert import unwrap_summary, wrap_summary
 from sidecar.agentcore.files import split_sections
 from sidecar.agentcore.messages import (
     AgentMessage,
@@ -26,6 +25,8 @@ from sidecar.agentcore.messages import (
     ToolCall,
     Usage,
     text_block,
+    unwrap_summary,
+    wrap_summary,
 )
 from sidecar.llmgateway import contract as gateway
 from sidecar.text.replies import ReplyReader

@@ -12,7 +12,6 @@ from sidecar.agentcore.compaction import (
     HistoryCompactor,
     new_compaction,
 )
-from sidecar.agentcore.convert import compaction_convert_to_llm
 from sidecar.agentcore.estimate import (
     ContextUsageEstimate,
     context_estimate_adapter,
@@ -20,7 +19,7 @@ from sidecar.agentcore.estimate import (
     estimate_tokens,
     estimate_total,
 )
-from sidecar.agentcore.messages import CompactionSummary
+from sidecar.agentcore.messages import CompactionSummary, compaction_convert_to_llm
 from sidecar.agentcore.plan import Budget, CutPlan, fit_budget, plan_compaction
 
 __all__ = [

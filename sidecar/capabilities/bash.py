@@ -47,7 +47,7 @@ from sidecar.text.calls import RUNS_COMMAND
 from sidecar.text.results import lines_shown
 from sidecar.text.touches import Touch, use_of_line
 from sidecar.workspace.contract import FileAccessError, FileView
-from sidecar.workspace.handles import require_resolved
+from sidecar.workspace.files import require_resolved
 from sidecar.workspace.paths import resolve_path
 
 _PROGRESS_EVERY_S = 0.1

@@ -19,7 +19,7 @@ from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import PermissionQuestion, ToolContext
 from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import FileAccessError, FileView
-from sidecar.workspace.handles import error_of_swap, require_resolved
+from sidecar.workspace.files import error_of_swap, require_resolved
 from sidecar.workspace.ignore import walk
 from sidecar.workspace.paths import ResolvedPath, resolve_path
 

@@ -27,7 +27,7 @@ from typing import Literal, TypeAlias
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
-from sidecar.workspace.handles import hold_folder
+from sidecar.workspace.files import hold_folder
 
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0

@@ -31,8 +31,7 @@ from typing import ClassVar, Final
 from sidecar._internal.errors import SidecarError
 from sidecar.capabilities.contract import ConfinedCommand
 from sidecar.permissions.protected import SessionFolders, is_hidden, why_named
-from sidecar.workspace.files import real_path
-from sidecar.workspace.handles import require_resolved
+from sidecar.workspace.files import real_path, require_resolved
 from sidecar.workspace.paths import is_inside
 
 _BWRAP: Final = (

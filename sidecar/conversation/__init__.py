@@ -5,13 +5,18 @@ The journal, the agent, the engines, the meter, the files and the knowledge of a
 the history, so after an undo, a rewind or a load it is right by construction. Pure; nothing is stored here.
 """
 
-from sidecar.conversation.entries import Entry, EntryKind, FileRead, LineRange, UsageAnchor, kind_by_role
 from sidecar.conversation.files_seen import FilesSeen, SeenFile, files_seen_index, merge_ranges, merge_reads
 from sidecar.conversation.history import (
     AppendOnlySeq,
+    Entry,
+    EntryKind,
+    FileRead,
     History,
     Index,
+    LineRange,
+    UsageAnchor,
     count_shared,
+    kind_by_role,
 )
 
 __all__ = [

@@ -14,8 +14,7 @@ from math import inf
 from typing import TypeAlias
 
 from sidecar._internal.values import Value
-from sidecar.conversation.entries import Entry, FileRead, LineRange
-from sidecar.conversation.history import Index
+from sidecar.conversation.history import Entry, FileRead, Index, LineRange
 
 WeighRead: TypeAlias = Callable[[Entry, str], int]
 """Returns the tokens of one call's result in an entry, or of a restored file for an empty call id."""

@@ -21,7 +21,7 @@ import re
 from collections.abc import Sequence
 
 from sidecar._internal.values import Value
-from sidecar.conversation.entries import Entry
+from sidecar.conversation.history import Entry
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 
 MAX_WORDS = 32

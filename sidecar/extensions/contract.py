@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from sidecar._internal.values import Value
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.llmgateway.extension_entries import HookEvent
+from sidecar.llmgateway.config import HookEvent
 
 ExtensionSource: TypeAlias = Literal["user", "folder"]
 """The author of an extension: the user, or the author of the session's folder."""

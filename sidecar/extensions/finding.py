@@ -46,12 +46,13 @@ from sidecar.extensions.contract import (
 from sidecar.llmgateway.config import (
     CONFIG_FILE,
     SETTINGS_LIMIT_BYTES,
+    HookEntry,
     ModelSettings,
+    ServerEntry,
     UserSettings,
     how_to_trust,
     read_folder_settings,
 )
-from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text, real_path
 from sidecar.workspace.paths import is_inside, read_project_text

@@ -31,7 +31,7 @@ from sidecar.capabilities.bash import child_environment, shell_argv
 from sidecar.capabilities.contract import HookVerdict, ToolReply
 from sidecar.capabilities.processes import KILL, supervise
 from sidecar.extensions.contract import Hook
-from sidecar.llmgateway.extension_entries import HookEvent
+from sidecar.llmgateway.config import HookEvent
 
 NOTE_CHARS: Final = 4_000
 """The characters of a note, or of a reason, that are used."""

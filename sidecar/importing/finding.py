@@ -15,7 +15,7 @@ from typing import Final
 from sidecar._internal.values import Value
 from sidecar.importing.content import as_list, as_mapping, as_text, parse_json_text
 from sidecar.importing.contract import FoundSession
-from sidecar.importing.opencode_store import list_database
+from sidecar.importing.opencode import list_database
 from sidecar.importing.reading import peek
 from sidecar.llmgateway.contract import TextBlock
 

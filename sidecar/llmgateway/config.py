@@ -5,6 +5,8 @@ tool servers only once the user has listed the folder under ``trusted``, because
 and conversations, or run programs. Rules for permissions are taken from the user's own file alone. It is
 read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A mistake
 costs the smallest part around it, such as one hook, and is reported. A file that is not TOML is left out.
+
+Hooks and tool servers stand here as settings spell them; :mod:`sidecar.extensions` makes objects of them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import field
@@ -24,12 +26,51 @@ from msgspec import field
 from sidecar._internal.env import read_env
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
-from sidecar.llmgateway.extension_entries import HookEntry, ServerEntry
 from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, PYDANTIC_AI, Provider, Providers
 from sidecar.permissions.rules import Rule, Rules, parse_rule
 from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
 from sidecar.workspace.paths import read_project_text
+
+HookEvent: TypeAlias = Literal["beforeTool", "afterTool", "prompt", "compaction", "stop"]
+_MAX_TIMEOUT_S: Final = 600.0
+
+
+class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One ``[[hooks]]`` table."""
+
+    on: HookEvent
+    command: str
+    tools: list[str] = []
+    timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.command.strip():
+            raise ValueError("hooks: command is empty")
+        if not 0 < self.timeout_s <= _MAX_TIMEOUT_S:
+            raise ValueError(f"hooks: timeout_s must be above 0 and at most {_MAX_TIMEOUT_S:g}")
+        if self.tools and self.on not in ("beforeTool", "afterTool"):
+            raise ValueError(f"hooks: tools is only for beforeTool and afterTool, not for {self.on}")
+
+
+class ServerEntry(msgspec.Struct, frozen=True):
+    """One table of ``[mcp_servers]``, and one object of ``mcpServers`` in ``.mcp.json``.
+
+    Unknown members are ignored: other agents have more of them.
+    """
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    type: Literal["stdio", "http", "sse", "streamable-http"] | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    disabled: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("a tool server has either a command or a url")
+
 
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"

@@ -44,12 +44,11 @@ from sidecar.llmgateway.contract import (
     emissions_of,
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
-from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, stream
+from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, Route, Routes, stream
 from sidecar.llmgateway.names import OLLAMA, Provider, extra_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
-from sidecar.llmgateway.providers.turn_memo import TurnMemo
+from sidecar.llmgateway.providers.fields import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
-from sidecar.llmgateway.routing import Route, Routes
 from sidecar.llmgateway.scripted import model_from_json
 from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
 

@@ -28,8 +28,7 @@ from typing import Final
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.permissions.arguments import Arguments, read_arguments
-from sidecar.permissions.checks import CHECKS
+from sidecar.permissions.checks import CHECKS, Arguments, read_arguments
 from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
 from sidecar.permissions.programs import find_program_inside, is_shell_inside, lies_inside
 from sidecar.permissions.protected import SessionFolders, is_hidden, why_protected

@@ -15,16 +15,27 @@ from sidecar.rooms.ai import (
     AITool,
     AIToolCallPart,
     AIToolResultPart,
+    MockAIProvider,
 )
-from sidecar.rooms.content import (
+from sidecar.rooms.events import (
     AudioContent,
+    ChannelBinding,
+    ChannelDirection,
+    ChannelType,
     CompositeContent,
     DeleteContent,
     EditContent,
     EventContent,
+    EventSource,
+    EventStatus,
+    EventType,
     LocationContent,
     MediaContent,
+    Participant,
     RichContent,
+    Room,
+    RoomContext,
+    RoomEvent,
     RoomValueError,
     SystemContent,
     TemplateContent,
@@ -32,20 +43,7 @@ from sidecar.rooms.content import (
     ToolCallContent,
     VideoContent,
 )
-from sidecar.rooms.events import (
-    ChannelBinding,
-    ChannelDirection,
-    ChannelType,
-    EventSource,
-    EventStatus,
-    EventType,
-    Participant,
-    Room,
-    RoomContext,
-    RoomEvent,
-)
-from sidecar.rooms.mocks import MockAIProvider, MockKnowledgeSource
-from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
+from sidecar.rooms.source import KnowledgeResult, KnowledgeSource, MockKnowledgeSource
 
 __all__ = [
     "AIContext",

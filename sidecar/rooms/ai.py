@@ -1,6 +1,6 @@
-"""Messages to and from a language model, and the port of the model itself.
+"""Messages to and from a language model, the port of the model itself, and its public double.
 
-Values and one abstract class; no request is made here.
+No request is made here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import field
 
 from sidecar._internal.values import Value, force_setattr
-from sidecar.rooms.content import to_json
-from sidecar.rooms.events import RoomContext
+from sidecar.rooms.events import RoomContext, to_json
 
 
 class AITextPart(Value):
@@ -135,3 +134,45 @@ class AIProvider(ABC):
     async def close(self) -> None:
         """Release the resources of the provider. Nothing by default."""
         return
+
+
+class MockAIProvider(AIProvider):
+    """A model that gives *responses* in turn, from the first again after the last; an exception is raised.
+
+    ``calls`` holds the context of every call.
+    """
+
+    def __init__(
+        self,
+        responses: Sequence[str | AIResponse | Exception] = ("mock response",),
+        *,
+        model_name: str = "mock",
+        context_window: int | None = None,
+    ) -> None:
+        self.responses = tuple(responses)
+        self.calls: list[AIContext] = []
+        self.closed = False
+        self._model_name = model_name
+        self._context_window = context_window
+
+    @property
+    def model_name(self) -> str:
+        """The configured name."""
+        return self._model_name
+
+    @property
+    def context_window(self) -> int | None:
+        """The configured window."""
+        return self._context_window
+
+    async def generate(self, context: AIContext) -> AIResponse:
+        """Record *context* and give the next response."""
+        response = self.responses[len(self.calls) % len(self.responses)]
+        self.calls.append(context)
+        if isinstance(response, Exception):
+            raise response
+        return AIResponse(response) if isinstance(response, str) else response
+
+    async def close(self) -> None:
+        """Set ``closed``."""
+        self.closed = True

@@ -1,13 +1,13 @@
-"""The port of a knowledge source: anything that can be searched with words.
+"""The port of a knowledge source, anything that can be searched with words, and its public double.
 
-The values and the abstract class only; real sources live in :mod:`sidecar.rooms.knowledge`.
+Real sources live in :mod:`sidecar.rooms.knowledge`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import field
 
@@ -61,3 +61,75 @@ class KnowledgeSource(ABC):
     async def close(self) -> None:
         """Release the resources of the source. Nothing by default."""
         return
+
+
+class SearchCall(NamedTuple):
+    """The arguments of one :meth:`MockKnowledgeSource.search`."""
+
+    query: str
+    room_id: str | None
+    limit: int
+
+
+class IndexCall(NamedTuple):
+    """The arguments of one :meth:`MockKnowledgeSource.index`."""
+
+    content: str
+    metadata: Mapping[str, Any] | None
+
+
+class MockKnowledgeSource(KnowledgeSource):
+    """A source that always returns *results*, or raises *error*; ``search_calls`` etc. hold its calls."""
+
+    def __init__(
+        self,
+        results: Sequence[KnowledgeResult] | None = None,
+        *,
+        name: str = "mock",
+        error: Exception | None = None,
+    ) -> None:
+        self.results = list(results or ())
+        self.error = error
+        self.search_calls: list[SearchCall] = []
+        self.index_calls: list[IndexCall] = []
+        self.delete_calls: list[tuple[str, ...]] = []
+        self.clear_calls: list[str] = []
+        self.closed = False
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        return self._name
+
+    async def search(
+        self, query: str, *, room_id: str | None = None, limit: int = 5
+    ) -> list[KnowledgeResult]:
+        """Record the call and return the first *limit* results."""
+        self.search_calls.append(SearchCall(query, room_id, limit))
+        self._raise_error()
+        return self.results[:limit]
+
+    async def index(self, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Record the call."""
+        self.index_calls.append(IndexCall(content, metadata))
+        self._raise_error()
+
+    async def delete(self, event_ids: Sequence[str]) -> None:
+        """Record the call."""
+        self.delete_calls.append(tuple(event_ids))
+        self._raise_error()
+
+    async def clear(self, room_id: str) -> None:
+        """Record the call."""
+        self.clear_calls.append(room_id)
+        self._raise_error()
+
+    async def close(self) -> None:
+        """Set ``closed``."""
+        self.closed = True
+        self._raise_error()
+
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            raise self.error

@@ -19,8 +19,7 @@ from pathlib import Path
 from sidecar._internal.values import Value
 from sidecar.workspace.contract import FileAccessError, FileBytes
 from sidecar.workspace.encodings import encode_text
-from sidecar.workspace.files import BOM, DiskText, read_text, text_hash
-from sidecar.workspace.handles import hold_file
+from sidecar.workspace.files import BOM, DiskText, hold_file, read_text, text_hash
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _TOO_LARGE = "too large to be what was read"

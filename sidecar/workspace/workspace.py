@@ -1,6 +1,9 @@
 """The workspace of the daemon: open buffers over the disk, the reads of each session, and changes since.
 
 Belongs to one event loop. Every read, write and hash happens in a worker thread.
+
+:class:`FileTracker` compares the files of one session with the content that its model knows, by hashes that
+others have computed. The session decides about that content, from its conversation.
 """
 
 from __future__ import annotations
@@ -13,25 +16,32 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sidecar.workspace.buffers import Buffer, Buffers, Editor
-from sidecar.workspace.client_files import ClientFileSources
-from sidecar.workspace.coalesce import Coalescer
+from msgspec import Struct
+
+from sidecar.workspace.buffers import Buffer, Buffers, ClientFileSources, Editor
 from sidecar.workspace.contract import (
     ClientFileSource,
     Dispose,
     EditApplier,
     FileAccessError,
     FileBytes,
+    FileSource,
     FileView,
     StaleFile,
     WatchStatus,
 )
 from sidecar.workspace.disk_write import delete_text, write_text
-from sidecar.workspace.files import BOM, READ_LIMIT_BYTES, DiskText, read_text, real_path, text_hash
-from sidecar.workspace.handles import require_resolved
+from sidecar.workspace.files import (
+    BOM,
+    READ_LIMIT_BYTES,
+    DiskText,
+    read_text,
+    real_path,
+    require_resolved,
+    text_hash,
+)
 from sidecar.workspace.paths import path_to_uri, resolve_project_file
-from sidecar.workspace.tracker import FileTracker
-from sidecar.workspace.watch import DiskWatch, WatchSource, watch_with_watchfiles
+from sidecar.workspace.watch import Coalescer, DiskWatch, WatchSource, watch_with_watchfiles
 
 _CHECK_DELAY_S = 0.05
 _EDIT_SETTLES_S = 2.0
@@ -396,3 +406,90 @@ def _error_of_change(path: Path, what: str) -> FileAccessError:
         f"cannot write {path}: {what} is not what was last read",
         hint="read it again, then decide",
     )
+
+
+class _Expected(Struct):
+    """The content that a file is expected to have, and whether it was reported to differ."""
+
+    uri: str
+    hash: str
+    is_stale: bool = False
+
+
+class FileTracker:
+    """The tracked files of one session, by resolved path.
+
+    Args:
+        on_stale: called once when a file stops having the expected content.
+        on_fresh: called with the URI of a file that was reported stale and is not any more: it has the
+            expected content again, another content is expected, or the file is not tracked any more.
+        on_expect: called with every path that is newly expected to have some content, so that it is compared.
+    """
+
+    def __init__(
+        self,
+        on_stale: Callable[[StaleFile], None],
+        on_fresh: Callable[[str], None],
+        *,
+        on_expect: Callable[[Path], None],
+    ) -> None:
+        self.on_stale = on_stale
+        self.on_fresh = on_fresh
+        self._on_expect = on_expect
+        self._files: dict[Path, _Expected] = {}
+        self._above: set[Path] = set()
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The tracked files."""
+        return tuple(self._files)
+
+    def expect(self, path: Path, uri: str, content_hash: str) -> None:
+        """Compare *path* with *content_hash* from now on; the same expectation again changes nothing."""
+        before = self._files.get(path)
+        if before is not None and (before.uri, before.hash) == (uri, content_hash):
+            return
+        self._files[path] = _Expected(uri, content_hash)
+        # Never removed: a folder too many costs a look-up, and nearly all changes are in none of them.
+        if path.parent not in self._above:  # else all above it are there as well
+            self._above.update(path.parents)
+        self._withdraw(before)
+        # A change between the read and this call was reported to nobody: compare once more.
+        self._on_expect(path)
+
+    def forget(self, path: Path) -> None:
+        """Stop tracking *path*."""
+        self._withdraw(self._files.pop(path, None))
+
+    def is_stale(self, path: Path) -> bool:
+        """Whether the file is known to differ from its expected content."""
+        expected = self._files.get(path)
+        return expected is not None and expected.is_stale
+
+    def below(self, path: Path) -> tuple[Path, ...]:
+        """Return the tracked files at *path* or, where it is a folder, below it."""
+        if path in self._files:
+            return (path,)
+        return tuple(file for file in self._files if path in file.parents) if path in self._above else ()
+
+    def holds(self, path: Path) -> bool:
+        """Whether *path* is tracked; any thread may ask."""
+        return path in self._files
+
+    def compare(self, path: Path, now: FileView | None) -> None:
+        """Compare *path* with its content now; None when it is gone or no readable text."""
+        expected = self._files.get(path)
+        if expected is None:
+            return
+        now_hash = None if now is None else now.hash
+        was_stale, expected.is_stale = expected.is_stale, now_hash != expected.hash
+        if was_stale and not expected.is_stale:
+            self.on_fresh(expected.uri)
+        elif expected.is_stale and not was_stale:
+            source: FileSource = "disk" if now is None else now.source
+            self.on_stale(StaleFile(expected.uri, expected.hash, now_hash, source))
+
+    def _withdraw(self, expected: _Expected | None) -> None:
+        """Report that nobody needs to know any more that a file was stale."""
+        if expected is not None and expected.is_stale:
+            self.on_fresh(expected.uri)

@@ -13,7 +13,6 @@ import pytest
 
 from chat_model import ScriptedChatModel
 from sidecar._internal.cancel import CancelledByToken
-from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
     CompactionInfo,
@@ -28,11 +27,13 @@ from sidecar.agentcore.messages import (
     Message,
     Usage,
     call_block,
+    compaction_convert_to_llm,
+    repair_message_sequence,
     text_block,
     text_message,
     tool_message,
 )
-from sidecar.agentcore.prompts import LOCAL_HEADING
+from sidecar.agentcore.summaries import LOCAL_HEADING
 
 Draw = Callable[..., list[AgentMessage]]
 Clock = Callable[[], datetime]

@@ -5,18 +5,25 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sidecar import agentcore
 from sidecar.agentcore import memory
 from sidecar.agentcore.messages import (
+    MISSING_RESULT,
     AgentMessage,
     CompactionSummary,
     ContentBlock,
     Message,
     ToolCall,
     call_block,
+    compaction_convert_to_llm,
+    default_convert_to_llm,
+    find_late_results,
     is_unsent,
     is_user_prompt,
+    repair_message_sequence,
     text_block,
     text_message,
     tool_message,
@@ -113,3 +120,109 @@ def test_a_message_is_an_agent_message() -> None:
 )
 def test_what_is_sent(message: AgentMessage, unsent: bool, prompt: bool) -> None:
     assert (is_unsent(message), is_user_prompt(message)) == (unsent, prompt)
+
+
+USER = text_message("user", "go")
+FAILED = Message("assistant", (text_block("x"),), stop_reason="error")
+ABORTED = Message("assistant", (text_block("x"),), stop_reason="aborted")
+CUT_OFF = Message("assistant", (text_block("x"),), stop_reason="length")
+
+
+def asks(*ids: str) -> Message:
+    return Message("assistant", tuple(call_block(call_id, "ls") for call_id in ids))
+
+
+def missing(call_id: str) -> Message:
+    return tool_message(call_id, MISSING_RESULT, is_error=True, tool_name="ls")
+
+
+def test_default_conversion_keeps_messages_that_were_finished() -> None:
+    history: list[AgentMessage] = [USER, FAILED, CompactionSummary("s"), CUT_OFF, ABORTED]
+    assert default_convert_to_llm(history) == [USER, CUT_OFF]
+
+
+def test_a_summary_becomes_a_users_message() -> None:
+    made_at = datetime(2026, 1, 1, tzinfo=UTC)
+    history: list[AgentMessage] = [CompactionSummary("so far", 7, ("r",), ("m",), made_at), USER, FAILED]
+    told = Message(
+        "user",
+        (text_block("<context-summary>\nso far\n</context-summary>"),),
+        metadata={
+            "type": "compaction_summary",
+            "tokens_before": 7,
+            "read_files": ("r",),
+            "modified_files": ("m",),
+        },
+        timestamp=made_at,
+    )
+    assert compaction_convert_to_llm(history) == [told, USER]
+
+
+R1, R2, LATE = tool_message("1", "one"), tool_message("2", "two"), tool_message("1", "late")
+
+
+@pytest.mark.parametrize(
+    ("messages", "repaired"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([USER, asks("1"), R1, USER], [USER, asks("1"), R1, USER], id="whole pairs stay"),
+        pytest.param([asks("1", "2"), R2, R1], [asks("1", "2"), R2, R1], id="results keep their order"),
+        pytest.param([asks("1")], [asks("1"), missing("1")], id="an unanswered call gets an error"),
+        pytest.param(
+            [asks("1", "2"), R2, USER],
+            [asks("1", "2"), missing("1"), R2, USER],
+            id="right behind the assistant",
+        ),
+        pytest.param([R1, USER, R2], [USER], id="results without a call are left out"),
+        pytest.param([asks("1"), R1, R1], [asks("1"), R1], id="a second result is left out"),
+        pytest.param([asks("1"), R1, R2], [asks("1"), R1], id="a foreign result in the run is left out"),
+        pytest.param(
+            [asks("1"), USER, LATE], [asks("1"), LATE, USER], id="a late result moves up to its call"
+        ),
+        pytest.param([asks("1"), R1, USER, LATE], [asks("1"), R1, USER], id="late and answered already"),
+        pytest.param(
+            [asks("1"), USER, LATE, asks("1"), USER],
+            [asks("1"), LATE, USER, asks("1"), missing("1"), USER],
+            id="a late result answers the call in front of it, not a later one of that id",
+        ),
+        pytest.param(
+            [asks("1"), R1, asks("1"), LATE],
+            [asks("1"), R1, asks("1"), LATE],
+            id="an id used again is another call",
+        ),
+    ],
+)
+def test_every_call_gets_one_result(messages: list[Message], repaired: list[Message]) -> None:
+    assert repair_message_sequence(messages) == repaired
+
+
+SEQUENCES = st.lists(
+    st.one_of(
+        st.just(USER),
+        st.lists(st.sampled_from("1234"), min_size=1, max_size=3, unique=True).map(lambda ids: asks(*ids)),
+        st.sampled_from("12345").map(lambda call_id: tool_message(call_id, "done")),
+    ),
+    max_size=25,
+)
+
+
+@given(SEQUENCES)
+def test_a_repaired_sequence_is_whole_and_stays_as_it_is(messages: list[Message]) -> None:
+    repaired = repair_message_sequence(messages)
+    waiting: list[str] = []
+    for message in repaired:
+        if message.role == "tool":
+            assert message.tool_call_id in waiting
+            waiting.remove(message.tool_call_id)
+        else:
+            assert not waiting
+            waiting = [call.id for call in message.tool_calls()]
+    assert not waiting
+    assert [m for m in repaired if m.role != "tool"] == [m for m in messages if m.role != "tool"]
+    assert repair_message_sequence(repaired) == repaired
+
+
+def test_a_result_behind_the_next_message_is_late() -> None:
+    late = tool_message("b", "late")
+    history = [asks("a", "b"), tool_message("a", "ok"), USER, late, tool_message("b", "twice")]
+    assert find_late_results(history) == {(0, "b"): late}

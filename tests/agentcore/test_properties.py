@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from chat_model import ScriptedChatModel
 from properties import cases
-from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
     CompactionInfo,
@@ -28,7 +27,9 @@ from sidecar.agentcore.messages import (
     Message,
     Usage,
     call_block,
+    compaction_convert_to_llm,
     is_user_prompt,
+    repair_message_sequence,
     text_block,
     text_message,
     tool_message,

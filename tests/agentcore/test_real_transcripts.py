@@ -13,7 +13,6 @@ import pytest
 
 from chat_model import ScriptedChatModel
 from recorded_sessions import WITH_CALLS, Record, read_records, recordings
-from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import (
     CompactionConfig,
     CompactionInfo,
@@ -27,6 +26,8 @@ from sidecar.agentcore.messages import (
     Message,
     Usage,
     call_block,
+    compaction_convert_to_llm,
+    repair_message_sequence,
     text_block,
     text_message,
     tool_message,

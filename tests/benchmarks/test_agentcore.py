@@ -17,12 +17,13 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from chat_model import ScriptedChatModel
-from sidecar.agentcore.convert import compaction_convert_to_llm, repair_message_sequence
 from sidecar.agentcore.memory import CompactionConfig, new_compaction
 from sidecar.agentcore.messages import (
     AgentMessage,
     Message,
     call_block,
+    compaction_convert_to_llm,
+    repair_message_sequence,
     text_block,
     text_message,
     tool_message,

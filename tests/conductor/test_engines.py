@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.agentcore.prompts import LOCAL_HEADING
+from sidecar.agentcore.summaries import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp

@@ -16,7 +16,7 @@ from sidecar.conversation import (
     merge_ranges,
     merge_reads,
 )
-from sidecar.conversation.entries import LineRange
+from sidecar.conversation.history import LineRange
 from sidecar.llmgateway.contract import TextBlock, ToolTurn, UserTurn
 
 

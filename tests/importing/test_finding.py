@@ -13,7 +13,7 @@ import pytest
 
 from imported_sessions import shown
 from sidecar.importing import ImportFailedError, find_sessions, read_session, usual_places
-from sidecar.importing.opencode_store import is_in_store, list_database
+from sidecar.importing.opencode import is_in_store, list_database
 
 SECOND = 1_000_000_000
 

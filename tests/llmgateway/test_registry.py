@@ -11,7 +11,7 @@ import pytest
 
 from provider_fakes import Ended, FakeProvider, Hang, Refused, Said, Spent, fake_provider
 from sidecar._internal.loading import install_command
-from sidecar.llmgateway import collect_reply, routing, stream
+from sidecar.llmgateway import collect_reply, gateway, stream
 from sidecar.llmgateway.catalog import family_of, output_limit
 from sidecar.llmgateway.contract import (
     Conversation,
@@ -251,13 +251,13 @@ async def test_a_program_without_a_registry_calls_by_name(
     monkeypatch.setenv("OPENAI_BASE_URL", f"{fake.http.url}/v1")
     reply = await collect_reply(stream("openai:qwen", HELLO))
     assert (reply.model, reply.blocks) == ("openai:qwen", (TextBlock("hi"),))
-    card = replace(routing.Routes().find("openai:qwen").bare_card, id="x")  # type: ignore[union-attr]  # it is known
+    card = replace(gateway.Routes().find("openai:qwen").bare_card, id="x")  # type: ignore[union-attr]  # it is known
     assert (await collect_reply(stream(card, HELLO))).model == "x"
 
 
 def test_a_card_is_made_once_until_its_server_publishes_more() -> None:
-    windows: dict[routing.Route, int] = {}
-    routes = routing.Routes(windows=windows)
+    windows: dict[gateway.Route, int] = {}
+    routes = gateway.Routes(windows=windows)
     route, card = routes.find("gpt-5"), routes.card("gpt-5")
     assert route is not None
     assert card is not None

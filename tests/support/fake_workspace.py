@@ -23,7 +23,7 @@ from sidecar.workspace.contract import (
 )
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.paths import path_to_uri
-from sidecar.workspace.tracker import FileTracker
+from sidecar.workspace.workspace import FileTracker
 
 
 class FakeWorkspace:

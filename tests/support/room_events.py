@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sidecar.rooms import EventSource, RoomEvent, TextContent
-from sidecar.rooms.content import EventContent
+from sidecar.rooms.events import EventContent
 
 PERSON = EventSource(channel_id="ws", channel_type="websocket")
 ASSISTANT = EventSource(channel_id="ai", channel_type="ai")

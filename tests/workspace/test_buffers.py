@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
-from sidecar.workspace.buffers import Buffer, Buffers
-from sidecar.workspace.contract import BufferOutOfSyncError, TextChange
+from fake_workspace import FakeWorkspace, file_view
+from recorded_reads import expect
+from sidecar.workspace.buffers import Buffer, Buffers, text_if_unsaved
+from sidecar.workspace.contract import (
+    BufferOutOfSyncError,
+    ClientFileSource,
+    FileAccessError,
+    FileView,
+    StaleFile,
+    TextChange,
+)
+from sidecar.workspace.files import text_hash
 from sidecar.workspace.line_index import LineText
+from sidecar.workspace.paths import path_to_uri
+from sidecar.workspace.workspace import Workspace
 
 A = Path("/p/a.py")
 ME, OTHER = "me", "other"
@@ -91,3 +105,245 @@ def test_clear_forgets_all() -> None:
     open_in(buffers, ME, "u", "one")
     buffers.clear()
     assert buffers.all() == ()
+
+
+def put(path: Path, text: str) -> None:
+    path.write_bytes(text.encode())
+
+
+def content(path: Path) -> str:
+    return path.read_text()
+
+
+class Client:
+    """An editor with *texts* in its windows; what it takes goes to the disk, as *saves* would have it."""
+
+    def __init__(
+        self, texts: dict[Path, str] | None = None, *, accepts: bool = True, saves: str = ""
+    ) -> None:
+        self.texts = texts or {}
+        self.asked: list[Path] = []
+        self.written: list[tuple[Path, str]] = []
+        self._accepts = accepts
+        self._saves = saves
+
+    @property
+    def reader(self) -> ClientFileSource:
+        return ClientFileSource(read=self.read)
+
+    @property
+    def both(self) -> ClientFileSource:
+        return ClientFileSource(read=self.read, write=self.write)
+
+    async def read(self, path: Path) -> str | None:
+        self.asked.append(path)
+        return self.texts.get(path)
+
+    async def write(self, path: Path, text: str) -> bool:
+        self.written.append((path, text))
+        if self._accepts:
+            self.texts.pop(path, None)
+            put(path, self._saves or text)
+        return self._accepts
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    path = root / "a.py"
+    path.write_text("disk")
+    return path
+
+
+def told_view(path: Path, text: str) -> FileView:
+    """What the view of a client's unsaved text is like."""
+    return file_view(path, text, source="buffer", unsaved=True)
+
+
+async def check_problem(action: Awaitable[object], problem: str) -> None:
+    with pytest.raises(FileAccessError) as caught:
+        await action
+    assert caught.value.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("received", "on_disk", "unsaved"),
+    [
+        pytest.param("a", "a", None, id="the same text is saved"),
+        pytest.param("b", "a", "b", id="another text is not"),
+        pytest.param("a\nb\n", "a\r\nb\r\n", None, id="LF for CR LF is the same text"),
+        pytest.param(
+            "a\nc\n", "a\r\nb\r\n", "a\r\nc\r\n", id="what is unsaved keeps the line ends of its file"
+        ),
+        pytest.param("a\r\nc\r\n", "a\r\nb\r\n", "a\r\nc\r\n", id="line ends that are sent stay"),
+        pytest.param("a\nb\n", "a\r\nb\n", "a\nb\n", id="mixed line ends are not guessed"),
+        pytest.param("\ufeffa", "a", None, id="a byte order mark is no text"),
+        pytest.param("", "a", "", id="an emptied buffer is unsaved"),
+    ],
+)
+def test_what_counts_as_unsaved(received: str, on_disk: str, unsaved: str | None) -> None:
+    assert text_if_unsaved(received, on_disk) == unsaved
+
+
+class TestRead:
+    """The client's unsaved text comes before the disk."""
+
+    async def test_unsaved_text_is_the_truth(self, workspace: Workspace, root: Path, file: Path) -> None:
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
+        assert await workspace.view(file) == told_view(file, "mine")
+
+    @pytest.mark.parametrize("texts", [{}, {"a.py": "disk"}])
+    async def test_a_file_without_unsaved_text_is_the_one_on_disk(
+        self, workspace: Workspace, root: Path, file: Path, texts: dict[str, str]
+    ) -> None:
+        workspace.add_client_files(root, Client({root / name: text for name, text in texts.items()}).reader)
+        view = await workspace.view(file)
+        assert (view.text, view.source, view.unsaved) == ("disk", "disk", False)
+
+    async def test_an_open_buffer_needs_no_asking(self, workspace: Workspace, root: Path, file: Path) -> None:
+        client = Client({file: "theirs"})
+        workspace.add_client_files(root, client.reader)
+        workspace.editor().open_buffer(path_to_uri(file), version=1, text="ours")
+        assert ((await workspace.view(file)).text, client.asked) == ("ours", [])
+
+    @pytest.mark.parametrize("name", ["missing.py", "image.png", "sub"])
+    async def test_only_text_files_of_the_disk_are_asked_for(
+        self, workspace: Workspace, root: Path, name: str
+    ) -> None:
+        (root / "image.png").write_bytes(b"\x89PNG\r\n\0\0")
+        (root / "sub").mkdir()
+        client = Client({root / name: "text"})
+        workspace.add_client_files(root, client.reader)
+        with pytest.raises(FileAccessError):
+            await workspace.view(root / name)
+        assert client.asked == []
+
+    async def test_only_files_below_the_folder_are_asked_for(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        client = Client({file: "mine"})
+        (root / "sub").mkdir()
+        workspace.add_client_files(root / "sub", client.reader)
+        assert ((await workspace.view(file)).text, client.asked) == ("disk", [])
+
+    async def test_of_several_clients_the_newest_counts_while_it_is_there(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.add_client_files(root, Client({file: "old"}).reader)
+        dispose = workspace.add_client_files(root, Client({file: "new"}).reader)
+        first = await workspace.view(file)
+        dispose()
+        dispose()
+        assert (first.text, (await workspace.view(file)).text) == ("new", "old")
+
+    async def test_what_the_model_read_is_stale_once_the_client_has_another_text(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        stale: list[StaleFile] = []
+        expect(workspace.tracker("s", stale.append), await workspace.view(file))
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
+        workspace.disk_changed([file])
+        await workspace.settle()
+        assert [(each.now_hash, each.source) for each in stale] == [(text_hash("mine"), "buffer")]
+
+
+class TestWrite:
+    """What is written goes through the client that takes it."""
+
+    async def test_a_write_lands_where_the_client_puts_it(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        client = Client({file: "mine"})
+        workspace.add_client_files(root, client.both)
+        view = await workspace.write(file, "ours", expected_hash=text_hash("mine"))
+        assert (view.text, view.source, content(file)) == ("ours", "disk", "ours")
+        assert client.written == [(file, "ours")]
+
+    async def test_a_new_file_is_made_by_the_client(self, workspace: Workspace, root: Path) -> None:
+        client = Client()
+        workspace.add_client_files(root, client.both)
+        view = await workspace.write(root / "new.py", "ours", expected_hash=None)
+        assert (view.text, client.written) == ("ours", [(root / "new.py", "ours")])
+
+    async def test_what_the_client_made_of_it_is_the_truth(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.add_client_files(root, Client(saves="formatted").both)
+        assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "formatted"
+
+    @pytest.mark.parametrize("expected", ["disk", None])
+    async def test_a_text_nobody_has_seen_is_not_written_over(
+        self, workspace: Workspace, root: Path, file: Path, expected: str | None
+    ) -> None:
+        client = Client({file: "mine"})
+        workspace.add_client_files(root, client.both)
+        seen = None if expected is None else text_hash(expected)
+        await check_problem(workspace.write(file, "ours", expected_hash=seen), "changedSinceRead")
+        assert (client.written, content(file)) == ([], "disk")
+
+    async def test_a_client_that_does_not_take_it(self, workspace: Workspace, root: Path, file: Path) -> None:
+        workspace.add_client_files(root, Client(accepts=False).both)
+        await check_problem(workspace.write(file, "ours", expected_hash=text_hash("disk")), "unwritable")
+        assert content(file) == "disk"
+
+    async def test_unsaved_text_of_a_client_that_takes_no_writes_is_kept(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.add_client_files(root, Client({file: "mine"}).reader)
+        await check_problem(workspace.write(file, "ours", expected_hash=text_hash("mine")), "unwritable")
+        assert content(file) == "disk"
+
+    async def test_a_saved_file_of_a_client_that_takes_no_writes_is_written(
+        self, workspace: Workspace, root: Path, file: Path
+    ) -> None:
+        workspace.add_client_files(root, Client().reader)
+        assert (await workspace.write(file, "ours", expected_hash=text_hash("disk"))).text == "ours"
+
+    async def test_a_file_that_is_no_text_is_not_handed_to_a_client(
+        self, workspace: Workspace, root: Path
+    ) -> None:
+        image = root / "image.png"
+        image.write_bytes(b"\x89PNG\r\n\0\0")
+        client = Client()
+        workspace.add_client_files(root, client.both)
+        await check_problem(workspace.write(image, "ours", expected_hash=None), "binary")
+        assert client.written == []
+
+    async def test_others_hear_of_it(self, workspace: Workspace, root: Path, file: Path) -> None:
+        has_changed = asyncio.Event()
+        workspace.add_client_files(root, Client().both)
+        workspace.on_change(lambda path: has_changed.set() if path == file else None)
+        await workspace.write(file, "ours", expected_hash=text_hash("disk"))
+        await has_changed.wait()
+
+
+def test_the_fake_keeps_what_it_is_offered() -> None:
+    fake, source = FakeWorkspace(), ClientFileSource()
+    dispose = fake.add_client_files(Path("/p"), source)
+    offered = list(fake.client_files)
+    dispose()
+    dispose()
+    assert (offered, fake.client_files) == ([(Path("/p"), source)], [])
+
+
+async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Workspace, root: Path) -> None:
+    """However long the client takes: what it has not confirmed yet is no change of somebody's."""
+    file = root / "a"
+    put(file, "old")
+    own: list[StaleFile] = []
+    others: list[StaleFile] = []
+    tracker, other = workspace.tracker("s", own.append), workspace.tracker("t", others.append)
+
+    async def write(path: Path, text: str) -> bool:
+        put(path, text)
+        workspace.disk_changed([path])
+        await workspace.settle()
+        return True
+
+    workspace.add_client_files(root, ClientFileSource(write=write))
+    before = await workspace.view(file)
+    for each in (tracker, other):
+        expect(each, before)
+    expect(tracker, await workspace.write(file, "new", expected_hash=before.hash))
+    await workspace.settle()
+    assert own == []
+    assert [stale.now_hash for stale in others] == [text_hash("new")]

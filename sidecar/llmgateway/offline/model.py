@@ -39,9 +39,17 @@ from sidecar.llmgateway.contract import (
     UserTurn,
     gateway_error,
 )
-from sidecar.llmgateway.offline.answer import STATEMENT, announce, answer
 from sidecar.llmgateway.offline.intent import read_intent
-from sidecar.llmgateway.offline.lookups import Lookup, OfferedTools, PlannedCall, new_calls, plan_calls
+from sidecar.llmgateway.offline.lookups import (
+    STATEMENT,
+    Lookup,
+    OfferedTools,
+    PlannedCall,
+    announce,
+    answer,
+    new_calls,
+    plan_calls,
+)
 from sidecar.llmgateway.offline.questions import answer_question, plan_question, read_question
 
 _MODEL: Final = "offline-1"

@@ -421,7 +421,7 @@ def is_test(path: str) -> bool:
 
 def cite(head: str, lines: Sequence[CitedLine]) -> str:
     """Return *lines* with their places below *head*; empty for none."""
-    from sidecar.llmgateway.offline.answer import as_is
+    from sidecar.llmgateway.offline.lookups import as_is
 
     cited = (f"- `{line.path}:{line.line}` {as_is(line.text.strip())}" for line in lines)
     return "\n".join((head, "", *cited)) if lines else ""

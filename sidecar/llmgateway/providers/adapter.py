@@ -17,8 +17,8 @@ from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.names import Provider
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import ProviderFailure
+from sidecar.llmgateway.providers.fields import TurnMemo
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 ClientT = TypeVar("ClientT")
 ChunkT = TypeVar("ChunkT")

@@ -41,8 +41,10 @@ from sidecar.llmgateway.providers.body import END_MARK, EventBody, ReportedFailu
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
+    TurnMemo,
     encodable,
     is_anthropic_signature,
+    join_roles,
     json_text,
     token_count,
     without_mark,
@@ -50,7 +52,6 @@ from sidecar.llmgateway.providers.fields import (
 from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, post, refusal_in
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.turn_memo import TurnMemo, join_roles
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:

@@ -41,15 +41,17 @@ from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError, d
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     GOOGLE_MARK,
+    TurnMemo,
     encodable,
     encodable_json,
+    find_tool,
+    join_roles,
     json_text,
     token_count,
     usage_of,
     without_mark,
 )
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool, join_roles
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:

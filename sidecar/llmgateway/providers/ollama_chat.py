@@ -35,10 +35,17 @@ from sidecar.llmgateway.providers.body import (
     read_lines,
 )
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.fields import CHAT_MARK, encodable, function_tools, json_text, usage_of
+from sidecar.llmgateway.providers.fields import (
+    CHAT_MARK,
+    TurnMemo,
+    encodable,
+    find_tool,
+    function_tools,
+    json_text,
+    usage_of,
+)
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool
 from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:

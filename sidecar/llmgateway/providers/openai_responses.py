@@ -28,6 +28,7 @@ from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
+    TurnMemo,
     encodable,
     json_text,
     usage_of,
@@ -37,7 +38,6 @@ from sidecar.llmgateway.providers.http_calls import RefusedRequestError, post
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.turn_memo import TurnMemo
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

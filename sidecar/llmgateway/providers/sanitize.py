@@ -36,8 +36,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fields import encodable, encodable_json
-from sidecar.llmgateway.providers.turn_memo import TurnMemo
+from sidecar.llmgateway.providers.fields import TurnMemo, encodable, encodable_json
 from sidecar.runtime.cadence import UNPARSED
 from sidecar.runtime.wire import OPENING, Outgoing
 

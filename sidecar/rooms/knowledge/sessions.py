@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from sidecar._internal.state_folder import make_private_folder
-from sidecar.rooms.content import query_text
-from sidecar.rooms.events import RoomEvent
+from sidecar.rooms.events import RoomEvent, query_text
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 

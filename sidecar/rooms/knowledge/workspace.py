@@ -18,10 +18,10 @@ from typing import Final, TypeAlias
 from sidecar._internal.values import Value
 from sidecar.rooms.knowledge.index import Document, IndexThread, TextIndex
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
-from sidecar.workspace.coalesce import Coalescer
 from sidecar.workspace.contract import FileAccessError, WorkspacePort
 from sidecar.workspace.ignore import IGNORE_FILES, IgnoreRules, walk
 from sidecar.workspace.paths import read_project_text
+from sidecar.workspace.watch import Coalescer
 
 FILES_PER_BATCH: Final = 32
 BINARY_PROBE_CHARS: Final = 8192

@@ -26,8 +26,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
-from sidecar.rooms.content import RoomValueError, TextContent, plain_text
-from sidecar.rooms.events import RoomEvent
+from sidecar.rooms.events import RoomEvent, RoomValueError, TextContent, plain_text
 from sidecar.rooms.memory.estimate import (
     MESSAGE_OVERHEAD_TOKENS,
     chars_within,

@@ -17,8 +17,7 @@ from sidecar.rooms.ai import (
     AIToolCallPart,
     AIToolResultPart,
 )
-from sidecar.rooms.content import EventContent, TextContent, to_json
-from sidecar.rooms.events import RoomEvent
+from sidecar.rooms.events import EventContent, RoomEvent, TextContent, to_json
 
 CHARS_PER_TOKEN = 4
 MESSAGE_OVERHEAD_TOKENS = 4

@@ -16,8 +16,7 @@ from dataclasses import replace
 
 from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
-from sidecar.rooms.content import DeleteContent, EditContent
-from sidecar.rooms.events import RoomContext, RoomEvent
+from sidecar.rooms.events import DeleteContent, EditContent, RoomContext, RoomEvent
 from sidecar.rooms.memory.budget import MemoryLimits, MemoryLoad, fit_items, plan_cut, truncate_older
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens, write_out
 from sidecar.rooms.memory.prompt import PromptLine, event_line, speaker_names

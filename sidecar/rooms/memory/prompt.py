@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIContext, AIMessage
-from sidecar.rooms.content import EventContent, plain_text
-from sidecar.rooms.events import Participant, RoomEvent, is_from_ai
+from sidecar.rooms.events import EventContent, Participant, RoomEvent, is_from_ai, plain_text
 from sidecar.rooms.memory.budget import truncate_text
 
 SYSTEM_PROMPT = (

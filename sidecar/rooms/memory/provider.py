@@ -14,8 +14,7 @@ from msgspec import field
 
 from sidecar._internal.values import Value
 from sidecar.rooms.ai import AIMessage
-from sidecar.rooms.content import RoomValueError
-from sidecar.rooms.events import RoomContext, RoomEvent
+from sidecar.rooms.events import RoomContext, RoomEvent, RoomValueError
 
 
 class MemoryResult(Value):

@@ -23,8 +23,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from sidecar.rooms.ai import AIMessage
-from sidecar.rooms.content import DeleteContent, EditContent, query_text
-from sidecar.rooms.events import RoomContext, RoomEvent, is_from_ai
+from sidecar.rooms.events import DeleteContent, EditContent, RoomContext, RoomEvent, is_from_ai, query_text
 from sidecar.rooms.memory.budget import truncate_text
 from sidecar.rooms.memory.estimate import MESSAGE_OVERHEAD_TOKENS, chars_within
 from sidecar.rooms.memory.provider import MemoryProvider, MemoryResult

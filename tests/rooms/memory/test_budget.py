@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from room_events import make_event
 from sidecar.rooms import AIImagePart, AIMessage, RoomValueError, TextContent
-from sidecar.rooms.content import MediaContent, RichContent
+from sidecar.rooms.events import MediaContent, RichContent
 from sidecar.rooms.memory.budget import (
     MemoryLimits,
     MemoryLoad,

@@ -8,7 +8,7 @@ import pytest
 
 from recorded_sessions import Record, read_records, recordings
 from sidecar.rooms import EventSource, MockAIProvider, Room, RoomContext, RoomEvent, TextContent
-from sidecar.rooms.content import EventContent, ToolCallContent
+from sidecar.rooms.events import EventContent, ToolCallContent
 from sidecar.rooms.memory import MockMemoryProvider, SummarizingMemory
 from sidecar.rooms.memory.estimate import event_tokens, message_tokens
 

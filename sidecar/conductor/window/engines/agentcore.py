@@ -34,7 +34,7 @@ from sidecar.agentcore.memory import (
     new_compaction,
 )
 from sidecar.agentcore.messages import Unread
-from sidecar.agentcore.prompts import LOCAL_HEADING, serialize_parts
+from sidecar.agentcore.summaries import LOCAL_HEADING, serialize_parts
 from sidecar.agentcore.view import shrink_message
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engine import (

@@ -17,9 +17,9 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.chat_messages import MessageWriter
+from sidecar.llmgateway.providers.fields import TurnMemo, find_tool, join_roles
+from sidecar.llmgateway.providers.openai_chat import MessageWriter
 from sidecar.llmgateway.providers.quirks import dialect_of
-from sidecar.llmgateway.providers.turn_memo import TurnMemo, find_tool, join_roles
 from sidecar.llmgateway.registry import least_tokens
 
 

@@ -34,7 +34,7 @@ from sidecar.rooms import (
     ToolCallContent,
     VideoContent,
 )
-from sidecar.rooms.content import plain_text, query_text
+from sidecar.rooms.events import plain_text, query_text
 from sidecar.rooms.source import KnowledgeResult, KnowledgeSource
 
 SOURCE = EventSource(channel_id="ws1", channel_type="websocket")
