@@ -287,6 +287,10 @@ class ReadsPort(Protocol):
         """Return the newest content of the resolved *path* that the model has seen, None for none."""
         ...
 
+    def path_now(self, path: Path) -> Path:
+        """Return the path that the user has given to the file *path* since the model read it there."""
+        ...
+
 
 class ToolContext(Value, kw_only=True):
     """The surroundings of one call of a tool.

@@ -95,9 +95,12 @@ async def require_permission(context: ToolContext, question: PermissionQuestion)
 async def find_near(spelled: str, context: ToolContext) -> str:
     """Return a hint with the files and folders that a wrong path may mean; empty for none.
 
-    These are the ones of a similar name in its folder, else the ones of its name anywhere in the folder of
-    the session that is not ignored.
+    It is the new path of a file that the user has renamed. Else these are the ones of a similar name in its
+    folder, else the ones of its name anywhere in the folder of the session that is not ignored.
     """
+    named = context.cwd / spelled
+    if (now := context.reads.path_now(named)) != named:
+        return f"the user has renamed it to {display_path(now, context.cwd)}"
 
     def look() -> list[str]:
         resolved = resolve_path(spelled, context.cwd, context.roots)

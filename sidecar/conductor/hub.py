@@ -25,7 +25,7 @@ from sidecar.conductor.events import Notice
 from sidecar.conductor.record.branching import digest_left, entries_for_fork
 from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
-from sidecar.conductor.records import SessionInfo, from_record, newest_info, to_record
+from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.knowledge import check_sources
 from sidecar.conductor.window.meter import entry_tokens
@@ -152,12 +152,16 @@ class Hub:
             fork_digest=await asyncio.to_thread(digest_left, graph, graph.leaf, leaf) if tells else "",
         )
         info.check_folder()
-        opened = await self._adopt(info, (), entries, leaf)
-        session = await self._add(info, replace(opened, records=[]))
         loaded, servers = self._sessions.get(wanted.sid), wanted.servers
-        changes = None if loaded is None else [*loaded.workbench.checkpoints.changes.values()]
-        if changes is None:
-            changes = find_changes(await self._store.records(wanted.sid))
+        if loaded is None:
+            records = await self._store.records(wanted.sid)
+            changes, renames = find_changes(records), find_renames(records)
+        else:
+            changes = [*loaded.workbench.checkpoints.changes.values()]
+            renames = loaded.record.history.renames
+        kept = [to_record("rename", rename) for rename in renames]
+        opened = await self._adopt(info, kept, entries, leaf)
+        session = await self._add(info, replace(opened, records=kept))
         await session.workbench.checkpoints.adopt(changes, wanted.sid)
         await session.store()
         session.connect(servers or (loaded.workbench.servers.named if loaded and servers is None else ()))

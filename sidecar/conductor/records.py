@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from sidecar._internal.values import Value, force_setattr
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
+from sidecar.workspace.paths import path_to_uri
 
 T = TypeVar("T")
 
@@ -75,6 +77,45 @@ def reads_by_call(records: Iterable[Mapping[str, Any]]) -> dict[str, list[FileRe
                 read = FileRead(**msgspec.structs.asdict(stored))
                 found.setdefault(stored.call_id, []).append(read)
     return found
+
+
+class FileRename(Value, kw_only=True):
+    """The ``rename`` record: the user gave a file, or a folder with all below it, another path.
+
+    Reads and changes up to *at*, in epoch milliseconds, count under the new path.
+    """
+
+    at: int
+    path: str
+    to_path: str
+
+    def path_now(self, path: str) -> str:
+        """Return the path that *path* has after it.
+
+        >>> rename = FileRename(at=0, path="/p/src", to_path="/p/lib")
+        >>> [Path(rename.path_now(path)).as_posix() for path in ("/p/src/a.py", "/p/src", "/p/srcs")]
+        ['/p/lib/a.py', '/p/lib', '/p/srcs']
+        """
+        given = Path(path)
+        is_moved = given.is_relative_to(self.path)
+        return str(self.to_path / given.relative_to(self.path)) if is_moved else path
+
+    def path_then(self, path: str) -> str:
+        """Return the path that *path* had before it."""
+        return FileRename(at=self.at, path=self.to_path, to_path=self.path).path_now(path)
+
+    def read_now(self, read: FileRead) -> FileRead:
+        """Return *read* under its new path."""
+        path = self.path_now(read.path)
+        return (
+            read if path == read.path else replace(read, path=path, uri=path_to_uri(Path(path)), version=None)
+        )
+
+
+def find_renames(records: Iterable[Mapping[str, Any]]) -> list[FileRename]:
+    """Return the renames among the *records* of a session, oldest first."""
+    found = (from_record(FileRename, each) for each in records if each.get("type") == "rename")
+    return [each for each in found if each is not None]
 
 
 class SessionInfo(Value, kw_only=True):

@@ -16,6 +16,9 @@ from typing import TypeAlias
 from sidecar._internal.values import Value
 from sidecar.conversation.history import Entry, FileRead, Index, LineRange
 
+ReadNow: TypeAlias = Callable[[FileRead, int], FileRead]
+"""Returns a read of an entry that was stored at a time under the path that the file has now."""
+
 WeighRead: TypeAlias = Callable[[Entry, str], int]
 """Returns the tokens of one call's result in an entry, or of a restored file for an empty call id."""
 
@@ -57,14 +60,22 @@ class FilesSeen:
         touched, self.touched = tuple(self.touched), {}
         return touched
 
+    def rename(self, read_now: Callable[[FileRead], FileRead]) -> None:
+        """Let every file count under the path of *read_now*."""
+        before = self.files
+        found = [replace(each, read=read_now(each.read)) for each in before.values()]
+        self.files = {each.read.path: each for each in found}
+        self.touched |= dict.fromkeys(before.keys() ^ self.files.keys())
 
-def files_seen_index(weigh: WeighRead) -> Index[FilesSeen]:
+
+def files_seen_index(weigh: WeighRead, read_now: ReadNow = lambda read, _: read) -> Index[FilesSeen]:
     """Return a new index of the files seen; it reaches through summaries."""
 
     def add(state: FilesSeen, entry: Entry, in_view: bool) -> FilesSeen:
         if in_view and entry.kind == "user":
             state.n_prompts += 1
-        for read in entry.reads:
+        for stored in entry.reads:
+            read = read_now(stored, entry.created_at)
             before = state.files.pop(read.path, None)
             state.files[read.path] = SeenFile(
                 read=read if before is None else merge_reads(before.read, read),

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:a572b3053c9efc7b04683e0120c18e02c45c66430269c7293515c2c53f99b941"
+SCHEMA_HASH: Final = "sha256:edac3363735ead8d046b2e5c8f28c16a104de8a9c3885d9e954c98223d75febd"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -245,7 +245,9 @@ class LspConnection(FrontendConnection["LspClient"]):
             self.open_client().documents.drop(_member(_member(params, "textDocument"), "uri"))
 
     def _notify_server(self, method: str, params: Any) -> None:
-        self._server.call(method, params)
+        outcome = self._server.call(method, params)
+        if inspect.isawaitable(outcome):
+            self._spawn(outcome, method)
         if method == "$/setTrace":
             self._is_traced = self._server.is_traced
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final
 
@@ -192,6 +192,11 @@ class OpenDocuments:
         """Report files and folders that were created, changed, renamed or deleted on disk."""
         if paths := [path for uri in uris if (path := uri_to_path(uri)) is not None]:
             self._workspace.disk_changed(paths)
+
+    def report_renamed(self, uris: Iterable[tuple[str, str]]) -> Awaitable[None]:
+        """Report files and folders that the user renamed, each with its old and its new URI."""
+        paths = ((uri_to_path(old), uri_to_path(new)) for old, new in uris)
+        return self._workspace.report_renames([(old, new) for old, new in paths if old and new])
 
     def close_all(self) -> None:
         """Remove every buffer: the client is gone, and its unsaved text with it."""

@@ -115,9 +115,7 @@ class LspServer(LanguageServer):
         delete(lambda params: documents().report_changed(file.uri for file in params.files))
         rename = self.feature(types.WORKSPACE_DID_RENAME_FILES, _FILES)
         rename(
-            lambda params: documents().report_changed(
-                uri for file in params.files for uri in (file.old_uri, file.new_uri)
-            )
+            lambda params: documents().report_renamed((file.old_uri, file.new_uri) for file in params.files)
         )
 
     @property

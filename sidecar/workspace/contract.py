@@ -18,6 +18,10 @@ Dispose: TypeAlias = Callable[[], None]
 """Ends the subscription or service that returned it; may be called any number of times."""
 
 
+RenameListener: TypeAlias = Callable[[Path, Path], Awaitable[None]]
+"""``async (old, new)``, both resolved; a folder stands for everything below it."""
+
+
 class FileAccessError(SidecarError):
     """A file cannot be read or written; *problem* says why.
 
@@ -261,6 +265,14 @@ class WorkspacePort(Protocol):
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
         """Record that *paths* changed, appeared or vanished on disk."""
+        ...
+
+    async def report_renames(self, paths: Iterable[tuple[Path, Path]]) -> None:
+        """Record that the user renamed files or folders, each from its old to its new path."""
+        ...
+
+    def on_rename(self, listener: RenameListener) -> Dispose:
+        """Call *listener* with the old and the new path of every file and folder that the user renames."""
         ...
 
     def tracker(

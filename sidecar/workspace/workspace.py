@@ -27,6 +27,7 @@ from sidecar.workspace.contract import (
     FileBytes,
     FileSource,
     FileView,
+    RenameListener,
     StaleFile,
     WatchStatus,
 )
@@ -71,6 +72,7 @@ class Workspace:
         self._client_files = ClientFileSources()
         self._trackers: dict[str, FileTracker] = {}
         self._listeners: list[Callable[[Path], None]] = []
+        self._rename_listeners: list[RenameListener] = []
         self._writing: Counter[Path] = Counter()
         self._n_written = 0
         self._disk_lock = threading.Lock()
@@ -182,9 +184,15 @@ class Workspace:
 
     def disk_changed(self, paths: Iterable[Path]) -> None:
         """Record that *paths* changed, appeared or vanished on disk."""
-        changed = tuple(paths)
-        real_parents = {parent: real_path(parent) for parent in {path.parent for path in changed}}
-        self._on_disk_change(real_parents[path.parent] / path.name for path in changed)
+        self._on_disk_change(with_real_parents(paths))
+
+    async def report_renames(self, paths: Iterable[tuple[Path, Path]]) -> None:
+        """Record that the user renamed files or folders, each from its old to its new path."""
+        found = with_real_parents(path for pair in paths for path in pair)
+        self._on_disk_change(found)
+        for old, new in zip(found[::2], found[1::2], strict=True):
+            for listener in tuple(self._rename_listeners):
+                await listener(old, new)
 
     def tracker(
         self,
@@ -217,6 +225,15 @@ class Workspace:
 
         return dispose
 
+    def on_rename(self, listener: RenameListener) -> Dispose:
+        """Call *listener* with the old and the new path of every file and folder that the user renames."""
+        self._rename_listeners.append(listener)
+
+        def dispose() -> None:
+            self._rename_listeners = [kept for kept in self._rename_listeners if kept is not listener]
+
+        return dispose
+
     def add_client_files(self, root: Path, source: ClientFileSource) -> Dispose:
         """Use *source* for the files below *root*; see ``WorkspacePort.add_client_files``."""
         return self._client_files.add(real_path(root), source)
@@ -237,6 +254,7 @@ class Workspace:
         self._client_files.clear()
         self._trackers.clear()
         self._listeners.clear()
+        self._rename_listeners.clear()
 
     def _on_disk_change(self, paths: Iterable[Path]) -> None:
         changed = sorted(set(paths))
@@ -343,6 +361,13 @@ class Workspace:
                 hint="read it again",
             )
         return now
+
+
+def with_real_parents(paths: Iterable[Path]) -> Sequence[Path]:
+    """Return *paths*, which need not exist, with the links of the folders that they are in followed."""
+    given = tuple(paths)
+    real_parents = {parent: real_path(parent) for parent in {path.parent for path in given}}
+    return [real_parents[path.parent] / path.name for path in given]
 
 
 def _look(path: Path, limit_bytes: int) -> tuple[Path, DiskText | FileAccessError]:

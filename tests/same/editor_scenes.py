@@ -92,7 +92,7 @@ def accept(client: Client, *methods: str) -> None:
 
 
 async def type_in_buffers(scenery: Scenery) -> None:
-    """Unsaved text is what the model reads and edits; files that change since are stale, and fresh again."""
+    """Unsaved text is what the model reads and edits; changed files are stale, and a renamed one is known."""
     place = scenery.place
     for name in ("a.py", "b.py", "c.py"):
         place.write(name, _CODE)
@@ -146,6 +146,13 @@ async def type_in_buffers(scenery: Scenery) -> None:
     await client.call("context/files", sid=sid)
     await client.call("checkpoint/diff", sid=sid)
     await client.call("session/read", sid=sid)
+    buffers.close("a.py")
+    (place.project / "a.py").rename(place.project / "renamed.py")
+    names = {"oldUri": buffers.uri("a.py"), "newUri": buffers.uri("renamed.py")}
+    client.player.notify("workspace/didRenameFiles", {"files": [names]})
+    await client.catch_up()
+    await client.call("context/files", sid=sid)
+    await client.call("checkpoint/list", sid=sid)
 
 
 async def change_on_disk(client: Client, buffers: Buffers, sid: str, content: str | None, event: str) -> None:

@@ -18,6 +18,7 @@ from sidecar.workspace.contract import (
     FileBytes,
     FileSource,
     FileView,
+    RenameListener,
     StaleFile,
     WatchStatus,
 )
@@ -47,6 +48,7 @@ class FakeWorkspace:
         self._buffers = Buffers()
         self._trackers: dict[str, FileTracker] = {}
         self._listeners: list[Callable[[Path], None]] = []
+        self._rename_listeners: list[RenameListener] = []
 
     def put(self, path: Path, text: str | None) -> None:
         """Change the file *path* on the disk that is not there; None deletes it."""
@@ -170,6 +172,22 @@ class FakeWorkspace:
 
         def dispose() -> None:
             self._listeners = [kept for kept in self._listeners if kept is not listener]
+
+        return dispose
+
+    async def report_renames(self, paths: Iterable[tuple[Path, Path]]) -> None:
+        """Notify the listeners; the files stay where they are."""
+        for old, new in tuple(paths):
+            self.disk_changed((old, new))
+            for listener in tuple(self._rename_listeners):
+                await listener(old, new)
+
+    def on_rename(self, listener: RenameListener) -> Dispose:
+        """Tell *listener* of every rename."""
+        self._rename_listeners.append(listener)
+
+        def dispose() -> None:
+            self._rename_listeners = [kept for kept in self._rename_listeners if kept is not listener]
 
         return dispose
 

@@ -43,11 +43,12 @@ export interface CheckpointDiffResult {
   uncovered: string[];
 }
 
-/** A file of a checkpoint; `created` when it did not exist before, `problem` says why it was not kept. */
+/** A file of a checkpoint; `created` when it did not exist before, `problem` says why it was not kept. `renamedFrom` is its URI when it was changed, where the user has renamed it since. */
 export interface CheckpointFile {
   uri: string;
   created: boolean;
   problem?: string;
+  renamedFrom?: string;
 }
 
 /** The checkpoints, oldest first. */

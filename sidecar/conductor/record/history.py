@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.record.queue import PromptQueue
-from sidecar.conductor.records import reads_by_call
+from sidecar.conductor.records import FileRename, reads_by_call
 from sidecar.conversation import (
     AppendOnlySeq,
     Entry,
@@ -55,6 +55,7 @@ class HistoryWriter:
 
     Attributes:
         pending_anchor: the size of a call with an answer that is not part of the history yet, None for none.
+        renames: the renames of files by the user, oldest first.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class HistoryWriter:
         self._reads: dict[str, list[FileRead]] = {}
         self.pending_anchor: UsageAnchor | None = None
         self._authors: dict[int, tuple[Turn, str]] = {}
+        self.renames: list[FileRename] = []
 
     @property
     def current(self) -> History:
@@ -149,7 +151,12 @@ class HistoryWriter:
 
         def prepare() -> SessionBranch:
             again = (
-                replace(each, anchor=None, origin=each.origin or ((each.node_id,) if each.node_id else ()))
+                replace(
+                    each,
+                    anchor=None,
+                    origin=each.origin or ((each.node_id,) if each.node_id else ()),
+                    reads=tuple(self.read_now(read, each.created_at) for read in each.reads),
+                )
                 for each in entries
             )
             branch = self._journal.make_branch([*again])
@@ -179,6 +186,18 @@ class HistoryWriter:
     def take_reads(self, call_id: str) -> tuple[FileRead, ...]:
         """Return the reads that were noted for *call_id*, which has no result in the history, without it."""
         return tuple(replace(read, call_id="") for read in self._reads.pop(call_id, ()))
+
+    def read_now(self, read: FileRead, created_at: int) -> FileRead:
+        """Return *read*, of an entry made at *created_at*, 0 for not yet, with the path of its file now."""
+        for rename in self.renames if created_at else ():
+            if created_at <= rename.at:
+                read = rename.read_now(read)
+        return read
+
+    def note_rename(self, rename: FileRename) -> None:
+        """Let everything that was read so far count under its new path."""
+        self.renames.append(rename)
+        self._reads = {call: [*map(rename.read_now, reads)] for call, reads in self._reads.items()}
 
     def note_usage(self, anchor: UsageAnchor) -> None:
         """Let the next answer carry the size of the call that it answers."""

@@ -36,7 +36,13 @@ from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import describe_extensions
 from sidecar.conductor.workbench.files import shown_uri
-from sidecar.conductor.workbench.kept_changes import TAKEN_BACK, FileCheckpoint, FileDiff, FileRestore
+from sidecar.conductor.workbench.kept_changes import (
+    TAKEN_BACK,
+    CheckpointFile,
+    FileCheckpoint,
+    FileDiff,
+    FileRestore,
+)
 from sidecar.conductor.workbench.workbench import Workbench
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
@@ -382,7 +388,7 @@ def describe_checkpoints(checkpoints: Sequence[FileCheckpoint]) -> str:
         return "There are no checkpoints; this session has changed no files with its tools."
     lines = []
     for each in checkpoints[: -_MOST_LISTED - 1 : -1]:
-        names = ", ".join(file.uri.rpartition("/")[2] for file in each.files[:5])
+        names = ", ".join(map(name_with_old, each.files[:5]))
         more = f" and {len(each.files) - 5} more" if len(each.files) > 5 else ""
         what = "before a turn changed" if each.cause == "turn" else "before a restore changed"
         when = datetime.fromtimestamp(each.at / 1000).strftime("%Y-%m-%d %H:%M")
@@ -390,6 +396,12 @@ def describe_checkpoints(checkpoints: Sequence[FileCheckpoint]) -> str:
     return "\n".join(
         (*lines, "\n/checkpoint restore ID takes files back to one; /checkpoint diff ID shows it.")
     )
+
+
+def name_with_old(file: CheckpointFile) -> str:
+    """Return the name of a file, with its name at that time where the user has renamed it since."""
+    name, before = (uri.rpartition("/")[2] for uri in (file.uri, file.renamed_from or file.uri))
+    return name if before == name else f"{name} (then {before})"
 
 
 def describe_restores(files: Sequence[FileRestore], folder: Path) -> str:

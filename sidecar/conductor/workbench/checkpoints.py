@@ -27,8 +27,8 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.contract import PlannedChange
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.records import to_record
-from sidecar.conductor.workbench.files import SessionFiles, shown_path
+from sidecar.conductor.records import FileRename, to_record
+from sidecar.conductor.workbench.files import SessionFiles, shown_path, shown_uri
 from sidecar.conductor.workbench.kept_changes import (
     FileCheckpoint,
     FileDiff,
@@ -208,7 +208,7 @@ class Checkpoints:
     @property
     def all(self) -> tuple[FileCheckpoint, ...]:
         """Every checkpoint, oldest first."""
-        return list_checkpoints([*self.changes.values()])
+        return list_checkpoints([*self.changes.values()], self._uri_before)
 
     def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Load the stored *records* of the session."""
@@ -261,6 +261,25 @@ class Checkpoints:
         newest = next((each for each in reversed(self.changes.values()) if each.path == path), None)
         if newest is not None:
             await self._record(replace(newest, after=view.hash))
+
+    def rename(self, rename: FileRename) -> Sequence[KeptChange]:
+        """Keep the changes of renamed files under their new paths, and return these changes."""
+        paths = ((change, rename.path_now(change.path)) for change in self.changes.values())
+        moved = [
+            replace(change, path=path, uri=path_to_uri(Path(path)))
+            for change, path in paths
+            if path != change.path
+        ]
+        self.changes |= {change.change_id: change for change in moved}
+        return moved
+
+    def _uri_before(self, change: KeptChange) -> str | None:
+        """Return the URI that the file of *change* had then, None where it is the one that it has now."""
+        path = change.path
+        for rename in reversed(self._history.renames):
+            if change.at <= rename.at:
+                path = rename.path_then(path)
+        return None if path == change.path else path_to_uri(Path(path))
 
     def since(self, checkpoint_id: str | None, uris: Sequence[str] | None = None) -> frozenset[str]:
         """Return the ids of the changes since a checkpoint began, all for None; of *uris* or of all files.
@@ -346,7 +365,9 @@ class Checkpoints:
                 found.append(FileDiff(step.uri, step.outcome, "", reason=step.reason))
                 continue
             name = shown_path(step.path, self._roots[0])
-            diff, is_cut = await asyncio.to_thread(unified_diff, step.old, new, name)
+            first = next(each for each in self.changes.values() if each.path == str(step.path))
+            before = shown_uri(self._uri_before(first) or step.uri, self._roots[0])
+            diff, is_cut = await asyncio.to_thread(unified_diff, step.old, new, name, before)
             found.append(FileDiff(step.uri, step.outcome, diff, is_cut, step.reason))
         return tuple(found)
 

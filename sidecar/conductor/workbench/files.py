@@ -17,6 +17,7 @@ from sidecar.conductor.engine import FreshFile
 from sidecar.conductor.errors import FolderNotFound
 from sidecar.conductor.events import FileFresh, FileStale
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.records import FileRename
 from sidecar.conductor.token_estimate import estimate_block_tokens
 from sidecar.conversation import (
     Entry,
@@ -55,7 +56,7 @@ class SessionFiles:
         self._workspace = workspace
         self._history = record.history
         self._resolve_in = resolve
-        self._index = files_seen_index(_tokens_of_read)
+        self._index = files_seen_index(_tokens_of_read, record.history.read_now)
         record.history.follow(self)
         record.history.watch(self._on_moved)
         self._synced: FilesSeen | None = None
@@ -76,6 +77,25 @@ class SessionFiles:
         self._history.note_read(read)
         self.pending[read.path] = None
         self._track(read.path)
+
+    def has_read(self, rename: FileRename) -> bool:
+        """Return whether the model has read a file of *rename*."""
+        seen = self._index.of(self._history.current)
+        return any(rename.path_now(path) != path for path in seen.files | self.pending)
+
+    def rename(self, rename: FileRename) -> None:
+        """Know files that the model has read by their new paths."""
+        self._history.note_rename(rename)
+        self._index.of(self._history.current).rename(rename.read_now)
+        self.sync()
+
+    def path_now(self, path: Path) -> Path:
+        """Return the path that the user has given to the file *path* since the model read it there."""
+        named = str(path)
+        if self._known_read(named) is None:
+            for rename in self._history.renames:
+                named = rename.path_now(named)
+        return Path(named)
 
     def prepare(self, history: History) -> None:
         """Take in *history*, to which the conversation is about to move."""
@@ -123,7 +143,7 @@ class SessionFiles:
             self.sync()
 
     def _resolve(self, path: str) -> Path:
-        return self._resolve_in(path, self._cwd)
+        return self.path_now(self._resolve_in(path, self._cwd))
 
     async def look(self, paths: Sequence[str]) -> Mapping[str, FreshFile]:
         """Read *paths* as they are now; one that cannot be read says why."""

@@ -16,7 +16,7 @@ present the first one; with a user's D present neither can.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal, TypeAlias
 
@@ -67,11 +67,15 @@ class KeptChange(Value, kw_only=True):
 
 
 class CheckpointFile(Value):
-    """A file of a checkpoint; *created* when it did not exist before, *problem* says why it was not kept."""
+    """A file of a checkpoint; *created* when it did not exist before, *problem* says why it was not kept.
+
+    *renamedFrom* is its URI when it was changed, where the user has renamed it since.
+    """
 
     uri: str
     created: bool
     problem: str | None = None
+    renamed_from: str | None = None
 
 
 class FileCheckpoint(Value):
@@ -150,8 +154,13 @@ def find_origin(
     return found, True
 
 
-def list_checkpoints(changes: Sequence[KeptChange]) -> tuple[FileCheckpoint, ...]:
-    """Return the checkpoints of *changes*, oldest first; each file once, as before its first change."""
+def list_checkpoints(
+    changes: Sequence[KeptChange], renamed_from: Callable[[KeptChange], str | None] = lambda change: None
+) -> tuple[FileCheckpoint, ...]:
+    """Return the checkpoints of *changes*, oldest first; each file once, as before its first change.
+
+    *renamed_from* returns the URI at that time of a file that the user has renamed since, None for others.
+    """
     grouped: dict[str, dict[str, KeptChange]] = {}
     for change in changes:
         grouped.setdefault(change.checkpoint_id, {}).setdefault(change.path, change)
@@ -160,7 +169,10 @@ def list_checkpoints(changes: Sequence[KeptChange]) -> tuple[FileCheckpoint, ...
             checkpoint_id,
             first.at,
             first.cause,
-            tuple(CheckpointFile(each.uri, each.before is None, each.problem) for each in files.values()),
+            tuple(
+                CheckpointFile(each.uri, each.before is None, each.problem, renamed_from(each))
+                for each in files.values()
+            ),
             first.turn_id,
         )
         for checkpoint_id, files in grouped.items()
@@ -168,8 +180,10 @@ def list_checkpoints(changes: Sequence[KeptChange]) -> tuple[FileCheckpoint, ...
     )
 
 
-def unified_diff(old: str, new: str, name: str) -> tuple[str, bool]:
+def unified_diff(old: str, new: str, name: str, old_name: str | None = None) -> tuple[str, bool]:
     """Return a diff of the file *name* with three lines of context, and whether lines are missing.
+
+    *old_name* is its name before, where that was another one.
 
     >>> print(unified_diff("a\\nb\\n", "a\\nc\\n", "x.py")[0])
     --- a/x.py
@@ -183,7 +197,7 @@ def unified_diff(old: str, new: str, name: str) -> tuple[str, bool]:
     pairs = enumerate(zip(before, after, strict=False))
     start = next((at for at, (one, other) in pairs if one != other), min(len(before), len(after)))
     shift = max(0, start - _CONTEXT)
-    lines = [f"--- a/{name}", f"+++ b/{name}"]
+    lines = [f"--- a/{old_name or name}", f"+++ b/{name}"]
     is_whole = len(before) + len(after) - 2 * start <= _MOST_COMPARED
     before, after = before[shift:], after[shift:]
     if not is_whole:

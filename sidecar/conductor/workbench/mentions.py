@@ -140,6 +140,9 @@ class _Reads:
     def get(self, path: Path) -> FileRead | None:
         return None
 
+    def path_now(self, path: Path) -> Path:
+        return path
+
 
 class MentionReader:
     """Reads the mentions of one session's prompts.

@@ -180,7 +180,8 @@ class RuleFiles:
 
     async def refresh(self) -> None:
         """Read all files as they are now, the editor's unsaved text included."""
-        reached = self.reached.of(self._history.current).folders
+        folders_then = self.reached.of(self._history.current).folders
+        reached = dict.fromkeys(self._files.path_now(Path(each)) for each in folders_then)
         existing = await self._workspace.find_existing(self._candidates)
         cwd, repository = self._roots[0], None
         if existing and existing[0].name == ".git" and is_project(existing[0].parent):
@@ -203,9 +204,7 @@ class RuleFiles:
         self.above = self._fit(above.found)
         if reached:
             below = self._begin_reading(self.above)
-            places = (
-                place for each in list(reached)[-MAX_FOLDERS:] for place in self._places_below(Path(each))
-            )
+            places = (place for each in list(reached)[-MAX_FOLDERS:] for place in self._places_below(each))
             await below.read([*dict.fromkeys(places)])
             self.below = self._fit(below.found)
         else:

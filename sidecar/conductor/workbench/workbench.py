@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.cancel import CancelToken
@@ -27,7 +28,7 @@ from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.events import PlanChanged
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.records import from_record
+from sidecar.conductor.records import FileRename, find_renames, from_record, to_record
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import SessionExtensions, SessionServers
 from sidecar.conductor.workbench.files import SessionFiles
@@ -94,10 +95,12 @@ class Workbench:
         self.shell = UserShell(record, deps, tools, self.permissions, self.checkpoints)
         home = None if record.info.ephemeral else deps.home
         self._outputs = None if home is None else output_folder(home, record.sid)
+        self._stop_following = deps.workspace.on_rename(self._follow_rename)
 
     async def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take in the loaded conversation, which may be long, and the stored *records*."""
         self.checkpoints.load(records)
+        self._record.history.renames = find_renames(records)
 
         def fold() -> None:
             self.files.fold()
@@ -110,6 +113,7 @@ class Workbench:
         """End the commands and servers, and stop watching the files."""
         await self.background.aclose()
         await self.servers.aclose()
+        self._stop_following()
         self.files.close()
 
     async def ask(self, question: PermissionQuestion) -> PermissionDecision:
@@ -150,6 +154,18 @@ class Workbench:
             problems=self._editor,
             run_subagent=None if deps.run_subagent is None else self._run_subagent,
         )
+
+    async def _follow_rename(self, old: Path, new: Path) -> None:
+        """Know a file, or a folder with all below it, by its new path; on disk when this returns."""
+        history = self._record.history
+        # Not before the newest entry, though the machine's clock may have been set back.
+        at = max([self._record.clock_ms(), *(entry.created_at for entry in history.current[-1:])])
+        rename = FileRename(at=at, path=str(old), to_path=str(new))
+        changes = self.checkpoints.rename(rename)
+        if changes or self.files.has_read(rename):
+            self.files.rename(rename)
+            records = [to_record("checkpoint", change) for change in changes]
+            await history.append_records(to_record("rename", rename), *records)
 
     def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
         self._record.set_todo(entries)
