@@ -31,7 +31,8 @@ from sidecar.llmgateway.config import CompactionSettings
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
-from sidecar.workspace.contract import ContentsPort, WorkspacePort
+from sidecar.workspace.contract import WorkspacePort
+from sidecar.workspace.kept_contents import KeptContents
 
 
 class SessionHost(Protocol):
@@ -99,7 +100,7 @@ class SessionDeps(Value, kw_only=True):
         | None
     ) = None
     confine: Confine | None = None
-    contents: ContentsPort | None = None
+    contents: KeptContents | None = None
     checkpoints: CheckpointPort | None = None
     home: Path | None = None
     library: KnowledgeLibrary

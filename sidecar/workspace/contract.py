@@ -134,33 +134,6 @@ class FileBytes(Value):
     codec: str | None
 
 
-class ContentsPort(Protocol):
-    """The contents of files, kept before a session changed them. All of it works on the disk."""
-
-    def look(self, path: Path) -> FileBytes:
-        """Return the bytes of the resolved *path* on disk. Raises FileAccessError, also for a link in it."""
-        ...
-
-    def stamp(self, path: Path) -> tuple[int, ...] | None:
-        """Return numbers that are others once the file *path* has changed on disk, None for no file."""
-        ...
-
-    def keep(self, sid: str, raw: bytes, *, waits: bool = True) -> str:
-        """Keep *raw* for the session *sid* and return its name. Raises OSError.
-
-        It is on the disk when this returns; without *waits* it is there a little later.
-        """
-        ...
-
-    def read(self, sid: str, name: str, *, mode: int | None, is_text: bool) -> FileBytes | None:
-        """Return a kept content as a file, None where it has gone or is damaged; *is_text* for UTF-8."""
-        ...
-
-    def fork(self, sid: str, to_sid: str) -> None:
-        """Give the contents of *sid* to its fork *to_sid*, as far as the disk allows."""
-        ...
-
-
 class FileTrackerPort(Protocol):
     """The files of one session that are compared with the content its model knows, by resolved path."""
 

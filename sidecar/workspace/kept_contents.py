@@ -33,7 +33,7 @@ _PRUNE_EACH_BYTES: Final = 20_000_000
 
 
 class KeptContents:
-    """The kept contents of all sessions; a ``ContentsPort``.
+    """The kept contents of all sessions.
 
     Args:
         home: the state directory.

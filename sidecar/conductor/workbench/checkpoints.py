@@ -42,8 +42,9 @@ from sidecar.conductor.workbench.kept_changes import (
 )
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import ToolCallBlock
-from sidecar.workspace.contract import ContentsPort, FileAccessError, FileBytes, FileView, WorkspacePort
+from sidecar.workspace.contract import FileAccessError, FileBytes, FileView, WorkspacePort
 from sidecar.workspace.files import BOM, text_hash
+from sidecar.workspace.kept_contents import KeptContents
 from sidecar.workspace.paths import path_to_uri
 
 _MOST_WATCHED: Final = 100
@@ -74,7 +75,7 @@ class CommandWatch:
         self,
         sid: str,
         workspace: WorkspacePort,
-        contents: ContentsPort,
+        contents: KeptContents,
         seen: Callable[[], Sequence[Path]],
     ) -> None:
         self._sid = sid
