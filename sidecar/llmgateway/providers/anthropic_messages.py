@@ -49,7 +49,12 @@ from sidecar.llmgateway.providers.fields import (
     token_count,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, post, refusal_in
+from sidecar.llmgateway.providers.http_calls import (
+    RefusedRequestError,
+    open_client,
+    refusal_in,
+    stream_events,
+)
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.sanitize import WireRules
 from sidecar.llmgateway.providers.windows import direct_mounts
@@ -57,8 +62,11 @@ from sidecar.llmgateway.providers.windows import direct_mounts
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
-Post: TypeAlias = Callable[[SdkArguments], AbstractAsyncContextManager[EventBody]]
-"""Sends a request and streams the answer. Raises RefusedRequestError, or ReportedFailureError."""
+Send: TypeAlias = Callable[[SdkArguments], AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]]
+"""Sends a request and streams the events of the answer.
+
+Raises RefusedRequestError, or ReportedFailureError.
+"""
 
 _OFFICIAL_ADDRESS: Final = "https://api.anthropic.com"
 _PATH: Final = "/v1/messages"
@@ -115,16 +123,16 @@ class AnthropicMessages:
         max_images=100,
     )
 
-    def connect(self, endpoint: Endpoint) -> SdkClient[Post]:
+    def connect(self, endpoint: Endpoint) -> SdkClient[Send]:
         """Return a sender of requests; for Anthropic itself the SDK looks for credentials without a key."""
         if endpoint.key is None and endpoint.provider.own_env and (sdk := find_credentials(endpoint)):
-            return SdkClient(partial(post_by_sdk, sdk), sdk.close)
+            return SdkClient(partial(stream_by_sdk, sdk), sdk.close)
         headers = {"Authorization": f"Bearer {endpoint.require_key()}", "anthropic-version": _VERSION}
         if is_official(endpoint):
             headers["anthropic-beta"] = _BINDING_BETA
         address = endpoint.base_url or _OFFICIAL_ADDRESS
         http = open_client(endpoint, address, headers, "ANTHROPIC_CUSTOM_HEADERS")
-        return SdkClient(partial(post, http, _PATH), http.aclose)
+        return SdkClient(partial(stream_events, http, _PATH), http.aclose)
 
     def request(self, call: ModelCall) -> SdkArguments:
         """Return the arguments of ``messages.create``."""
@@ -139,7 +147,12 @@ class AnthropicMessages:
         for message in [message for message in messages if message["role"] == "user"][-2:]:
             *parts, last = message["content"]
             message["content"] = [*parts, {**last, "cache_control": _CACHED}]
-        request: SdkArguments = {"model": model, "max_tokens": max_tokens, "messages": messages}
+        request: SdkArguments = {
+            "model": model,
+            "max_tokens": max_tokens,
+            "messages": messages,
+            "stream": True,
+        }
         if conversation.system:
             text = encodable(conversation.system)
             request["system"] = [{"type": "text", "text": text, "cache_control": _CACHED}]
@@ -158,13 +171,11 @@ class AnthropicMessages:
             request |= call.sampling_arguments()
         return request
 
-    @asynccontextmanager
-    async def open(
-        self, client: Post, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    def open(
+        self, client: Send, request: SdkArguments
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one message."""
-        async with client(request) as body:
-            yield body.events()
+        return client(request)
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -172,8 +183,6 @@ class AnthropicMessages:
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Anthropic's report in *error*."""
-        if isinstance(error, ReportedFailureError):
-            return error.failure
         if not isinstance(error, RefusedRequestError):
             return None
         found = error.body.get("error") if isinstance(error.body, dict) else None
@@ -210,13 +219,15 @@ def find_credentials(endpoint: Endpoint) -> AsyncAnthropic | None:
 
 
 @asynccontextmanager
-async def post_by_sdk(client: AsyncAnthropic, request: SdkArguments) -> AsyncIterator[EventBody]:
-    """Send *request*, signed by the SDK, and stream the answer; raises as a :data:`Post`."""
+async def stream_by_sdk(
+    client: AsyncAnthropic, request: SdkArguments
+) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    """Send *request*, signed by the SDK, and stream the events of the answer; raises as a :data:`Send`."""
     from anthropic import APIConnectionError, APIStatusError, CredentialsError
     from httpx2 import Response
 
     # Not by the SDK's own method, which would walk through the whole request.
-    content = msgspec.json.encode(request | {"stream": True})
+    content = msgspec.json.encode(request)
     try:
         response = await client.post(_PATH, content=content, cast_to=Response, stream=True)
     except APIStatusError as error:
@@ -226,7 +237,7 @@ async def post_by_sdk(client: AsyncAnthropic, request: SdkArguments) -> AsyncIte
     except CredentialsError as error:
         raise ReportedFailureError(ProviderFailure(str(error), code="authentication_error")) from None
     try:
-        yield EventBody(response)
+        yield EventBody(response).events()
     finally:
         await response.aclose()
 

@@ -46,6 +46,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
 from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
+from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.clients import ClientPool
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
@@ -319,7 +320,10 @@ class ProviderModel(Generic[ClientT, ChunkT]):
     def _gateway_error(self, error: Exception, key: Key | None) -> GatewayError:
         name = self._card.provider
         try:
-            failure = self._adapter.failure(error)
+            if isinstance(error, ReportedFailureError):
+                failure: ProviderFailure | None = error.failure
+            else:
+                failure = self._adapter.failure(error)
             package = type(error).__module__.partition(".")[0].rstrip("0123456789")
             if failure is None and (isinstance(error, OSError) or package in _WIRE_MODULES):
                 # From below the SDK: a connection that broke, a time that ran out.

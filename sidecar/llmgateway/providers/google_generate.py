@@ -19,8 +19,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import msgspec
-
 from sidecar._internal.env import read_raw
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
@@ -35,9 +33,8 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import EventBody, ReportedFailureError, decode
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     GOOGLE_MARK,
@@ -51,8 +48,8 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, stream_events
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -118,9 +115,6 @@ class GoogleGenerate:
 
     def connect(self, endpoint: Endpoint) -> SdkClient[GoogleClient]:
         """Return an HTTP client; for Google itself, credentials of its cloud may stand in for a key."""
-        # Imported here, in the thread that connects: it takes tenths of a second.
-        from httpx2 import AsyncClient, Timeout
-
         wants_cloud = (read_raw("GOOGLE_GENAI_USE_VERTEXAI") or "").lower() in ("1", "true")
         key, is_cloud = endpoint.key, wants_cloud and bool(endpoint.provider.own_env)
         if not is_cloud:
@@ -128,11 +122,8 @@ class GoogleGenerate:
         credentials, models = None, f"{endpoint.base_url or _HOST}/{_VERSION}/models/"
         if is_cloud:
             credentials, models = find_cloud(endpoint)
-        http = AsyncClient(
-            headers={"Content-Type": "application/json"} | ({"x-goog-api-key": key.value} if key else {}),
-            timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
-            mounts=direct_mounts(endpoint.base_url),
-        )
+        http = open_client(endpoint, models, {"x-goog-api-key": key.value} if key else {})
+        http.follow_redirects = False  # the header with the key would go along
         return SdkClient(GoogleClient(http, models, credentials), http.aclose)
 
     def request(self, call: ModelCall) -> SdkArguments:
@@ -172,12 +163,8 @@ class GoogleGenerate:
         body = {name: value for name, value in request.items() if name != "model"}
         name = str(request["model"]).removeprefix("models/")
         url = f"{client.models}{name}:streamGenerateContent?alt=sse"
-        content, headers = msgspec.json.encode(body), await client.headers()
-        async with client.http.stream("POST", url, content=content, headers=headers) as response:
-            if response.status_code >= 400:
-                text = (await response.aread()).decode("utf-8", "replace")
-                raise ReportedFailureError(read_refusal(text, response.status_code, dict(response.headers)))
-            yield EventBody(response).events()
+        async with stream_events(client.http, url, body, await client.headers()) as events:
+            yield events
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""
@@ -185,7 +172,7 @@ class GoogleGenerate:
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return Google's report in *error*."""
-        return error.failure if isinstance(error, ReportedFailureError) else None
+        return read_refusal(error) if isinstance(error, RefusedRequestError) else None
 
 
 def find_cloud(endpoint: Endpoint) -> tuple[Credentials | None, str]:
@@ -211,29 +198,26 @@ def find_cloud(endpoint: Endpoint) -> tuple[Credentials | None, str]:
     return credentials, f"{base}/projects/{project}/locations/{location}/{publisher}"
 
 
-def read_refusal(text: str, status: int, headers: Mapping[str, str]) -> ProviderFailure:
-    """Return the report in *text*, the body of a refusal: an error, a list with one, or anything else.
+def read_refusal(refused: RefusedRequestError) -> ProviderFailure:
+    """Return the report in a refusal; its body is an error, a list with one, or anything else.
 
-    >>> read_refusal('{"error": {"message": "API key not valid"}}', 400, {}).status
+    >>> read_refusal(RefusedRequestError(400, {}, '{"error": {"message": "API key not valid"}}')).status
     401
     """
-    try:
-        body = decode(text.encode())
-    except ValueError:
-        body = None
+    body, status = refused.body, refused.status
     body = body[0] if isinstance(body, list) and body else body
     error = body.get("error") if isinstance(body, dict) else None
     error = error if isinstance(error, dict) else {}
-    message = str(error.get("message") or text.strip() or f"status {status}")
-    pause = re.search(r'"retryDelay": *"([\d.]+)s"', text)
+    message = str(error.get("message") or refused.text or refused.message)
+    pause = re.search(r'"retryDelay": *"([\d.]+)s"', refused.text)
     # The quota of a day names a pause of seconds as well.
-    is_daily = re.search(r'"quotaId": *"[^"]*PerDay', text) is not None
+    is_daily = re.search(r'"quotaId": *"[^"]*PerDay', refused.text) is not None
     return ProviderFailure(
         message,
         # A wrong key is a bad request here.
         401 if "API key" in message and status == 400 else status,
         code="insufficient_quota" if is_daily else str(error.get("status") or ""),
-        headers=headers,
+        headers=refused.headers,
         retry_after_ms=int(float(pause[1]) * 1000) if pause else None,
     )
 

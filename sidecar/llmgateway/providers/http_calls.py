@@ -1,9 +1,7 @@
 """Requests with a key, over HTTP.
 
 An SDK takes a second to import, and a person waits for it. A request with a key needs an address, a few
-headers, and the body of a refusal, and no SDK. OpenAI's and Anthropic's adapters send their requests here.
-
-The variable that adds headers to the requests of an SDK adds them here as well.
+headers, and the body of a refusal, and no SDK. All adapters but one send their requests here.
 """
 
 from __future__ import annotations
@@ -44,30 +42,35 @@ class RefusedRequestError(Exception):
     Attributes:
         status: the HTTP status.
         headers: the headers of the answer.
-        body: the JSON value that it sent, else its text.
+        text: its body.
+        body: the JSON value of that, else the text.
         message: its text where that is not JSON, else a sentence with the status.
     """
 
     def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
         self.status = status
         self.headers = dict(headers)
+        self.text = text.strip()
         self.message = f"Error code: {status}"
-        self.body: Any = text.strip()
+        self.body: Any = self.text
         try:
-            self.body = json.loads(self.body)
+            self.body = json.loads(self.text)
         except (ValueError, RecursionError):
-            self.message = self.body or self.message
+            self.message = self.text or self.message
         super().__init__(self.message)
 
 
-def open_client(endpoint: Endpoint, address: str, headers: Mapping[str, str], variable: str) -> AsyncClient:
+def open_client(
+    endpoint: Endpoint, address: str, headers: Mapping[str, str], variable: str | None = None
+) -> AsyncClient:
     """Return an HTTP client; blocks.
 
     Args:
         endpoint: the provider.
         address: the address that the paths of requests are appended to.
         headers: the headers of every request.
-        variable: the environment variable with more headers, a line for each, which go before *headers*.
+        variable: the environment variable that adds headers to the requests of an SDK, a line for each; they
+            go before *headers*.
     """
     # Imported here, in the thread that connects: it takes tenths of a second.
     from httpx2 import AsyncClient, AsyncHTTPTransport, Headers, Limits, Timeout
@@ -75,7 +78,8 @@ def open_client(endpoint: Endpoint, address: str, headers: Mapping[str, str], va
     all_headers = Headers({"Accept": "application/json", "Content-Type": "application/json"})
     all_headers["User-Agent"] = f"editor-sidecar/{__version__}"
     all_headers.update(headers)
-    for line in (read_raw(variable) or "").split("\n"):
+    added = read_raw(variable) if variable is not None else None
+    for line in (added or "").split("\n"):
         name, colon, value = line.partition(":")
         if colon:
             all_headers[name.strip()] = value.strip()
@@ -94,14 +98,25 @@ def open_client(endpoint: Endpoint, address: str, headers: Mapping[str, str], va
 
 
 @asynccontextmanager
-async def post(client: AsyncClient, path: str, request: SdkArguments) -> AsyncIterator[EventBody]:
+async def post(
+    client: AsyncClient, path: str, request: SdkArguments, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[Response]:
     """Send *request* to *path* and stream the answer. Raises RefusedRequestError."""
-    content = msgspec.json.encode(request | {"stream": True})
-    async with client.stream("POST", path, content=content) as response:
+    content = msgspec.json.encode(request)
+    async with client.stream("POST", path, content=content, headers=headers) as response:
         if not response.is_success:
             await response.aread()
             raise refusal_in(response)
-        yield EventBody(response)
+        yield response
+
+
+@asynccontextmanager
+async def stream_events(
+    client: AsyncClient, path: str, request: SdkArguments, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    """Send *request* to *path* and stream the events of the answer. Raises RefusedRequestError."""
+    async with post(client, path, request, headers) as response:
+        yield EventBody(response).events()
 
 
 def refusal_in(response: Response) -> RefusedRequestError:

@@ -1,4 +1,4 @@
-"""Ollama's own chat format, over the HTTP client that comes with the ``openai`` SDK.
+"""Ollama's own chat format, over HTTP.
 
 Ollama also speaks OpenAI's format, but that one cannot say how large the window is to be. Ollama then loads
 every model with a small default, and cuts off the beginning of a longer conversation without a word. Here
@@ -24,14 +24,14 @@ from sidecar.llmgateway.contract import (
     ToolResultBlock,
     Turn,
 )
-from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
+from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
 from sidecar.llmgateway.providers.body import (
     ReportedFailureError,
     batches,
     decode,
+    failure_in,
     raise_page,
-    read_failure,
     read_lines,
 )
 from sidecar.llmgateway.providers.failures import ProviderFailure
@@ -44,9 +44,9 @@ from sidecar.llmgateway.providers.fields import (
     json_text,
     usage_of,
 )
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, post
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly
 from sidecar.llmgateway.providers.sanitize import WireRules
-from sidecar.llmgateway.providers.windows import direct_mounts
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -65,17 +65,11 @@ class OllamaChat:
 
     def connect(self, endpoint: Endpoint) -> SdkClient[AsyncClient]:
         """Return an HTTP client for the server."""
-        # Imported here, in the thread that connects: it takes tenths of a second.
-        from httpx2 import AsyncClient, Timeout
-
         if endpoint.key is None and endpoint.provider.needs_key:
             raise endpoint.missing_key_error()
-        client = AsyncClient(
-            base_url=(endpoint.base_url or "").rstrip("/").removesuffix("/v1"),
-            headers={"Authorization": f"Bearer {endpoint.key.value}"} if endpoint.key is not None else {},
-            timeout=Timeout(endpoint.idle_timeout_s, connect=CONNECT_S),
-            mounts=direct_mounts(endpoint.base_url),
-        )
+        address = (endpoint.base_url or "").rstrip("/").removesuffix("/v1")
+        key = endpoint.key
+        client = open_client(endpoint, address, {"Authorization": f"Bearer {key.value}"} if key else {})
         return SdkClient(client, client.aclose)
 
     def request(self, call: ModelCall) -> SdkArguments:
@@ -102,13 +96,7 @@ class OllamaChat:
         self, client: AsyncClient, request: SdkArguments
     ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one answer, a JSON object a line."""
-        async with client.stream("POST", "/api/chat", json=request) as response:
-            if response.status_code >= 400:
-                text = (await response.aread()).decode("utf-8", "replace")
-                failure = read_failure(text)
-                message = failure.message if failure is not None else text or f"status {response.status_code}"
-                headers = dict(response.headers)
-                raise ReportedFailureError(ProviderFailure(message, response.status_code, headers=headers))
+        async with post(client, "/api/chat", request) as response:
 
             async def answers() -> AsyncIterator[list[dict[str, Any]]]:
                 async for lines, _ in read_lines(response):
@@ -123,7 +111,11 @@ class OllamaChat:
 
     def failure(self, error: Exception) -> ProviderFailure | None:
         """Return the server's report in *error*."""
-        return error.failure if isinstance(error, ReportedFailureError) else None
+        if not isinstance(error, RefusedRequestError):
+            return None
+        reported = failure_in(error.body)
+        message = reported.message if reported is not None else error.text or error.message
+        return ProviderFailure(message, error.status, headers=error.headers)
 
 
 def read_line(line: bytes) -> Any:

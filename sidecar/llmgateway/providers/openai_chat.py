@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +47,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import post
+from sidecar.llmgateway.providers.http_calls import stream_events
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import ChatDialect, dialect_of
@@ -85,6 +85,7 @@ class OpenAIChat(OpenAIService):
         request: SdkArguments = {
             "model": model,
             "messages": list(messages.write(conversation.system, conversation.turns)),
+            "stream": True,
             "stream_options": {"include_usage": True},
         }
         if conversation.tools:
@@ -107,13 +108,11 @@ class OpenAIChat(OpenAIService):
         request |= dialect.members
         return {name: value for name, value in request.items() if name not in dialect.omits}
 
-    @asynccontextmanager
-    async def open(
+    def open(
         self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]:
         """Stream one completion."""
-        async with post(client, "/chat/completions", request) as body:
-            yield body.events()
+        return stream_events(client, "/chat/completions", request)
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""

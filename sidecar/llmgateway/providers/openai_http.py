@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import Conversation, TextBlock, ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
-from sidecar.llmgateway.providers.body import ReportedFailureError, failure_in
+from sidecar.llmgateway.providers.body import failure_in
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client
 
@@ -47,8 +47,6 @@ class OpenAIService:
 
         Servers that are compatible with OpenAI put their sentence in several places of the body.
         """
-        if isinstance(error, ReportedFailureError):
-            return error.failure
         if not isinstance(error, RefusedRequestError):
             return None
         message, body = error.message, error.body

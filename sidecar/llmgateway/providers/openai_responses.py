@@ -34,7 +34,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, post
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, stream_events
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.sanitize import WireRules
@@ -60,6 +60,7 @@ class OpenAIResponses(OpenAIService):
             "model": card.wire_id,
             "input": list(response_items(conversation.turns, call.memo)),
             "store": False,
+            "stream": True,
         }
         if is_official(call.endpoint):
             request["prompt_cache_key"] = cache_key(conversation)
@@ -99,14 +100,15 @@ class OpenAIResponses(OpenAIService):
             request = without_summary(request)
         async with AsyncExitStack() as stack:
             try:
-                body = await stack.enter_async_context(post(client, "/responses", request))
+                events = await stack.enter_async_context(stream_events(client, "/responses", request))
             except RefusedRequestError as refusal:
                 asks = "summary" in request.get("reasoning", {})
                 if not asks or "reasoning.summary" not in str(refusal.body):
                     raise
                 self._has_no_summaries = True
-                body = await stack.enter_async_context(post(client, "/responses", without_summary(request)))
-            yield body.events()
+                again = stream_events(client, "/responses", without_summary(request))
+                events = await stack.enter_async_context(again)
+            yield events
 
     def reader(self, call: ModelCall) -> _Reader:
         """Return a reader for the stream of *call*."""

@@ -139,6 +139,16 @@ async def test_the_environment_adds_headers_as_it_does_for_an_sdk(
 
 
 @pytest.mark.processes
+async def test_a_redirect_takes_no_key_of_google_to_another_host(on_stage: Any) -> None:
+    """An HTTP client leaves out the header ``Authorization`` there, and no other one: it is not followed."""
+    moved = Refused(307, "moved", headers=(("location", "http://127.0.0.1:1/elsewhere"),))
+    async with on_stage("google-generate", (moved,)) as stage:
+        *_, last = await stage.play()
+    assert isinstance(last, ErrorEmission)
+    assert last.error.message.endswith("hung up: moved")
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("scene", "outcome"),
     [
