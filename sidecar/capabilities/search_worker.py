@@ -20,7 +20,7 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 _SNIFFED = 8192
@@ -42,7 +42,9 @@ _TOKEN = re.compile(
     | (?P<other> \\. | \[\^?\]?(?:\\.|[^\]])*\] | . )
     """
 )
-_UNCLEAR = re.compile(r"[|{]|\\[xuUN0-9]|\(\?")
+_UNCLEAR = re.compile(r"\{|\\[xuUN0-9]|\(\?[aiLmsux-]")
+_GROUP = re.compile(r"(?:\?:|\?P<\w+>)?((?!\?).*)", re.DOTALL)
+"""What stands in a group whose text belongs to a match; that of a look-ahead does not."""
 
 
 class Job:
@@ -104,9 +106,10 @@ class Search:
         except (re.error, OverflowError, RecursionError) as error:
             self.note = f"the pattern is not a valid regular expression ({error}); searched as plain text"
             self._find = re.compile(re.escape(job.pattern), flags).search
-        literal = job.pattern if self.note else find_required_literal(job.pattern)
-        self._may_hold = make_prefilter(literal, ignore_case=job.ignore_case)
-        self._is_plain = literal.isascii()
+        literals: Sequence[str] = (job.pattern,) if self.note else find_required_literals(job.pattern)
+        self._may_hold = make_prefilter(literals, ignore_case=job.ignore_case)
+        self._is_plain = all(map(str.isascii, literals))
+        self._literals = literals
         self._decode: Callable[[bytes], tuple[str, str] | None] | None = None
         self._codec: str | None = None
 
@@ -176,10 +179,10 @@ class Search:
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         starts: dict[int, int] = {}
         first = max(0, self.job.first_line - 1 - n_before)
-        for index, line in enumerate(lines[first:], first):
-            if match := self._find(line[:_LINE_CAP]):
+        for index in self.lines_to_search(lines, first):
+            if match := self._find(lines[index][:_LINE_CAP]):
                 starts[index] = match.start()
-            self.skipped["long_lines"] += len(line) > _LINE_CAP and index >= n_known
+        self.skipped["long_lines"] += sum(len(line) > _LINE_CAP for line in lines[max(first, n_known) :])
         new = [index for index in starts if index >= n_known]
         matches = new[: self.job.max_matches - self.n_matches]
         if len(matches) < len(new):
@@ -195,6 +198,21 @@ class Search:
                 is_cut = not is_whole and index == len(lines) - 1
                 line = cut_around(lines[index], starts.get(index, 0), cap, is_whole=not is_cut)
                 shown[n_before + index + 1] = index in found, line
+
+    def lines_to_search(self, lines: Sequence[str], first: int) -> Iterable[int]:
+        """Return the indexes, from *first* on, of the *lines* that may match.
+
+        To look for a required text costs a fraction of a search, and most lines hold none.
+        """
+        rest, literals, found = lines[first:], self._literals, set[int]()
+        if not literals:
+            return range(first, len(lines))
+        if self.job.ignore_case:  # beyond ASCII the pattern decides, see make_prefilter
+            found = {at for at, line in enumerate(rest, first) if not line.isascii()}
+            rest, literals = [line.lower() for line in rest], [text.lower() for text in literals]
+        for text in literals:
+            found |= {at for at, line in enumerate(rest, first) if text in line}
+        return sorted(found)
 
     def decode(self, raw: bytes) -> tuple[str, bool]:
         """Return the text of *raw*, as the read tool would show it, and whether it is UTF-8."""
@@ -225,36 +243,61 @@ def load_decoder(module: str, library: str) -> Callable[[bytes], tuple[str, str]
     return decode
 
 
-def find_required_literal(pattern: str) -> str:
-    r"""Return the longest text that every match of *pattern* must hold, or "" where that is unclear.
+def find_required_literals(pattern: str) -> tuple[str, ...]:
+    r"""Return texts of which every match of *pattern* holds one, long ones; none where that is unclear.
 
-    >>> [find_required_literal(each) for each in (r"def\s+load_(\w+)", "a|b", "colou?r")]
-    ['load_', '', 'colo']
+    >>> [find_required_literals(each) for each in (r"def\s+load_(\w+)", "ab|cd", "(?:def|class) x", "a?")]
+    [('load_',), ('ab', 'cd'), ('def', 'class'), ()]
     """
     if _UNCLEAR.search(pattern):
-        return ""
-    runs, run, depth = [""], "", 0
-    for token in _TOKEN.finditer(pattern):
+        return ()
+    branches: list[list[tuple[str, ...]]] = [[]]
+    run, depth, group_at = "", 0, 0
+    tokens = [*_TOKEN.finditer(pattern)]
+    for index, token in enumerate(tokens):
         char, weak, other = token["char"], token["weak"], token["other"]
-        depth += (other == "(") - (other == ")")
+        depth += other == "("
         if char and not weak and depth == 0:
             run += char[-1]
             continue
-        runs.append(run)
-        run = ""
-    return max([*runs, run], key=len)
+        if run:
+            branches[-1].append((run,))
+            run = ""
+        if other == "(" and depth == 1:
+            group_at = token.end()
+        elif other == ")":
+            depth -= 1
+            is_weak = index + 1 < len(tokens) and tokens[index + 1]["other"] in ("*", "?")
+            inner = _GROUP.fullmatch(pattern[group_at : token.start()])
+            if depth == 0 and not is_weak and inner and (found := find_required_literals(inner[1])):
+                branches[-1].append(found)
+        elif other == "|" and depth == 0:
+            branches.append([])
+    if run:
+        branches[-1].append((run,))
+    best = [
+        max(found, key=lambda literals: (min(map(len, literals)), -len(literals)), default=())
+        for found in branches
+    ]
+    return tuple(text for literals in best for text in literals) if all(best) else ()
 
 
-def make_prefilter(literal: str, *, ignore_case: bool) -> Callable[[bytes], bool]:
-    """Return a quick test for *literal* in a file's bytes: False is certain, after True the lines decide."""
-    needle = literal.encode("utf-8", "replace")
-    if not needle or (ignore_case and not literal.isascii()):
+def make_prefilter(literals: Sequence[str], *, ignore_case: bool) -> Callable[[bytes], bool]:
+    """Return a quick test for one of *literals* in a file: False is certain, after True the lines decide."""
+    needles = [literal.encode("utf-8", "replace") for literal in literals]
+    if not needles or (ignore_case and not all(map(str.isascii, literals))):
         return lambda raw: True
     if not ignore_case:
-        return lambda raw: needle in raw
-    lower = needle.lower()
-    # Beyond ASCII there are letters that fold to these, such as the Kelvin sign to k.
-    return lambda raw: not raw.isascii() or lower in raw.lower()
+        return lambda raw: any(needle in raw for needle in needles)
+
+    def may_hold(raw: bytes) -> bool:
+        # Beyond ASCII there are letters that fold to these, such as the Kelvin sign to k.
+        if not raw.isascii():
+            return True
+        lower = raw.lower()
+        return any(needle.lower() in lower for needle in needles)
+
+    return may_hold
 
 
 def read_regular_file(path: str) -> Iterator[bytes]:

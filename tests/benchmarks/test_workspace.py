@@ -91,6 +91,7 @@ def best_of(n: int, run: Callable[[], object]) -> float:
     [
         pytest.param("needle_function", id="plain text"),
         pytest.param(r"def\s+needle_\w+\(", id="regular expression"),
+        pytest.param(r"(?:class|def) \w*(?:needle|Needle)_?(?:function|Function)\b", id="alternatives"),
     ],
 )
 def test_grep_against_a_plain_loop(benchmark: BenchmarkFixture, tree: Path, pattern: str) -> None:

@@ -15,7 +15,7 @@ from sidecar.capabilities.search_worker import (
     Job,
     Search,
     cut_around,
-    find_required_literal,
+    find_required_literals,
     make_prefilter,
     read_records,
     read_regular_file,
@@ -24,29 +24,35 @@ from sidecar.capabilities.search_worker import (
 
 
 @pytest.mark.parametrize(
-    ("pattern", "literal"),
+    ("pattern", "literals"),
     [
-        pytest.param("load_file", "load_file", id="plain"),
-        pytest.param(r"def\s+load_\w+\(self", "load_", id="the longest run"),
-        pytest.param(r"a\.b\(c", "a.b(c", id="escaped punctuation"),
-        pytest.param("colou?r", "colo", id="an optional letter is not required"),
-        pytest.param("ab*c", "a", id="a repeated letter may be missing"),
-        pytest.param("ab+cd", "ab", id="once or more is once"),
-        pytest.param("x(abcdef)?y", "x", id="groups may be optional"),
-        pytest.param("[abc]def", "def", id="classes are no text"),
-        pytest.param("[]a]xy", "xy", id="a bracket in a class"),
-        pytest.param("^import os$", "import os", id="anchors"),
-        pytest.param("abc|def", "", id="alternatives"),
-        pytest.param(r"\x41bc", "", id="escapes that stand for another letter"),
-        pytest.param(r"(a)\1xyz", "", id="back references"),
-        pytest.param("a{2}b", "", id="counted repeats"),
-        pytest.param("(?i)abc", "", id="flags within"),
-        pytest.param("abc??d", "ab", id="lazily optional"),
-        pytest.param("é€xyz", "xyz", id="beyond ASCII is left out"),
+        pytest.param("load_file", ["load_file"], id="plain"),
+        pytest.param(r"def\s+load_\w+\(self", ["load_"], id="the longest run"),
+        pytest.param(r"a\.b\(c", ["a.b(c"], id="escaped punctuation"),
+        pytest.param("colou?r", ["colo"], id="an optional letter is not required"),
+        pytest.param("ab*c", ["a"], id="a repeated letter may be missing"),
+        pytest.param("ab+cd", ["ab"], id="once or more is once"),
+        pytest.param("x(abcdef)?y", ["x"], id="groups may be optional"),
+        pytest.param("x(abcdef)+?y", ["abcdef"], id="groups may be repeated"),
+        pytest.param("[abc]def", ["def"], id="classes are no text"),
+        pytest.param("[]a]xy", ["xy"], id="a bracket in a class"),
+        pytest.param("[(|]xy", ["xy"], id="signs in a class"),
+        pytest.param("^import os$", ["import os"], id="anchors"),
+        pytest.param("abc|def", ["abc", "def"], id="alternatives"),
+        pytest.param("abc|d?", [], id="an alternative without text"),
+        pytest.param("(?:def|class) x", ["def", "class"], id="alternatives in a group"),
+        pytest.param("(?P<a>def|(x|yy))(abc|)zz", ["zz"], id="the longest of the shortest"),
+        pytest.param("(?=abc)(?!def)(?<=g)xy", ["xy"], id="looks around are no text"),
+        pytest.param(r"\x41bc", [], id="escapes that stand for another letter"),
+        pytest.param(r"(a)\1xyz", [], id="back references"),
+        pytest.param("a{2}b", [], id="counted repeats"),
+        pytest.param("(?i)abc", [], id="flags within"),
+        pytest.param("abc??d", ["ab"], id="lazily optional"),
+        pytest.param("é€xyz", ["xyz"], id="beyond ASCII is left out"),
     ],
 )
-def test_required_literal(pattern: str, literal: str) -> None:
-    assert find_required_literal(pattern) == literal
+def test_required_literals(pattern: str, literals: list[str]) -> None:
+    assert [*find_required_literals(pattern)] == literals
 
 
 pieces = st.sampled_from(
@@ -64,6 +70,12 @@ pieces = st.sampled_from(
         r"\.",
         "(ab)",
         "(a)?",
+        "(?:ab|b)",
+        "(a|)",
+        "(?:a|(?:b|ab)+)*",
+        "(?=a)",
+        "(?!a)",
+        "(?<=b)",
         "[ab]",
         "[^a]",
         "^",
@@ -76,12 +88,12 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, min_size=1, max_size=6).map("".join), st.data())
-def test_every_match_holds_the_required_literal(pattern: str, data: st.DataObject) -> None:
-    literal = find_required_literal(pattern)
+def test_every_match_holds_a_required_literal(pattern: str, data: st.DataObject) -> None:
+    literals = find_required_literals(pattern)
     text = data.draw(st.text(alphabet="ab. \n", max_size=12))
     for line in text.split("\n"):
         if re.search(pattern, line):
-            assert literal in line
+            assert not literals or any(literal in line for literal in literals)
 
 
 @given(
@@ -181,19 +193,21 @@ def test_what_is_gone_or_no_file_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("literal", "ignore_case", "raw", "may_hold"),
+    ("literals", "ignore_case", "raw", "may_hold"),
     [
-        pytest.param("ab", False, b"xAB", False, id="case counts"),
-        pytest.param("ab", True, b"xAB", True, id="case does not count"),
-        pytest.param("ab", True, b"xy", False, id="it is not there"),
-        pytest.param("k", True, "\u212a".encode(), True, id="the Kelvin sign folds to k"),
-        pytest.param("", False, b"xy", True, id="nothing is required"),
+        pytest.param(["ab"], False, b"xAB", False, id="case counts"),
+        pytest.param(["ab"], True, b"xAB", True, id="case does not count"),
+        pytest.param(["ab", "cd"], True, b"xCD", True, id="one of several"),
+        pytest.param(["ab", "cd"], False, b"xy", False, id="none of several"),
+        pytest.param(["ab"], True, b"xy", False, id="it is not there"),
+        pytest.param(["k"], True, "\u212a".encode(), True, id="the Kelvin sign folds to k"),
+        pytest.param([], False, b"xy", True, id="nothing is required"),
     ],
 )
 def test_a_prefilter_is_wrong_only_in_favour_of_a_file(
-    literal: str, ignore_case: bool, raw: bytes, may_hold: bool
+    literals: list[str], ignore_case: bool, raw: bytes, may_hold: bool
 ) -> None:
-    assert make_prefilter(literal, ignore_case=ignore_case)(raw) is may_hold
+    assert make_prefilter(literals, ignore_case=ignore_case)(raw) is may_hold
 
 
 def test_a_long_line_is_cut_around_its_match() -> None:
