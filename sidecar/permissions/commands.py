@@ -29,10 +29,10 @@ from msgspec import field
 
 from sidecar._internal.values import Value
 from sidecar.permissions.checks import CHECKS, Arguments, read_arguments
-from sidecar.permissions.needs import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
 from sidecar.permissions.programs import find_program_inside, is_shell_inside, lies_inside
 from sidecar.permissions.protected import SessionFolders, is_hidden, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
+from sidecar.permissions.rules import EDITS, EDITS_LABEL, Need, need_of_edit, need_of_reading
 from sidecar.permissions.table import (
     GROUP_LABELS,
     HARMLESS_VARIABLES,

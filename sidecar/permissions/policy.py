@@ -27,9 +27,8 @@ from sidecar.permissions.access import (
     ServerToolAccess,
 )
 from sidecar.permissions.commands import needs_of_command
-from sidecar.permissions.needs import EDITS, Need, need_of_edit, need_of_reading
 from sidecar.permissions.protected import SessionFolders
-from sidecar.permissions.rules import Rule, Rules
+from sidecar.permissions.rules import EDITS, Need, Rule, Rules, need_of_edit, need_of_reading
 
 PermissionMode: TypeAlias = Literal["ask", "allowEdits", "plan", "allowAll"]
 """The actions that need no question: reads, edits inside too, or all; ``plan`` allows reads alone."""

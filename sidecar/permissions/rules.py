@@ -1,11 +1,15 @@
-"""Rules: the actions that the user allows and denies in advance, in ``config.toml`` of the state directory.
+"""Needs of an action, and the rules by which the user allows and denies them in advance.
 
-A rule for commands is the beginning of one, such as ``git push`` or ``npm run *``; ``edit: docs/**`` is a
-rule for files, ``mcp: git log`` one for a tool of a server and ``fetch: *.python.org`` one for hosts. An
-allowed command must be one that an answer "always" could cover, so that ``git *`` does not allow ``git -c
-alias.x='!sh' x``; only a rule that spells the whole command allows more. A denied command is recognised
-wherever its words stand in their order behind the program, also in the arguments of a wrapper and in a line
-that is not understood. That is a guard rail and no fence: a program can always be spelled in one more way.
+A need is one file, command, tool or host for which an action asks permission. Rules stand in ``config.toml``
+of the state directory. A rule for commands is the beginning of one, such as ``git push`` or ``npm run *``;
+``edit: docs/**`` is a rule for files, ``mcp: git log`` one for a tool of a server and ``fetch: *.python.org``
+one for hosts. An allowed command must be one that an answer "always" could cover, so that ``git *`` does not
+allow ``git -c alias.x='!sh' x``; only a rule that spells the whole command allows more. A denied command is
+recognised wherever its words stand in their order behind the program, also in the arguments of a wrapper and
+in a line that is not understood. That is a guard rail and no fence: a program can always be spelled in one
+more way.
+
+Nothing on the disk is looked at but the user's home folder.
 """
 
 from __future__ import annotations
@@ -13,15 +17,83 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.permissions.needs import Need
+from sidecar.permissions.protected import KEYS_OF_USER, SessionFolders, is_hidden, why_protected
 from sidecar.permissions.table import knows_program
 from sidecar.text.shell import ShellSyntaxError, parse_command_line
 from sidecar.workspace.globs import glob_regex
+
+EDITS: Final = "edit"
+EDITS_LABEL: Final = "changes to files in the session's folders"
+"""The key of changes to files inside the session's folders, and the words for it."""
+
+
+class Need(Value, kw_only=True):
+    """One thing that an action needs permission for.
+
+    Attributes:
+        text: the thing, as the user reads it.
+        why: the reason for *key* and *is_free*, as a part of a sentence.
+        key: the scope of an answer "always"; None when there is none.
+        label: the words for *key*.
+        is_free: whether no question is needed.
+        words: the words of a command, for the user's rules; None for other things and for computed words.
+        scope: the words of the known command that *key* stands for; None when it is none.
+        path: the file to change, for the user's rules.
+        is_hidden: whether only a rule that names something hidden reaches it.
+        tool: the server and the tool to call, for the user's rules.
+        host: the host to fetch from, for the user's rules.
+    """
+
+    text: str
+    why: str
+    key: str | None = None
+    label: str = ""
+    is_free: bool = False
+    words: tuple[str, ...] | None = None
+    scope: tuple[str, ...] | None = None
+    path: Path | None = None
+    is_hidden: bool = False
+    tool: tuple[str, str] | None = None
+    host: str | None = None
+
+
+def need_of_reading(path: Path, is_folder: bool) -> Need:
+    """Return the need of reading *path* outside the roots; "always" covers its folder, or all below a folder.
+
+    The home folder, the folders above it and the user's keys ask each time.
+    """
+    need = Need(text=f"reading {path}", why="it lies outside the session's folders")
+    folder = path if is_folder else path.parent
+    if why_protected(path, SessionFolders(())) == KEYS_OF_USER or Path(
+        os.path.expanduser("~")
+    ).is_relative_to(folder):
+        return need
+    key, below = (f"tree:{folder}", " and below") if is_folder else (f"read:{folder}", "")
+    return replace(need, key=key, label=f"reading in `{folder}`{below}")
+
+
+def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
+    """Return the need of changing the resolved *path*; outside of the roots "always" covers its folder."""
+    need = Need(text=f"changing {path}", why="it changes a file", path=path)
+    reason = why_protected(path, place)
+    if reason is not None:
+        return replace(need, why=f"{path.name} is protected as {reason}")
+    if is_inside and is_hidden(path, place):
+        why = f"{path.name} is hidden, and programs obey such files"
+        return replace(need, why=why, key=f"edit:{path}", label=f"changes to `{path}`", is_hidden=True)
+    if is_inside:
+        return replace(need, key=EDITS, label=EDITS_LABEL)
+    folder = path.parent
+    if Path(os.path.expanduser("~")).is_relative_to(folder):
+        return need
+    return replace(need, key=f"edit:{folder}", label=f"changes to files in `{folder}`")
+
 
 _KINDS: Final = ("edit:", "mcp:", "fetch:")
 _RUNNER_NAMES: Final = (

@@ -7,8 +7,9 @@ from typing import Any
 
 from histories import entry_of
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.recall import RECALL, show_part
-from turns import assistant, user
+from sidecar.capabilities.recall import RECALL, entry_text, search_entries, show_part, words_of
+from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock, ToolTurn
+from turns import assistant, calling, user
 
 PROMPT, ANSWER = (
     entry_of(user("Port 7013 is taken. " + "x" * 5_000)),
@@ -47,3 +48,50 @@ def test_a_part_tells_what_is_left() -> None:
     assert show_part(ANSWER, "abcdef", 2, 2).endswith(
         f"\ncd\n[go on with entry={ANSWER.node_id!r}, offset=4]"
     )
+
+
+ENTRIES = [
+    entry_of(user("Fix the importer.")),
+    entry_of(calling(ToolCallBlock("1", "bash", {"command": "make check"}))),
+    entry_of(ToolTurn((ToolResultBlock("1", "ValueError: retry_limit is 0"),))),
+    entry_of(assistant("The importer reads retry_limit twice; the importer is fixed.")),
+    entry_of(user("解析器太慢了")),
+]
+
+
+def found(query: str, limit: int = 5) -> list[int]:
+    return [match.index for match in search_entries(ENTRIES, query, limit)]
+
+
+def test_the_rarest_words_count_most_and_the_newest_of_equals_comes_first() -> None:
+    assert found("retry limit") == [3, 2]
+    assert found("importer ValueError")[0] == 2
+    assert found("fix", 1) == [3]
+
+
+def test_a_whole_match_comes_before_its_parts_and_what_says_it_before_a_listing() -> None:
+    listing = "\n".join(f"src/part{number}/main.py" for number in range(200))
+    entries = [
+        entry_of(user("The limit in src/part7/main.py is 30.")),
+        entry_of(ToolTurn((ToolResultBlock("1", listing),))),
+        entry_of(user("main.py, src and part7 are words of it; main.py of src is not part7.")),
+    ]
+    matches = search_entries(entries, "`src/part7/main.py`?", 5)
+    assert matches[0].index == 0
+    assert matches[0].text[matches[0].at :].startswith("src/part7/main.py")
+
+
+def test_calls_results_and_scripts_without_blanks_are_found() -> None:
+    assert found("make check") == [1]
+    assert found("解析器") == [4]
+    assert found("zebra") == []
+
+
+def test_a_match_tells_where_its_rarest_word_stands() -> None:
+    (match,) = search_entries(ENTRIES, "ValueError", 5)
+    assert match.text[match.at :].startswith("ValueError")
+
+
+def test_the_words_of_a_query_are_bounded() -> None:
+    assert len(words_of(" ".join(f"w{n}" for n in range(1_000)))) == 32
+    assert entry_text(ENTRIES[1]) == 'bash {"command": "make check"}'

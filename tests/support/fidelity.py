@@ -30,6 +30,7 @@ from measured_texts import TEXTS, TOKENS
 from model_cards import card
 from planted_work import KINDS, MANNERS, Fact, Manner, plant_work, share_kept
 from recorded_sessions import WITH_CALLS, read_records
+from sidecar.capabilities.recall import search_entries
 from sidecar.chronicle import Chronicle
 from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.token_estimate import estimate_text_tokens
@@ -40,7 +41,6 @@ from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.rule_changes import find_words
 from sidecar.conversation import Entry
-from sidecar.conversation.search import search_entries
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

@@ -4,7 +4,6 @@ The adapters translate; everything else is done once for all of them: sanitizing
 retrying, cancelling, typed errors, assembling the answer.
 """
 
-from sidecar.llmgateway.providers.clients import is_installed
-from sidecar.llmgateway.providers.serving import ApiAddress, ProviderModels, address_of
+from sidecar.llmgateway.providers.serving import ApiAddress, ProviderModels, address_of, is_installed
 
 __all__ = ["ApiAddress", "ProviderModels", "address_of", "is_installed"]

@@ -47,7 +47,6 @@ from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
 from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
 from sidecar.llmgateway.providers.body import ReportedFailureError
-from sidecar.llmgateway.providers.clients import ClientPool
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
     is_refused_limit,
@@ -55,6 +54,7 @@ from sidecar.llmgateway.providers.failures import (
     to_gateway_error,
 )
 from sidecar.llmgateway.providers.sanitize import Sanitizer
+from sidecar.llmgateway.providers.serving import ClientPool
 
 T = TypeVar("T")
 ClientT = TypeVar("ClientT")

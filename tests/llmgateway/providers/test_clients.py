@@ -31,7 +31,7 @@ from sidecar.llmgateway.credentials import Credentials, Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers import ProviderModels
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
-from sidecar.llmgateway.providers.clients import ClientPool
+from sidecar.llmgateway.providers.serving import ClientPool
 
 SDKS = ("openai", "anthropic", "google.genai", "pydantic_ai", "pydantic", "httpx2", "genai_prices", "keyring")
 
@@ -280,7 +280,7 @@ async def test_a_refused_key_is_looked_up_again_and_its_client_closed_at_the_end
 
 
 async def test_the_error_of_a_missing_sdk_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecar.llmgateway.providers.clients.find_spec", lambda name: None)
+    monkeypatch.setattr("sidecar.llmgateway.providers.serving.find_spec", lambda name: None)
     with pytest.raises(GatewayError, match=r"-m pip install 'editor-sidecar\[openai\]'") as caught:
         await clients_of(lambda place: SdkClient("never", _closed)).get()
     assert caught.value.kind == "unsupported"

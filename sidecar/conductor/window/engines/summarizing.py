@@ -44,7 +44,7 @@ from sidecar.rooms.memory.summaries import (
     summary_body,
     summary_message,
 )
-from sidecar.rooms.memory.summarizer import SummaryProgress, first_prompt, summarize_events
+from sidecar.rooms.memory.summarizing import SummaryProgress, first_prompt, summarize_events
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.text.clip import cut_end
 
