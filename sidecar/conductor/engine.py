@@ -61,7 +61,7 @@ class CompactionRequest(Value, kw_only=True):
     """How a compaction is to be done.
 
     Attributes:
-        engine: the engine's name; None for the session's own.
+        engine: the engine's name; empty for the session's own.
         force: whether it is done below the engine's limit as well.
         instructions: the user's wishes for the summary.
         policy: thresholds by their wire names; they override the session's.
@@ -71,7 +71,7 @@ class CompactionRequest(Value, kw_only=True):
         limit_by: the ground for a lower limit than the window needs, None for none.
     """
 
-    engine: str | None = None
+    engine: str = ""
     force: bool = True
     instructions: str | None = None
     policy: Mapping[str, float] = field(default_factory=dict)

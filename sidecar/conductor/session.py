@@ -238,7 +238,7 @@ class Session:
     async def compare(self, request: CompactionRequest, *, detail: bool) -> Plan:
         """Return the effect of a compaction if its engine were the session's own, in *detail* or short."""
         resolved = self.window.engines.resolve(request)
-        host = self.window.engines.make(resolved.engine or "")
+        host = self.window.engines.make(resolved.engine)
         return await self.window.planner.compare(resolved, host, detail=detail)
 
     async def read_prompt(self, done: Compaction) -> str:
@@ -260,9 +260,7 @@ class Session:
     async def judge(self, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing now; None where it would, or has to wait its turn."""
         resolved = self._resolve(request)
-        return (
-            None if self.is_busy else await self.window.planner.nothing_to_do(resolved.engine or "", resolved)
-        )
+        return None if self.is_busy else await self.window.planner.nothing_to_do(resolved)
 
     def compact(self, request: CompactionRequest, noop: NoOp | None = None) -> CompactReceipt:
         """Accept a compaction, which runs before the prompts that wait.
@@ -274,9 +272,8 @@ class Session:
             raise self._busy('use whenBusy "afterTurn"')
         self.turns.prompts.check_room()
         job = CompactJob(self.record.new_id(), resolved, asyncio.get_running_loop().create_future())
-        engine = resolved.engine or ""
         if noop is not None and not is_busy:
-            job.outcome.set_result(self.window.compactor.decline(job.compaction_id, engine, noop))
+            job.outcome.set_result(self.window.compactor.decline(job.compaction_id, resolved.engine, noop))
             return CompactReceipt(job.compaction_id, "noop", noop.reason, job.outcome)
         self._jobs.put(job, first=True)
         if is_busy:
@@ -390,8 +387,8 @@ class Session:
             case PromptJob():
                 self.turns.prompts.settle_unrun(job)
             case CompactJob():
-                engine = job.request.engine or ""
-                job.outcome.set_result(self.window.compactor.decline(job.compaction_id, engine, None))
+                declined = self.window.compactor.decline(job.compaction_id, job.request.engine, None)
+                job.outcome.set_result(declined)
             case ChangeJob():
                 job.outcome.set_exception(SessionBusyError(f"session {self.sid!r} is closing", sid=self.sid))
 

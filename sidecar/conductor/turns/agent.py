@@ -130,10 +130,9 @@ class SessionAgent:
         self._request.entering = prompt
         try:
             request = self._engines.automatic()
-            engine = request.engine or ""
-            if self._request.gate(engine, request).over:
+            if self._request.gate(request).over:
                 on_compact()
-                await self._compactor.compact_if_over_limit(engine, request)
+                await self._compactor.compact_if_over_limit(request)
         finally:
             self._request.entering = None
 
@@ -171,8 +170,7 @@ class SessionAgent:
 
     async def answer_after_overflow(self, stop: CancelToken) -> RunSnapshot | None:
         """Compact after the provider refused the size, and answer again; None without an answer."""
-        engine, request = self._engines.own_name, self._engines.automatic()
-        is_smaller = await self._compactor.compact_after_overflow(engine, request)
+        is_smaller = await self._compactor.compact_after_overflow(self._engines.automatic())
         if not is_smaller or stop.cancelled:
             return None
         self._n_calls = 0
@@ -237,14 +235,14 @@ class SessionAgent:
         return f"the same call of a tool has failed {n_failed} times in a row; say how to go on"
 
     def _make_room_between_calls(self) -> Coroutine[object, object, None] | None:
-        engine, request = self._turn_engine, self._engines.automatic()
+        request = self._engines.automatic(self._turn_engine)
         if self._mentioning:
-            return self._bring_mentions(engine, request)
-        if not self._request.gate(engine, request).over:
+            return self._bring_mentions(request)
+        if not self._request.gate(request).over:
             return None
-        return self._compactor.compact_between_calls(engine, request)
+        return self._compactor.compact_between_calls(request)
 
-    async def _bring_mentions(self, engine: str, request: CompactionRequest) -> None:
+    async def _bring_mentions(self, request: CompactionRequest) -> None:
         """Append the content that steered prompts mention once they have entered; then compact if over."""
         in_history = {id(entry.turn) for entry in self._history.current}
         entered = [each for each in self._mentioning if id(each[0]) in in_history]
@@ -261,7 +259,7 @@ class SessionAgent:
             else:
                 if entries:
                     await self._history.append(*entries)
-        await self._compactor.compact_between_calls(engine, request)
+        await self._compactor.compact_between_calls(request)
 
     def _invoke(self, conversation: Conversation, options: StreamOptions) -> Channel:
         self._record.notices.on_request(conversation.turns, self._history.turns)
@@ -298,7 +296,7 @@ class SessionAgent:
 
     def _make_request(self, turns: Sequence[Turn], conversation: Conversation) -> Conversation:
         """Return *conversation* with *turns*, the head of now, and a newest prompt that fits the window."""
-        short = self._request.too_long_prompt(self._turn_engine, self._engines.automatic())
+        short = self._request.too_long_prompt(self._engines.automatic(self._turn_engine))
         if short is not None:
             whole = next(each for each in reversed(self._history.current) if each.node_id == short.node_id)
             self._record.notices.on_cut_prompt(whole)

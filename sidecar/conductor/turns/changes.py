@@ -78,7 +78,7 @@ class Changes:
 
     async def compact(self, compaction_id: str, request: CompactionRequest) -> Compaction:
         """Compact on request of a client; *request* names its engine."""
-        done = await self._compactor.run(compaction_id, request.engine or "", request, "manual")
+        done = await self._compactor.run(compaction_id, request, "manual")
         if done.status == "completed":
             await self._store_size(compacted=True)
         return done

@@ -140,7 +140,7 @@ class Commands:
     async def compact(self, rest: str) -> str:
         """Compact with the engine that *rest* begins with, or else the session's own; instructions follow."""
         word, _, after = rest.partition(" ")
-        engine, instructions = (word, after.strip()) if word in self._engines.names else (None, rest)
+        engine, instructions = (word, after.strip()) if word in self._engines.names else ("", rest)
         request = CompactionRequest(engine=engine, instructions=instructions or None)
         done = await self._changes.compact(self._record.new_id(), self._engines.resolve(request))
         if done.status != "completed":
@@ -151,7 +151,7 @@ class Commands:
 
     async def preview(self, rest: str) -> str:
         """Describe the effect of a compaction with the engine *rest*."""
-        request = self._engines.resolve(CompactionRequest(engine=rest or None))
+        request = self._engines.resolve(CompactionRequest(engine=rest))
         return describe_plan(await self._planner.preview(request), self._folder)
 
     async def uncompact(self, rest: str) -> str:

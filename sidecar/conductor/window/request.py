@@ -48,7 +48,7 @@ class NextRequest:
         self._knowledge = knowledge
         self.entering: UserTurn | None = None
         self._input: tuple[tuple[object, ...], EngineInput] | None = None
-        self._gate: tuple[tuple[object, ...], EngineInput, Gate] | None = None
+        self._gate: tuple[CompactionRequest, EngineInput, Gate] | None = None
 
     def make_input(self) -> EngineInput:
         """Return the conversation as it is now, weighed, the entering prompt included.
@@ -79,29 +79,29 @@ class NextRequest:
         self._input = (of, made)
         return made
 
-    def gate(self, engine: str, request: CompactionRequest) -> Gate:
-        """Return whether the next request is over the limit of *engine*; judged once for each request."""
-        given, of = self.make_input(), (engine, request)
-        if self._gate is None or self._gate[1] is not given or self._gate[0] != of:
-            self._gate = (of, given, self._engines.get(engine).gate(given, request))
+    def gate(self, request: CompactionRequest) -> Gate:
+        """Return whether the next request is over the limit of the engine of *request*; judged once."""
+        given = self.make_input()
+        if self._gate is None or self._gate[1] is not given or self._gate[0] != request:
+            self._gate = (request, given, self._engines.get(request.engine).gate(given, request))
         return self._gate[2]
 
-    def too_long_prompt(self, engine: str, request: CompactionRequest) -> Entry | None:
+    def too_long_prompt(self, request: CompactionRequest) -> Entry | None:
         """Return the newest prompt cut to fit the window, None where it does, or where nothing compacts."""
-        gate = self.gate(engine, request)
-        if not (self._engines.get(engine).compacts and 0 < gate.window < gate.tokens):
+        gate = self.gate(request)
+        if not (self._engines.get(request.engine).compacts and 0 < gate.window < gate.tokens):
             return None
         return fit_prompt(self._history.current, gate)
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return the size of the request; *detail* adds where its tokens come from."""
-        engine, request = self._engines.own_name, self._engines.automatic()
-        gate = self.gate(engine, request)
+        request = self._engines.automatic()
+        gate = self.gate(request)
         usage = self._meter.usage(
             self._weigh_shown(),
             self._head.overhead(),
             card=self._record.card,
-            views={engine: EngineView(gate.tokens, gate.limit)},
+            views={request.engine: EngineView(gate.tokens, gate.limit)},
             limit=gate.limit,
             node=self._history.head,
             detail=detail,
@@ -123,8 +123,7 @@ class NextRequest:
     def _weigh_shown(self) -> Weights:
         """Weigh the entries that the request shows."""
         weights = self._weigh(self._history.current)
-        engine, request = self._engines.own_name, self._engines.automatic()
-        if (short := self.too_long_prompt(engine, request)) is not None:
+        if (short := self.too_long_prompt(self._engines.automatic())) is not None:
             weights = self._meter.weigh_with(short, self._history.current)
         return weights
 

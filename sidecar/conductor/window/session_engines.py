@@ -203,8 +203,8 @@ class SessionEngines:
         """The name of the session's own engine."""
         return self._record.info.engine
 
-    def get(self, name: str | None = None) -> SessionEngine:
-        """Return the instance of the engine *name*, the session's own for None.
+    def get(self, name: str = "") -> SessionEngine:
+        """Return the instance of the engine *name*, the session's own for an empty one.
 
         A compaction that another build stored may name an engine that is not on offer here. Then the
         session's own engine is used.
@@ -242,8 +242,8 @@ class SessionEngines:
         self._made.clear()
         self._warm.clear()
 
-    def find_name(self, name: str | None) -> str:
-        """Return *name*, or the session's own for None. Raises InvalidInput for an unknown one."""
+    def find_name(self, name: str) -> str:
+        """Return *name*, or the session's own for an empty one. Raises InvalidInput for an unknown one."""
         found = name or self.own_name
         if found not in self._factories:
             raise InvalidInput(f"no engine {found!r}", hint=f"known engines: {', '.join(self._factories)}")
@@ -258,10 +258,10 @@ class SessionEngines:
         policy = {**self._record.info.policy, **check_policy(request.policy, engine)}
         return replace(request, engine=engine, policy=policy)
 
-    def automatic(self) -> CompactionRequest:
-        """Return the request of a compaction that the session makes by itself."""
+    def automatic(self, engine: str = "") -> CompactionRequest:
+        """Return the request of a compaction that the session makes by itself, with its own *engine*."""
         info = self._record.info
-        request = CompactionRequest(engine=info.engine, force=False, policy=info.policy)
+        request = CompactionRequest(engine=engine or info.engine, force=False, policy=info.policy)
         if self._prices is None or "triggerRatio" in request.policy:
             return request
         record, overhead = self._record, self._head.overhead().total

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def preview(connection: Connection, params: m.CompactPreviewParams) -> Answer:
     """Return the plan of a compaction."""
     request = CompactionRequest(
-        engine=params.engine,
+        engine=params.engine or "",
         force=params.mode == "force",
         policy=params.policy or {},
         instructions=params.instructions,
@@ -45,7 +45,7 @@ async def start(connection: Connection, params: m.CompactStartParams) -> m.Compa
     """Compact; the outcome is a ``compaction`` event."""
     session = connection.hub.session(params.sid)
     request = CompactionRequest(
-        engine=params.engine,
+        engine=params.engine or "",
         force=params.mode == "force",
         policy=params.policy or {},
         instructions=params.instructions,

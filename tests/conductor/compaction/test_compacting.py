@@ -380,7 +380,7 @@ async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_
         for _ in range(n_occasions):
             n_before = len(ended())
             await session.window.compactor.compact_if_over_limit(
-                "windowBudget", CompactionRequest(force=False)
+                CompactionRequest(engine="windowBudget", force=False)
             )
             log += "A" if len(ended()) > n_before else "."
         return log

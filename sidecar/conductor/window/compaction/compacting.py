@@ -100,30 +100,30 @@ class Compactor:
         self._cancel.cancel("cancelled by the user")
         return True
 
-    async def compact_if_over_limit(self, engine: str, request: CompactionRequest) -> bool:
+    async def compact_if_over_limit(self, request: CompactionRequest) -> bool:
         """Compact when the gate says so; True when the conversation changed. Never raises for a failure."""
-        if not self._planner.request.gate(engine, request).over:
+        if not self._planner.request.gate(request).over:
             return False
         if not self._breaker.may_call():
             self._breaker = self._breaker.after(called=False, failed=False)
             return False
-        done = await self.run(self._record.new_id(), engine, request, "auto")
+        done = await self.run(self._record.new_id(), request, "auto")
         return done.status == "completed"
 
-    async def compact_between_calls(self, engine: str, request: CompactionRequest) -> None:
+    async def compact_between_calls(self, request: CompactionRequest) -> None:
         """Compact as :meth:`compact_if_over_limit` between the model calls of a turn.
 
         One compaction in vain is enough for one turn.
         """
         turn_id = self._events.turn_id
-        may = self._planner.engines.get(engine).compacts and turn_id != self._vain_turn_id
-        if not may or not self._planner.request.gate(engine, request).over:
+        may = self._planner.engines.get(request.engine).compacts and turn_id != self._vain_turn_id
+        if not may or not self._planner.request.gate(request).over:
             return
-        is_vain = await self._planner.nothing_to_do(engine, request) is not None
-        is_done = not is_vain and await self.compact_if_over_limit(engine, request)
+        is_vain = await self._planner.nothing_to_do(request) is not None
+        is_done = not is_vain and await self.compact_if_over_limit(request)
         self._vain_turn_id = None if is_done else turn_id
 
-    async def compact_after_overflow(self, engine: str, request: CompactionRequest) -> bool:
+    async def compact_after_overflow(self, request: CompactionRequest) -> bool:
         """Compact after the provider refused the size of the conversation, even below the gate's limit.
 
         The engine's limit is put below its present count, so that its gate is over.
@@ -131,12 +131,12 @@ class Compactor:
         Returns:
             Whether the conversation changed. Never raises for a failure.
         """
-        gate = self._planner.request.gate(engine, request)
+        gate = self._planner.request.gate(request)
         policy = dict(request.policy)
         if gate.window and gate.tokens:
             policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
         forced = replace(request, force=True, policy=policy)
-        done = await self.run(self._record.new_id(), engine, forced, "overflow")
+        done = await self.run(self._record.new_id(), forced, "overflow")
         return done.status == "completed"
 
     def decline(self, compaction_id: str, engine: str, noop: NoOp | None) -> Compaction:
@@ -148,10 +148,9 @@ class Compactor:
         self._events.emit(done)
         return done
 
-    async def run(
-        self, compaction_id: str, engine: str, request: CompactionRequest, trigger: Trigger
-    ) -> Compaction:
-        """Compact; publish and store the outcome."""
+    async def run(self, compaction_id: str, request: CompactionRequest, trigger: Trigger) -> Compaction:
+        """Compact with the engine that *request* names; publish and store the outcome."""
+        engine = request.engine
         await self._planner.warm_up(engine)
         started_ms = self._record.clock_ms()
         begun = self._log.running = self._begin(compaction_id, engine, trigger)
@@ -164,7 +163,7 @@ class Compactor:
             if why is not None:
                 outcome = replace(begun, status="cancelled", reason=f"a hook refused it: {why}")
             else:
-                planned = await self._planner.plan_for(engine, request)
+                planned = await self._planner.plan_for(request)
                 result = await self._carry_out(begun, planned)
                 outcome = result if isinstance(result, Compaction) else begun
                 if isinstance(result, CompactionResult):
@@ -239,7 +238,7 @@ class Compactor:
             self._events.emit(done)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
-        gate = self._planner.request.gate(engine, CompactionRequest(force=False))
+        gate = self._planner.request.gate(CompactionRequest(engine=engine, force=False))
         self._log.begun.add(compaction_id)
         return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=gate.tokens)
 

@@ -116,7 +116,7 @@ class CompactionPlanner:
 
     async def preview(self, request: CompactionRequest) -> Plan:
         """Return the effect of a compaction in this session; *request* names its engine."""
-        engine = await self.warm_up(request.engine or "")
+        engine = await self.warm_up(request.engine)
         planned = await self.make(engine, request)
         plan = await self.describe(planned, detail=True)
         if plan.noop is not None:
@@ -198,17 +198,17 @@ class CompactionPlanner:
             raise HeadMovedError(self._record.sid, head or f"plan {plan_id}", self._record.history.head)
         return planned
 
-    async def plan_for(self, engine: str, request: CompactionRequest) -> PlannedCompaction:
+    async def plan_for(self, request: CompactionRequest) -> PlannedCompaction:
         """Return the plan that a compaction carries out: that of its preview, where this still holds."""
-        made = await self.warm_up(engine)
+        made = await self.warm_up(request.engine)
         planned = None if request.plan_id is None else self._plans.get(request.plan_id)
         if planned is not None and planned.given.history.head == self._record.history.head:
             return planned
         return await self.make(made, request)
 
-    async def nothing_to_do(self, engine: str, request: CompactionRequest) -> NoOp | None:
+    async def nothing_to_do(self, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
-        planned = await self.plan_for(engine, request)
+        planned = await self.plan_for(request)
         return planned.plan if isinstance(planned.plan, NoOp) else None
 
     async def warm_up(self, engine: str) -> SessionEngine:

@@ -68,19 +68,19 @@ class SummaryPreparer:
         """Notify the clients once when the gate becomes three quarters full, and begin to prepare."""
         engines = self._planner.engines
         request = engines.automatic()
-        engine = request.engine or ""
-        gate = self._planner.request.gate(engine, request)
+        engine = engines.get(request.engine)
+        gate = self._planner.request.gate(request)
         is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
-        writes = is_near and engines.get(engine).writes and self._planner.summarizer.invoker() is not None
+        writes = is_near and engine.writes and self._planner.summarizer.invoker() is not None
         prepares = self._prepares and writes
-        if is_near and not self._was_near and engines.get(engine).compacts:
+        if is_near and not self._was_near and engine.compacts:
             self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, prepares))
         if self._base is not None and self._history.current.since(self._base) is None:
             self.cancel()
         self._was_near = is_near
         if prepares and self._base is None:
             self._base, self._cancel = self._history.current, CancelToken()
-            task = asyncio.create_task(self.prepare(engine, request, self._base, self._cancel))
+            task = asyncio.create_task(self.prepare(request, self._base, self._cancel))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -104,18 +104,15 @@ class SummaryPreparer:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def prepare(
-        self, name: str, request: CompactionRequest, base: History, cancel: CancelToken
-    ) -> None:
+    async def prepare(self, request: CompactionRequest, base: History, cancel: CancelToken) -> None:
         """Prepare the summary of *base*. Never raises for a failure: the compaction does without then.
 
         Args:
-            name: the engine.
-            request: the request of the gate.
+            request: the request of the gate, which names the engine.
             base: the conversation; a summary of it is kept unless it was discarded meanwhile.
             cancel: ends the work.
         """
-        engine = self._planner.engines.get(name)
+        engine = self._planner.engines.get(request.engine)
         checked = self._planner.summarizer.check_answers(engine, base)
         if checked is None:
             return
