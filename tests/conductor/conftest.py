@@ -58,6 +58,8 @@ class Stage:
         card = self.models.card("scripted-1")
         assert card is not None
         self.models.catalog = self.models.catalog.with_cards([replace(card, context_window=window)])
+        for session in self.hub.sessions:
+            session.record.look_up_card()
 
     async def ask(self, session: Session, prompt: str) -> TurnOutcome:
         """Submit *prompt* and wait for the end of its turn."""

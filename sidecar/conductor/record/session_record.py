@@ -75,6 +75,8 @@ class SessionRecord:
         compactions: the compactions.
         spending: the tokens and their price.
         models: the models that the session may use.
+        card: the card of the session's model, None for an unknown one. It is looked up when the model is
+            chosen, when a turn begins and after each call, for a call may show that its window is another.
         clock_ms: returns the time in epoch milliseconds.
         new_id: makes an id.
     """
@@ -105,21 +107,24 @@ class SessionRecord:
         # The session's own model, by the model that a command has for the running turn alone.
         self.own_models: dict[str, str] = {}
         self.models = deps.models
+        self.card = deps.models.card(info.model)
         self.clock_ms = deps.clock_ms
         self.new_id = deps.new_id
         self._stored_followers: list[Callable[[], object]] = []
         self._one_at_a_time = asyncio.Lock()
 
     @property
-    def card(self) -> ModelCard | None:
-        """The card of the session's model, None for an unknown one."""
-        return self.models.card(self.info.model)
-
-    @property
     def window(self) -> int:
         """The window of the session's model in tokens, 0 for unknown."""
-        card = self.models.card(self.info.model)
-        return card.context_window if card is not None else 0
+        return self.card.context_window if self.card is not None else 0
+
+    def look_up_card(self) -> None:
+        """Take over the card of the session's model as it is now."""
+        self.card = self.models.card(self.info.model)
+
+    def card_of(self, model: str) -> ModelCard | None:
+        """Return the card of *model*, which need not be the session's any more."""
+        return self.card if model == self.info.model else self.models.card(model)
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> SessionInfo:
         """Change the values and return them."""

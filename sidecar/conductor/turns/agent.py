@@ -106,7 +106,7 @@ class SessionAgent:
             journal=AgentJournal(self._history, self._compactor.end_backstop),
             session_id=record.sid,
             new_id=deps.new_id,
-            get_card=deps.models.card,
+            get_card=record.card_of,
             get_kinds=self._history.kinds_of,
             # A call of a tool that is gone changes nothing: it is refused.
             may_change=lambda call: self._tools.effects().get(call.name, NO_EFFECTS).may_change,
@@ -287,7 +287,7 @@ class SessionAgent:
 
     async def _add_knowledge(self, conversation: Conversation) -> Conversation:
         """Return the request for *conversation* with the knowledge found."""
-        card = self._models.card(self._config.model)
+        card = self._record.card_of(self._config.model)
         window = card.context_window if card is not None else 0
         history = self._history.current
         found = await self._knowledge.recall(history, window)
@@ -304,7 +304,8 @@ class SessionAgent:
         return self._head.complete(replace(conversation, turns=tuple(turns)))
 
     def _on_usage(self, usage: Usage) -> None:
-        self._request.count(usage, self._models.card(self._config.model))
+        self._record.look_up_card()
+        self._request.count(usage, self._record.card_of(self._config.model))
         self._events.emit(self._request.usage())
 
 

@@ -81,6 +81,7 @@ class Options:
                 if (why := self._models.why_not(value)) is not None:
                     raise ModelNotFound(value, tuple(self._models.names()), why)
                 self._record.amend(lambda info: replace(info, model=value))
+                self._record.look_up_card()
                 self._models.warm_up(value)
             case "engine":
                 name = self._engines.find_name(value)

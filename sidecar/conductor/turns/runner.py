@@ -106,6 +106,7 @@ class TurnRunner:
     async def run(self, job: PromptJob) -> None:
         """Run *job* from its first event to its last."""
         started_ms = self._clock_ms()
+        self._record.look_up_card()
         self._stop = CancelToken()
         self._queue.is_ending = False
         self._events.begin_turn(job.turn_id)
@@ -214,6 +215,7 @@ class TurnRunner:
         window = refusal.window_tokens or (refused_tokens if refused_tokens >= _MIN_WINDOW else None)
         if window is not None:
             self._models.learn_window(snapshot.model, window)
+            self._record.look_up_card()
         if self._was_stopped():
             return snapshot
         again = await self._agent.answer_after_overflow(self._stop)

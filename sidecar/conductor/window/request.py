@@ -98,7 +98,7 @@ class NextRequest:
         request = self._engines.automatic()
         gate = self.gate(request)
         usage = self._meter.usage(
-            self._weigh_shown(),
+            self._weigh_shown(request),
             self._head.overhead(),
             card=self._record.card,
             views={request.engine: EngineView(gate.tokens, gate.limit)},
@@ -111,7 +111,9 @@ class NextRequest:
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:
         """Count one call of the model of *card*; its size becomes part of the answer's entry."""
-        anchor = self._meter.count(usage, card, self._weigh_shown(), self._head.overhead())
+        anchor = self._meter.count(
+            usage, card, self._weigh_shown(self._engines.automatic()), self._head.overhead()
+        )
         if anchor is not None:
             self._history.note_usage(anchor)
 
@@ -120,10 +122,10 @@ class NextRequest:
         weights, pending = self._meter.weigh(history), self._history.pending_anchor
         return weights if pending is None else replace(weights, anchor=pending)
 
-    def _weigh_shown(self) -> Weights:
-        """Weigh the entries that the request shows."""
+    def _weigh_shown(self, request: CompactionRequest) -> Weights:
+        """Weigh the entries that the next call shows, with the newest prompt cut where *request* says so."""
         weights = self._weigh(self._history.current)
-        if (short := self.too_long_prompt(self._engines.automatic())) is not None:
+        if (short := self.too_long_prompt(request)) is not None:
             weights = self._meter.weigh_with(short, self._history.current)
         return weights
 
