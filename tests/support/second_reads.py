@@ -101,7 +101,7 @@ def restored_lines(case: Case) -> dict[str, set[int]]:
             for first, count in each.file.ranges
             for number in range(first, first + (count or case.texts[each.file.path].count("\n") + 1))
         }
-        for each in found.ranges
+        for each in found.pieces
     }
 
 

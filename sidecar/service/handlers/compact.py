@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from sidecar.conductor.contract import Compaction, describe_loss, fact_line
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.record.compactions import with_undoable_now
+from sidecar.conductor.turns.changes import UndoneCompaction
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
-from sidecar.service.handlers.session import answer_long, take_page
+from sidecar.service.handlers.session import answer_after, answer_long, take_page
 from sidecar.service.replay import node_view
 from sidecar.service.streaming import show_compaction
 
@@ -83,15 +84,14 @@ def undo(connection: Connection, params: m.CompactUndoParams) -> Awaitable[m.Com
         restores_files=params.files == "restore",
     )
 
-    async def answer() -> m.CompactUndoResult:
-        undone = await undoing
+    def answer(undone: UndoneCompaction) -> m.CompactUndoResult:
         info = undone.compaction.info or {}
         restored = max(0, info.get("tokensBefore", 0) - info.get("tokensAfter", 0))
         return m.CompactUndoResult(
             session.record.history.head, restored, session.record.log.seq, undone.edited_files, undone.files
         )
 
-    return answer()
+    return answer_after(undoing, answer)
 
 
 def list_compactions(connection: Connection, params: m.SidParams) -> m.CompactListResult:

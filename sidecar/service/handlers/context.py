@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.conductor.contract import ContextUsage
+from sidecar.conductor.contract import Compaction, ContextUsage
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.protocol import messages as m
 from sidecar.service.contract import Answer
-from sidecar.service.handlers.session import answer_long
+from sidecar.service.handlers.session import answer_after, answer_long
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -35,11 +35,10 @@ def drop(connection: Connection, params: m.ContextDropParams) -> Awaitable[m.Con
     session = connection.hub.session(params.sid)
     dropping = session.drop(params.node_ids, expect_head=params.expect_head)
 
-    async def answer() -> m.ContextDropResult:
-        moved = await dropping
-        return m.ContextDropResult(moved.head, moved.removed, moved.tokens, session.record.log.seq)
-
-    return answer()
+    return answer_after(
+        dropping,
+        lambda moved: m.ContextDropResult(moved.head, moved.removed, moved.tokens, session.record.log.seq),
+    )
 
 
 def expand(connection: Connection, params: m.ContextExpandParams) -> Awaitable[m.ContextExpandResult]:
@@ -51,17 +50,15 @@ def expand(connection: Connection, params: m.ContextExpandParams) -> Awaitable[m
         first=params.from_node,
         last=params.to_node,
     )
-    expanding = session.expand(request, expect_head=params.expect_head)
 
-    async def answer() -> m.ContextExpandResult:
-        done = await expanding
+    def answer(done: Compaction) -> m.ContextExpandResult:
         n_back = (done.info or {}).get("expandedCount", done.dropped_count)
         tokens = max(0, (done.post_tokens or 0) - done.pre_tokens)
         return m.ContextExpandResult(
             done.compaction_id, session.record.history.head, n_back, tokens, session.record.log.seq
         )
 
-    return answer()
+    return answer_after(session.expand(request, expect_head=params.expect_head), answer)
 
 
 async def pin(connection: Connection, params: m.ContextPinParams) -> m.ContextPinResult:
@@ -98,16 +95,16 @@ async def rehydrate_preview(connection: Connection, params: m.RehydrateParams) -
 def rehydrate_run(connection: Connection, params: m.RehydrateParams) -> Awaitable[m.RehydrateRunResult]:
     """Add files to the conversation again, as they are now."""
     session = connection.hub.session(params.sid)
-    restoring = session.rehydrate(params.uris, params.budget)
-
-    async def answer() -> m.RehydrateRunResult:
-        done = await restoring
-        head, seq = session.record.history.head, session.record.log.seq
-        return m.RehydrateRunResult(
-            files=done.files, missing=done.missing, tokens=done.tokens, head=head, seq=seq
-        )
-
-    return answer()
+    return answer_after(
+        session.rehydrate(params.uris, params.budget),
+        lambda done: m.RehydrateRunResult(
+            files=done.files,
+            missing=done.missing,
+            tokens=done.tokens,
+            head=session.record.history.head,
+            seq=session.record.log.seq,
+        ),
+    )
 
 
 def watch(connection: Connection, params: m.FsWatchParams) -> m.FsWatchResult:

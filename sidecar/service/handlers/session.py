@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sidecar.service.service import Connection
 
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 _MAX_PAGE: Final = 1000
 _LARGEST: Final = 2**53 - 1
@@ -185,14 +186,12 @@ def rewind(connection: Connection, params: m.SessionRewindParams) -> Awaitable[m
     rewinding = session.rewind(
         params.to_node, expect_head=params.expect_head, restores_files=params.files == "restore"
     )
-
-    async def answer() -> m.SessionRewindResult:
-        moved = await rewinding
-        return m.SessionRewindResult(
+    return answer_after(
+        rewinding,
+        lambda moved: m.SessionRewindResult(
             moved.head, moved.removed, session.record.log.seq, moved.edited_files, moved.files
-        )
-
-    return answer()
+        ),
+    )
 
 
 async def rename(connection: Connection, params: m.SessionRenameParams) -> m.SeqResult:
@@ -264,18 +263,13 @@ async def export(connection: Connection, params: m.SessionExportParams) -> m.Ses
     return m.SessionExportResult(path=str(path))
 
 
-def set_config_option(
+async def set_config_option(
     connection: Connection, params: m.SetConfigOptionParams
-) -> Awaitable[m.SetConfigOptionResult]:
+) -> m.SetConfigOptionResult:
     """Set one option of a session."""
     session = connection.hub.session(params.sid)
-    storing = session.choose(params.config_id, params.value)
-
-    async def answer() -> m.SetConfigOptionResult:
-        await storing
-        return m.SetConfigOptionResult(session.turns.options.all(), session.record.log.seq)
-
-    return answer()
+    await session.choose(params.config_id, params.value)
+    return m.SetConfigOptionResult(session.turns.options.all(), session.record.log.seq)
 
 
 def tool_servers(configs: Iterable[m.McpServerConfig]) -> tuple[McpServer, ...]:
@@ -325,6 +319,11 @@ def _introduce(connection: Connection, session: Session) -> Answer:
         session.introduce()
 
     return Answer(result, follow)
+
+
+async def answer_after(doing: Awaitable[_T], make: Callable[[_T], _R]) -> _R:
+    """Return the answer that *make* makes of the result of *doing*, which has taken effect already."""
+    return make(await doing)
 
 
 async def answer_long(make: Callable[[], object]) -> Answer:

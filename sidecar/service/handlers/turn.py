@@ -13,6 +13,7 @@ from sidecar._internal.errors import LeaseLostError, SidecarError
 from sidecar.conductor.record.queue import SubmitReceipt, TurnFault
 from sidecar.conductor.session import Session
 from sidecar.protocol import messages as m
+from sidecar.service.handlers.session import answer_after
 from sidecar.service.streaming import show_turn, stream_answer
 
 if TYPE_CHECKING:
@@ -36,18 +37,16 @@ def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStart
     """Send a prompt; events report the rest."""
     session = connection.hub.session(params.sid)
     submitted = _submit(connection, session, params)
-
-    async def answer() -> m.TurnStartResult:
-        started = await session.turns.prompts.wait_until_entered(submitted)
-        return m.TurnStartResult(
+    return answer_after(
+        session.turns.prompts.wait_until_entered(submitted),
+        lambda started: m.TurnStartResult(
             turn_id=started.turn_id,
             user_node_id=started.user_node_id,
             disposition=started.disposition,
             seq=session.record.log.seq,
             position=started.position,
-        )
-
-    return answer()
+        ),
+    )
 
 
 def run(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnRunResult]:

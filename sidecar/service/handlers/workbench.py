@@ -17,6 +17,7 @@ from sidecar.conductor.events import Notice
 from sidecar.conductor.workbench.files import existing_folder
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
+from sidecar.service.handlers.session import answer_after
 
 if TYPE_CHECKING:
     from sidecar.service.contract import Handler
@@ -48,12 +49,10 @@ def restore_checkpoint(
 ) -> Awaitable[m.CheckpointRestoreResult]:
     """Take files back."""
     session = connection.hub.session(params.sid)
-    restoring = session.restore_files(params.checkpoint_id, params.uris)
-
-    async def answer() -> m.CheckpointRestoreResult:
-        return m.CheckpointRestoreResult(await restoring, session.record.log.seq)
-
-    return answer()
+    return answer_after(
+        session.restore_files(params.checkpoint_id, params.uris),
+        lambda files: m.CheckpointRestoreResult(files, session.record.log.seq),
+    )
 
 
 _MAX_TEXT: Final = 1_000_000

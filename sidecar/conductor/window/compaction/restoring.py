@@ -31,13 +31,13 @@ from sidecar.conductor.engine import (
     PlannedCompaction,
 )
 from sidecar.conductor.window.compaction.chronicling import Keeping
-from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, choose_lines
+from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, FilePiece, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.clip import compact_json
 from sidecar.text.touches import Touch
-from sidecar.window_budget import FileRange, UserMessage
+from sidecar.window_budget import FileRange
 from sidecar.window_budget.plan import FILES_SHARE
 from sidecar.window_budget.rehydrate import file_message
 
@@ -57,20 +57,10 @@ _AT_MOST_TIMES: Final = 2
 """A file takes at most so many times the tokens of ``window_budget`` in those of another engine."""
 
 
-class RestoredRange(Value, kw_only=True):
-    """A range of a file that comes back as *message*; *hash* and *source* name the whole file."""
-
-    file: FileRange
-    hash: str
-    source: str
-    tokens: int
-    message: UserMessage
-
-
 class RestoredFiles(Value):
-    """The files that come back, and the ones that are *gone*, with the reason."""
+    """The pieces of files that come back, and the files that are *gone*, with the reason."""
 
-    ranges: tuple[RestoredRange, ...] = ()
+    pieces: tuple[FilePiece, ...] = ()
     gone: tuple[tuple[FileRange, str], ...] = ()
 
 
@@ -104,12 +94,12 @@ async def restore(reads: Sequence[tuple[str, FileRead]], look: FreshFiles, budge
     fresh = await look([use.path for use in uses])
     most_each = budget_tokens // max(1, min(FILE_SHARE, len(uses)))
     found = restore_uses(uses, fresh, budget_tokens, max_files=len(uses), most_each=most_each)
-    settled = {each.file.path for each in found.ranges} | {file.path for file, _ in found.gone}
+    settled = {each.path for each in found.pieces} | {file.path for file, _ in found.gone}
     left_out = [use.path for use in uses if use.path not in settled and fresh[use.path].text]
     why = f"none of it fits into {budget_tokens} tokens"
     return Restoration(
-        entries=tuple(restored_entry(each, fresh[each.file.path]) for each in found.ranges),
-        files=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
+        entries=tuple(restored_entry(each, fresh[each.path]) for each in found.pieces),
+        files=tuple(restored_file(each, fresh[each.path]) for each in found.pieces),
         missing=(
             *(f"{file.path}: {reason}" for file, reason in found.gone),
             *(f"{path}: {why}" for path in left_out),
@@ -136,19 +126,7 @@ def restore_uses(
     """
     texts = {path: file.text for path, file in fresh.items() if file.text is not None}
     chosen = choose_lines(uses, texts, budget_tokens, max_files=max_files, most_each=most_each)
-    restored: list[RestoredRange] = []
-    for piece in reversed(chosen):
-        read = fresh[piece.path].read
-        restored.append(
-            RestoredRange(
-                file=piece.file,
-                hash=read.hash if read is not None else "",
-                source=read.source if read is not None else "disk",
-                tokens=piece.tokens,
-                message=file_message(piece.file, piece.text),
-            )
-        )
-    return RestoredFiles(tuple(restored), tuple(find_gone(uses, fresh)))
+    return RestoredFiles(tuple(reversed(chosen)), tuple(find_gone(uses, fresh)))
 
 
 def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterable[tuple[FileRange, str]]:
@@ -162,15 +140,17 @@ def find_gone(uses: Iterable[FileUse], fresh: Mapping[str, FreshFile]) -> Iterab
             yield FileRange(use.path), _GONE.get(problem, problem)
 
 
-def restored_file(restored: RestoredRange, fresh: FreshFile) -> RestoredFile:
-    """Return the record of a restored file."""
-    return RestoredFile(fresh.uri, restored.hash, restored.source, restored.tokens)
+def restored_file(piece: FilePiece, fresh: FreshFile) -> RestoredFile:
+    """Return the record of a restored file, which has the hash of the whole of it."""
+    read = fresh.read
+    hash_, source = ("", "disk") if read is None else (read.hash, read.source)
+    return RestoredFile(fresh.uri, hash_, source, piece.tokens)
 
 
-def restored_entry(restored: RestoredRange, fresh: FreshFile) -> Entry:
+def restored_entry(piece: FilePiece, fresh: FreshFile) -> Entry:
     """Return the entry of a restored file, with the read of the lines that it shows."""
-    (turn,) = messages_to_turns([restored.message])
-    reads = () if fresh.read is None else (replace(fresh.read, ranges=merge_ranges(restored.file.ranges)),)
+    (turn,) = messages_to_turns([file_message(piece.file, piece.text)])
+    reads = () if fresh.read is None else (replace(fresh.read, ranges=merge_ranges(piece.file.ranges)),)
     return Entry(turn, "file", reads=reads)
 
 
@@ -191,7 +171,7 @@ def restored_behind(
         shown = (entry for entry in newest_first if any(read.path == path for read in entry.reads))
         return next(shown, history[0]).node_id
 
-    entries = [restored_entry(each, fresh[each.file.path]) for each in found.ranges]
+    entries = [restored_entry(each, fresh[each.path]) for each in found.pieces]
     nodes = [find_node(each.reads[0].path) if each.reads else history[0].node_id for each in entries]
     return [replace(entry, origin=(node,)) for entry, node in zip(entries, nodes, strict=True)]
 
@@ -206,7 +186,7 @@ def project_files(
     plan: CompactionPlan, gate: Gate, found: RestoredFiles
 ) -> tuple[CompactionPlan, tuple[RehydrateCandidate, ...]]:
     """Return *plan* with the tokens of the files *found*, and those files as the model names them."""
-    files = tuple(RehydrateCandidate(each.file.path, each.tokens, stale=False) for each in found.ranges)
+    files = tuple(RehydrateCandidate(each.path, each.tokens, stale=False) for each in found.pieces)
     tokens = sum(file.tokens for file in files)
     # Beside a summary that leaves no room for them none comes back.
     most = min(gate.limit, plan.pre_tokens - 1)
@@ -264,7 +244,7 @@ async def bring_files_back(
         result,
         entries=(entries[0], *files, *entries[1:]),
         post_tokens=result.post_tokens + weight,
-        restored=tuple(restored_file(each, fresh[each.file.path]) for each in found.ranges),
+        restored=tuple(restored_file(each, fresh[each.path]) for each in found.pieces),
         missing=tuple(f"{file.path}: {why}" for file, why in found.gone[:MOST_GONE]),
     )
 
