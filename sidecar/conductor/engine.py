@@ -299,13 +299,22 @@ class SessionEngine(ABC):
 
 
 class PlannedCompaction(Value):
-    """A compaction that was planned: the conversation as *engine* was given it, its gate and its *plan*."""
+    """A compaction that was planned: the conversation as *engine* was given it, and its gate.
+
+    *found* is the plan, or the reason why there is nothing to do.
+    """
 
     engine: SessionEngine
     request: CompactionRequest
     given: EngineInput
     gate: Gate
-    plan: CompactionPlan | NoOp
+    found: CompactionPlan | NoOp
+
+    @property
+    def plan(self) -> CompactionPlan:
+        """The plan, of a compaction that does something."""
+        assert isinstance(self.found, CompactionPlan)
+        return self.found
 
 
 def compacted_entries(

@@ -116,11 +116,11 @@ async def test_a_recorded_session(path: Path, engine_name: str, window: int, wri
             continue
         plan = keeping.chronicle.add_to_plan(plan, engine, given, gate.limit)
         planned = PlannedCompaction(engine, request, given, gate, plan)
-        done = await fold(planned, plan, EngineDeps(invoke, CancelToken(), 10.0))
+        done = await fold(planned, EngineDeps(invoke, CancelToken(), 10.0))
         if isinstance(done, NoOp):
             continue
         for step in KEEPING:
-            done = await step(planned, plan, done, keeping)
+            done = await step(planned, done, keeping)
         assert done.post_tokens < done.pre_tokens
         history = committed(history, done)
         given = as_input(history, window)

@@ -104,7 +104,7 @@ async def write_texts(name: str) -> list[str]:
 
 
 def _describe_plan(planned: PlannedCompaction, *, is_first: bool) -> Iterator[str]:
-    plan = planned.plan
+    plan = planned.found
     if not isinstance(plan, CompactionPlan):
         yield f"plan: {plan}"
         return

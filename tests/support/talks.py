@@ -162,8 +162,8 @@ class Follower:
     async def plan(self, ask: CompactionRequest) -> CompactionPlan | NoOp:
         """Plan as a preview does: with the files that would come back as they are now."""
         planned = await self.make(ask)
-        if isinstance(planned.plan, NoOp):
-            return planned.plan
+        if isinstance(planned.found, NoOp):
+            return planned.found
         given = planned.given
         uses = rank_kept(given, planned.plan)
         found, _ = await find_files(given, planned.gate, planned.plan, uses, self.fresh)
@@ -174,13 +174,13 @@ class Follower:
         plan, planned = await self.plan(ask), await self.make(ask)
         deps = EngineDeps(self.model, CancelToken(), 10.0)
         outcome: CompactionResult | NoOp
-        if isinstance(planned.plan, NoOp):
-            outcome = planned.plan
+        if isinstance(planned.found, NoOp):
+            outcome = planned.found
         else:
-            outcome = await fold(planned, planned.plan, deps)
+            outcome = await fold(planned, deps)
             for step in KEEPING if isinstance(outcome, CompactionResult) else ():
                 assert isinstance(outcome, CompactionResult)
-                outcome = await step(planned, planned.plan, outcome, self.keeping)
+                outcome = await step(planned, outcome, self.keeping)
         if isinstance(outcome, NoOp):
             may_save_nothing = isinstance(plan, CompactionPlan) and plan.high_tokens >= planned.gate.tokens
             assert outcome == plan or may_save_nothing

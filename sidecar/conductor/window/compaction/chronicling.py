@@ -192,7 +192,6 @@ def as_chronicled(entry: Entry) -> Entry:
 def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> CompactionResult:
     """Return the result of a compaction without a note of a model; *reason* is why there is none."""
     plan, given = planned.plan, planned.given
-    assert isinstance(plan, CompactionPlan)
     turns = given.history.turns
     kept = [turns[at] for at in plan.pinned] + [*turns[plan.cut :]] if plan.kept is None else plan.kept()
     head = note_before(given.history)
@@ -239,26 +238,26 @@ def chronicle_text(view: Iterable[Entry]) -> str:
 
 
 async def keep_chronicle(
-    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, keeping: Keeping
+    planned: PlannedCompaction, result: CompactionResult, keeping: Keeping
 ) -> CompactionResult:
     """Return *result* with the chronicle of the folded entries in its summary.
 
     Args:
         planned: the compaction.
-        plan: its plan.
         result: its result so far; one without a summary is returned as it is.
         keeping: the chronicle of the session.
     """
     if not result.dropped_count or result.entries[0].kind != "summary":
         return result
-    return await asyncio.to_thread(add_chronicle, planned, plan, result, keeping.chronicle)
+    return await asyncio.to_thread(add_chronicle, planned, result, keeping.chronicle)
 
 
 def add_chronicle(
-    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, chronicle: SessionChronicle
+    planned: PlannedCompaction, result: CompactionResult, chronicle: SessionChronicle
 ) -> CompactionResult:
     """Return *result* with the chronicle in its summary; without the note where both do not fit."""
-    engine, given, limit = planned.engine, planned.given, limit_of(planned.gate, planned.request)
+    engine, given, plan = planned.engine, planned.given, planned.plan
+    limit = limit_of(planned.gate, planned.request)
     room = chronicle.room_of(given, plan, limit)
     most = min(plan.high_tokens, limit or plan.high_tokens)
     if result.summary_source == "model" and most - result.post_tokens < room // 2:

@@ -20,7 +20,6 @@ from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engine import (
     SUMMARY_TOO_LONG,
     WOULD_NOT_SHRINK,
-    CompactionPlan,
     CompactionRequest,
     CompactionResult,
     EngineDeps,
@@ -246,9 +245,9 @@ class Compactor:
         self, begun: Compaction, planned: PlannedCompaction
     ) -> CompactionResult | Compaction:
         """Return the result with everything that is kept, or *begun* as it ended without. Changes nothing."""
-        summarizer, plan, request = self._planner.summarizer, planned.plan, planned.request
-        if isinstance(plan, NoOp):
-            return replace(begun, status="noop", reason=plan.reason)
+        summarizer, request = self._planner.summarizer, planned.request
+        if isinstance(planned.found, NoOp):
+            return replace(begun, status="noop", reason=planned.found.reason)
         # A summary that was prepared knows nothing of the user's wishes for this one.
         if request.instructions:
             self._preparer.cancel()
@@ -269,22 +268,20 @@ class Compactor:
             if isinstance(prepared, PreparedCompaction) and not request.force:
                 ready = await asyncio.to_thread(bring_up_to_date, planned, prepared)
                 if ready is not None:
-                    return await self._keep(planned, plan, ready)
-            outcome = await fold(planned, plan, means)
+                    return await self._keep(planned, ready)
+            outcome = await fold(planned, means)
             if isinstance(outcome, NoOp):
                 return replace(begun, status="noop", reason=outcome.reason)
-            return await self._keep(planned, plan, outcome if checked is None else checked.report(outcome))
+            return await self._keep(planned, outcome if checked is None else checked.report(outcome))
         except CancelledByToken:
             return replace(begun, status="cancelled", reason="cancelled by the user")
         except Exception as error:
             log_fault("a compaction", error)
             return replace(begun, status="failed", error=f"the engine failed ({type(error).__name__})")
 
-    async def _keep(
-        self, planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult
-    ) -> CompactionResult:
+    async def _keep(self, planned: PlannedCompaction, result: CompactionResult) -> CompactionResult:
         for step in KEEPING:
-            result = await step(planned, plan, result, self._planner.keeping)
+            result = await step(planned, result, self._planner.keeping)
         return await count_loss(planned.given.history, result, self._planner.keeping.chronicle)
 
     async def _commit(
@@ -319,14 +316,13 @@ class Compactor:
             self._events.emit(Notice("warning", "Automatic compaction is paused", f"{text} {hint}"))
 
 
-async def fold(
-    planned: PlannedCompaction, plan: CompactionPlan, means: EngineDeps
-) -> CompactionResult | NoOp:
+async def fold(planned: PlannedCompaction, means: EngineDeps) -> CompactionResult | NoOp:
     """Return the result of an engine, and without a note where there is no model or it wrote no usable one.
 
     Raises:
         CancelledByToken: the token of *means* fired.
     """
+    plan = planned.plan
     if means.invoke is None and plan.dropped:
         return await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
     why = SUMMARY_TOO_LONG

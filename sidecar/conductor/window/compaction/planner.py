@@ -134,14 +134,9 @@ class CompactionPlanner:
 
     async def compact_locally(self, planned: PlannedCompaction) -> CompactionResult | NoOp:
         """Return the result of a compaction without a model, with its chronicle."""
-        assert isinstance(planned.plan, CompactionPlan)
         if planned.plan.dropped:
             done = await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
-            return (
-                done
-                if isinstance(done, NoOp)
-                else await keep_chronicle(planned, planned.plan, done, self.keeping)
-            )
+            return done if isinstance(done, NoOp) else await keep_chronicle(planned, done, self.keeping)
         deps = EngineDeps(None, CancelToken(), SUMMARY_DEADLINE_S)
         try:
             done = await planned.engine.compact(planned.given, planned.request, planned.plan, deps)
@@ -168,7 +163,7 @@ class CompactionPlanner:
 
         The files that would come back are read as they are now: only their texts decide how many of them fit.
         """
-        given, found = planned.given, planned.plan
+        given, found = planned.given, planned.found
         plan_id = self._record.new_id()
         self._plans[plan_id] = planned
         while len(self._plans) > _PLANS_KEPT:
@@ -209,7 +204,7 @@ class CompactionPlanner:
     async def nothing_to_do(self, request: CompactionRequest) -> NoOp | None:
         """Return why a compaction would do nothing, None when it would do something."""
         planned = await self.plan_for(request)
-        return planned.plan if isinstance(planned.plan, NoOp) else None
+        return planned.found if isinstance(planned.found, NoOp) else None
 
     async def warm_up(self, engine: str) -> SessionEngine:
         """Return *engine*, which takes in the conversation in a thread, so that the loop need not wait."""

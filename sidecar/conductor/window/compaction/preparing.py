@@ -151,7 +151,7 @@ async def prepare_with(
     engine, given = planned.engine, planned.given
     if engine.prepares:
         return await engine.prepare(given, request, deps)
-    if isinstance(planned.plan, NoOp):
+    if isinstance(planned.found, NoOp):
         return None
     result = await engine.compact(given, planned.request, planned.plan, deps)
     if isinstance(result, NoOp) or result.summary_source != "model":

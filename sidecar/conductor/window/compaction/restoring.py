@@ -217,7 +217,7 @@ async def find_files(
 
 
 async def bring_files_back(
-    planned: PlannedCompaction, plan: CompactionPlan, result: CompactionResult, keeping: Keeping
+    planned: PlannedCompaction, result: CompactionResult, keeping: Keeping
 ) -> CompactionResult:
     """Return *result* with the most used files behind its summary, as they are now.
 
@@ -225,7 +225,6 @@ async def bring_files_back(
 
     Args:
         planned: the compaction.
-        plan: its plan.
         result: its result so far; one without a summary is returned as it is.
         keeping: reads files as they are now.
     """
@@ -235,7 +234,7 @@ async def bring_files_back(
         return result
     turns = [entry.turn for entry in entries]
     uses = await asyncio.to_thread(rank_files, given, result.cut, turns)
-    found, fresh = await find_files(given, gate, plan, uses, keeping.look)
+    found, fresh = await find_files(given, gate, planned.plan, uses, keeping.look)
     files = restored_behind(given.history, result.cut, found, fresh)
     weight = await asyncio.to_thread(engine.weigh, files) if files else 0
     if result.post_tokens + weight > min(gate.limit, result.pre_tokens - 1):
