@@ -54,6 +54,7 @@ _SPECIAL: Final = re.compile(
 )
 _TRAILING: Final = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 _TOKEN: Final = re.compile(r"\w+|\s|\.{3}|[^\w\s]")
+_LINE: Final = re.compile("[^\n]*\n|[^\n]+")
 _BLANKS: Final = re.compile(r"[ \t]+")
 _NUMBERED: Final = re.compile(r"[ \t]*L?(\d+)(\t|→| ?\| ?|: ?)")
 _TRANSLATED: Final = str.maketrans(_PLAIN)
@@ -238,6 +239,8 @@ def find_by_characters(text: str, old: str, new: str) -> DriftedPlaces | None:
         if start is not None and end is not None:
             passage = lines.original[start:end]
             replacement = merge_change(passage, old, adopt_characters(passage, old, new))
+            if takes_first_line(old, new) and not lines.original[:start].strip():
+                start = 0  # the line goes with its indentation, which would come to the next one
             found.append(DriftedPlace(first + start, first + end, replacement))
         at = plain_text.find(plain_old, at + 1)
     if found:
@@ -266,15 +269,47 @@ def adopt_characters(passage: str, old: str, new: str) -> str:
 def merge_change(passage: str, old: str, new: str) -> str:
     """Return *new* with every part that it shares with *old* as *passage* has it.
 
-    *passage* and *old* are the same in plain characters.
+    *passage* and *old* are the same in plain characters. Lines are compared first, without the blanks at
+    their ends: words alone would let the blanks of one line come to another.
     """
+    kept, given, wanted = ([*_LINE.findall(text)] for text in (passage, old, new))
+    if len(kept) != len(given):
+        return merge_words(passage, old, new)
+    before, after = ([line.rstrip() for line in lines] for lines in (given, wanted))
+    pieces: list[str] = []
+    for tag, old_first, old_last, first, last in SequenceMatcher(None, before, after, False).get_opcodes():
+        if tag != "equal":
+            parts = (kept[old_first:old_last], given[old_first:old_last], wanted[first:last])
+            pieces.append(merge_words(*map("".join, parts)))
+            continue
+        for own, theirs, line in zip(
+            kept[old_first:old_last], given[old_first:old_last], wanted[first:last], strict=True
+        ):
+            is_copy = theirs == line or not own.endswith(theirs[len(theirs.rstrip()) :])
+            pieces.append(own if is_copy else merge_words(own, theirs, line))
+    return "".join(pieces)
+
+
+def takes_first_line(old: str, new: str) -> bool:
+    r"""Return whether *new* lacks the first line of *old*, without another one in its place.
+
+    >>> takes_first_line("a\nb\n", "b\n"), takes_first_line("a\nb\n", "c\nb\n")
+    (True, False)
+    """
+    before, after = (_LINE.findall(text) for text in (old, new))
+    tag, _, last, _, _ = SequenceMatcher(None, before, after, False).get_opcodes()[0]
+    return tag == "delete" and before[last - 1].endswith("\n")
+
+
+def merge_words(passage: str, old: str, new: str) -> str:
+    """Return *new* as :func:`merge_change` does, compared by words."""
     kept = PlainText(passage).tokens()
     given, wanted = PlainText(old).tokens(), PlainText(new).tokens()
     if len(kept) != len(given) or len(given) + len(wanted) > _MOST_TOKENS:
-        kept, given, wanted = (re.findall("[^\n]*\n|[^\n]+", each) for each in (passage, old, new))
+        kept, given, wanted = ([*_LINE.findall(text)] for text in (passage, old, new))
     pieces: list[str] = []
-    for change, old_first, old_last, first, last in SequenceMatcher(None, given, wanted, False).get_opcodes():
-        pieces += kept[old_first:old_last] if change == "equal" else wanted[first:last]
+    for tag, old_first, old_last, first, last in SequenceMatcher(None, given, wanted, False).get_opcodes():
+        pieces += kept[old_first:old_last] if tag == "equal" else wanted[first:last]
     return "".join(pieces)
 
 
@@ -443,7 +478,8 @@ def learn_indents(block: Block, given: Block, wanted: Block, file_indents: Seque
     if not mine or all(theirs == own for theirs, own in pairs):
         return mine
     theirs_all, own_all = ({pair[side] for pair in pairs} for side in (0, 1))
-    kept = [(mine[index], *pairs[at]) for index, at in align_lines(given, wanted).items()]
+    aligned = align_lines(given, wanted)
+    kept = [(mine[index], *pairs[at]) for index, at in aligned.items()]
     votes_theirs = any(indent == theirs != own for indent, theirs, own in kept)
     votes_own = any(indent == own != theirs for indent, theirs, own in kept)
     starts_theirs, starts_own = mine[0] in theirs_all, mine[0] in own_all
@@ -454,11 +490,19 @@ def learn_indents(block: Block, given: Block, wanted: Block, file_indents: Seque
             return mine
         if mine[0] != pairs[0][0]:
             return None
-    return map_indents(pairs, mine, file_indents) if starts_theirs or votes_theirs else None
+    mapped = map_indents(pairs, mine, file_indents) if starts_theirs or votes_theirs else None
+    if mapped is None:
+        return None
+    own_of = {index: pairs[at][1] for index, at in aligned.items() if mine[index] == pairs[at][0]}
+    return [own_of.get(index, indent) for index, indent in enumerate(mapped)]
 
 
 def map_indents(
-    pairs: Sequence[tuple[str, str]], indents: Sequence[str], file_indents: Sequence[str]
+    pairs: Sequence[tuple[str, str]],
+    indents: Sequence[str],
+    file_indents: Sequence[str],
+    *,
+    may_be_cut: bool = True,
 ) -> list[str] | None:
     r"""Return *indents* as they are in a file, or None where that is not clear.
 
@@ -466,6 +510,7 @@ def map_indents(
         pairs: the indentation of each line that both texts have, in the other text and in the file.
         indents: the indentations to map.
         file_indents: the indentations of all lines of the file.
+        may_be_cut: whether the other text may begin behind the indentation of its first line.
 
     >>> map_indents([("", "\t"), ("  ", "\t\t")], ["", "    "], ["\t", "\t\t"])
     ['\t', '\t\t\t']
@@ -473,7 +518,7 @@ def map_indents(
     if all(theirs == own for theirs, own in pairs):
         return list(indents)
     table = dict(pairs)
-    is_cut = pairs[0][0] == "" != pairs[0][1]
+    is_cut = may_be_cut and pairs[0][0] == "" != pairs[0][1]
     if is_cut and len(pairs) == 1 < len(indents):
         return None  # it may be dedented, or begin behind the indentation of its line
     rules: list[Callable[[str], str | None]] = [table.get]
@@ -484,7 +529,7 @@ def map_indents(
             if len(mapped) == len(indents):
                 return mapped
     if is_cut and len(pairs) > 1 and indents[0] == "":
-        rest = map_indents(pairs[1:], indents[1:], file_indents) if len(indents) > 1 else []
+        rest = map_indents(pairs[1:], indents[1:], file_indents, may_be_cut=False) if indents[1:] else []
         return None if rest is None else [pairs[0][1], *rest]
     return None
 

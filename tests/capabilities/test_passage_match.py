@@ -66,6 +66,13 @@ def test_most_drifted_edits_land_and_none_lands_wrong() -> None:
             "is not clear",
             id="dedented, or begun within a line",
         ),
+        pytest.param(
+            "    first(1)\n    second(2)\n)\n",
+            "first(1) \nsecond(2)\n)\n",
+            "first(1) \nthird(3)\n)\n",
+            "is not clear",
+            id="dedented lines before one that has no indentation",
+        ),
         pytest.param("x = “a”\n", 'x = "a" \n', 'x = "a"\n', "changes nothing", id="blanks alone"),
         pytest.param(
             "s = 'a'\nt = 1\ns = “a”\n", 's = "a"', 's = "b"', "2 times, but for", id="a twin in other quotes"
@@ -120,6 +127,27 @@ def test_a_passage_that_may_mean_several_things_is_refused(
         pytest.param("one\n\n\ntwo\n", "one\n\ntwo\n", "", "", id="a passage is taken away"),
         pytest.param("bb\n\ncc\ndd\n", "bb\ncc\ndd\n", "bb\ndd\n", "bb\n\ndd\n", id="a gap stays"),
         pytest.param("a\nlast one\nb\n", "a \nlast one ", "A \nlast one ", "A\nlast one\nb\n", id="ends"),
+        pytest.param(
+            "\tif a:  \n\t\tgo(a)\n",
+            "    if a:  \n        go(a)\n",
+            "    if a:  \n    stop(a)\n        go(a)\n",
+            "\tif a:  \n\tstop(a)\n\t\tgo(a)\n",
+            id="blanks stay at their line",
+        ),
+        pytest.param(
+            "    first(“a”)\n    last()\n",
+            'first("a")\n',
+            "",
+            "    last()\n",
+            id="a line goes with its indentation",
+        ),
+        pytest.param(
+            " */\nexport  go {\n  stop()\n}\n",
+            "*/\nexport go {\n\tstop()\n",
+            "export go {\n\tstop()\n",
+            "export  go {\n  stop()\n}\n",
+            id="a line keeps its indentation when the one before it goes",
+        ),
         pytest.param("x\nlast line", "last  line\n", "end\n", "x\nend", id="no last line end, and blanks"),
     ],
 )  # fmt: skip
@@ -164,6 +192,31 @@ def test_no_edit_changes_anything_outside_of_its_passage(
     assert edited.endswith(f"\nEND\n{after}\n")
     inside = edited[len(before) + 7 : len(edited) - len(after) - 6]
     assert "".join(inside.split()) == "".join(new.split())
+
+
+TAILS = st.sampled_from(["", "", " ", "  ", "\t"])
+
+
+@given(
+    lines=st.lists(st.tuples(WORDS.filter(str.strip), TAILS, TAILS), min_size=2, max_size=7),
+    tail=TAILS,
+    data=st.data(),
+)
+def test_lines_that_are_left_alone_stay_as_the_file_has_them(
+    lines: list[tuple[str, str, str]], tail: str, data: st.DataObject
+) -> None:
+    """Blanks at the end of one line never come to another, whatever blanks the model gives."""
+    text = "".join(f"{line}{end}\n" for line, end, _ in lines)
+    copied = [f"{line}{end}\n" for line, _, end in lines]
+    at = data.draw(st.integers(0, len(lines)))
+    new = "".join([*copied[:at], f"added here{tail}\n", *copied[at:]])
+    try:
+        edited = replace_passage(text, "".join(copied), new, all_of_them=False).text
+    except InvalidInput:
+        return
+    found = edited.splitlines(keepends=True)
+    assert found.pop(at).rstrip() == "added here"
+    assert "".join(found) == text
 
 
 def test_a_function_is_added_without_joining_two() -> None:
