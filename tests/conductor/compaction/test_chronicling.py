@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sidecar.chronicle import HEADER
 from sidecar.conductor.engine import CompactionRequest, CompactionResult
 from sidecar.conductor.events import Notice
 from sidecar.conductor.window.compaction.chronicling import SessionChronicle
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
@@ -97,3 +99,18 @@ async def test_the_chronicle_is_the_summary_where_no_model_writes_one(make_stage
     assert (done.status, done.summary_source, done.reason) == ("completed", "localFallback", None)
     assert not [event for event in session.record.log.after(0) if isinstance(event.data, Notice)]
     assert "Which ports are open?" in text_of(session.record.history.current)
+
+
+class HeavyEngine(WindowBudgetEngine):
+    """An engine to which every text is heavier than to the session's meter."""
+
+    def weigh(self, entries: Sequence[Entry]) -> int:
+        return 6 * super().weigh(entries) // 5
+
+
+async def test_a_chronicle_stands_where_the_engine_counts_higher_than_the_meter() -> None:
+    model = ScriptedModel([[Raise(RuntimeError("down"))]], when_exhausted="repeat")
+    follower = Follower(HeavyEngine(), card(200_000), model)
+    follower.history = history_of(talk_of(120))
+    assert isinstance(await follower.compact(FORCED), CompactionResult)
+    assert "on port 7000." in text_of(follower.history)

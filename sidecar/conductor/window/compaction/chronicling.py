@@ -266,9 +266,10 @@ def add_chronicle(
             result = replace(bare, fallback_reason=SUMMARY_TOO_LONG)
     room = min(room, most - result.post_tokens)
     head = result.entries[0]
-    before = engine.weigh([head])
+    before, asked = engine.weigh([head]), room
     for _ in range(_ATTEMPTS):
-        text = chronicle.write(given.history, result.cut, room).text
+        written = chronicle.write(given.history, result.cut, asked)
+        text = written.text
         if not text:
             break
         own = head.turn.blocks
@@ -281,7 +282,7 @@ def add_chronicle(
                 post_tokens=result.post_tokens + weight,
                 summary=result.summary or text,
             )
-        room = room * room // (weight + 1)
+        asked = min(asked, written.tokens) * room // (weight + 1)
     return result
 
 
