@@ -9,6 +9,7 @@ from sidecar.chronicle.chronicle import (
     Written,
     entries_by_place,
 )
+from sidecar.chronicle.ranking import pick_telling
 
 __all__ = [
     "HEADER",
@@ -18,4 +19,5 @@ __all__ = [
     "Resolution",
     "Written",
     "entries_by_place",
+    "pick_telling",
 ]

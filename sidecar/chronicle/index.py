@@ -1,7 +1,8 @@
 """The index beside a chronicle: facts of four kinds that are short, and that thinning takes out first.
 
 * files, with the lines that were read, or edited (``*``),
-* commands, with the most telling line of their last outcome (``!`` where it failed),
+* commands, with the most telling line of their last outcome (``!`` where it failed); of a command that went
+  well only a line that names something or has a number,
 * the open items of the newest list of tasks,
 * the last value of a name that the user gave anew (``port: 8080``, later ``port: 9090``).
 
@@ -24,13 +25,16 @@ from operator import itemgetter
 from typing import Final, Literal, TypeAlias, get_args
 
 from sidecar._internal.values import Value
-from sidecar.chronicle.ranking import RankedEntry
+from sidecar.chronicle.ranking import RankedEntry, measure_telling
 from sidecar.conversation import Entry, EntryKind, LineRange, merge_ranges
 from sidecar.llmgateway.contract import TextBlock, ToolCallBlock, ToolResultBlock
 from sidecar.text.calls import command_lines_in, effects_of_call, has_failed, touches_named
 
 COMMAND_CHARS: Final = 160
 OUTCOME_CHARS: Final = 100
+LEAST_TELLING: Final = 2.5
+"""A line without a name and a number tells less, see :func:`measure_telling`."""
+
 MAX_RANGES: Final = 3
 Said: TypeAlias = Literal["", "request", "outcome", "error", "search", "command", "read"]
 SAID: Final[tuple[Said, ...]] = get_args(Said)
@@ -137,6 +141,8 @@ class Facts:
                 if failed:
                     self._failing[command] = None
                 outcome = telling_line(ranked, output)
+                if not failed and outcome and measure_telling([outcome])[0] < LEAST_TELLING:
+                    outcome = ""
                 self.commands[command] = IndexedCommand(outcome=outcome, has_failed=failed, place=place)
                 self._name(called_at, command)
         tasks = open_tasks(call.input)

@@ -215,6 +215,23 @@ def _flat(value: Any) -> str:
         return type(value).__name__
 
 
+def pick_telling(text: str, max_chars: int) -> str:
+    """Return the lines of *text* that live longest, in their order, at most *max_chars*.
+
+    >>> pick_telling("ok 1\\nok 2\\nsrc/a.py:7: retries() failed\\nok 3", 32)
+    'src/a.py:7: retries() failed'
+    """
+    pieces, cuts = cut_pieces(text)
+    levels = _rank("shown", pieces, cuts)
+    kept: list[int] = []
+    for at in sorted(range(len(pieces)), key=levels.__getitem__, reverse=True):
+        max_chars -= len(pieces[at]) + 1
+        if max_chars < 0:
+            break
+        kept.append(at)
+    return "\n".join(pieces[at] for at in sorted(kept))
+
+
 def cut_pieces(text: str) -> tuple[list[str], list[int]]:
     """Return the lines of *text*, long ones in parts, and where each begins; a blank line is none.
 

@@ -41,7 +41,7 @@ def test_a_file_has_its_lines_and_the_place_of_its_last_touch() -> None:
     edit = used("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "done")
     other = used("bash", {"command": "sed -n '5,9p' src/b.py"}, "y")
     lines = items_of([*read, *edit, *other])
-    assert lines == ["$ sed -n '5,9p' src/b.py → y #6", "src/b.py 5-9 #5", "src/a.py* 10-39 #3"]
+    assert lines == ["$ sed -n '5,9p' src/b.py #6", "src/b.py 5-9 #5", "src/a.py* 10-39 #3"]
 
 
 def test_a_command_has_its_last_outcome_alone() -> None:
@@ -101,7 +101,7 @@ def test_the_index_has_at_most_a_fifth_of_the_room() -> None:
         pytest.param(
             "shell",
             {"command": ["bash", "-lc", "cat a.py"]},
-            ["$ cat a.py → done #2", "a.py #1"],
+            ["$ cat a.py #2", "a.py #1"],
             id="words of a command",
         ),
         pytest.param("fetch", {"url": "https://a.example/b.html"}, [], id="an address is no file"),

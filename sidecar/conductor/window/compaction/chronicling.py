@@ -5,10 +5,10 @@ the cut into the entry that stands for it, below the note: the older, the thinne
 Each one is made from the entries as they were first stored, never from an earlier chronicle, so it is the
 same with a note and without one, and after an undo, a branch or a restart.
 
-The kept entries and the chronicle together take a share of the window, a fifth by default. Where the kept
-entries alone take that, the chronicle has a quarter of the share. It has at most a quarter of the folded
-tokens, and half of the room below the limit. For example, in a window of 200,000 tokens with 6,000 kept and
-150,000 folded the chronicle has 34,000.
+The kept entries and the chronicle together take a share of the window, a fifth by default. A tail of
+more than half of that is thinned (see :mod:`sidecar.conductor.window.compaction.tail`), and the chronicle has
+at least half. It has at most a quarter of the folded tokens, and half of the room below the limit. For
+example, in a window of 200,000 tokens with 6,000 kept and 150,000 folded the chronicle has 34,000.
 
 An entry is ranked once, when it is first part of a compaction; a path that did not grow out of the one before
 is ranked anew, in the thread of the compaction.
@@ -39,6 +39,7 @@ from sidecar.conductor.engine import (
     compacted_entries,
 )
 from sidecar.conductor.token_estimate import estimate_text_tokens
+from sidecar.conductor.window.compaction.tail import kept_turns, thin_plan, thin_result
 from sidecar.conversation import AppendOnlySeq, Entry, History
 from sidecar.llmgateway.contract import Block, TextBlock, UserTurn
 from sidecar.window_budget import DIGEST_HEADER
@@ -55,7 +56,7 @@ _FOLDED_SHARE: Final = 4
 _ROUNDING_TOKENS: Final = 2
 """An engine may round the tokens of the parts otherwise than those of the whole."""
 
-_LEAST_SHARE: Final = 4
+_LEAST_SHARE: Final = 2
 """Beside kept entries that fill the view, the chronicle has one in so many tokens of it."""
 
 BACK_IN_VIEW: Final = "\n\n[Turns that this stood for and that follow word for word:"
@@ -109,9 +110,13 @@ class SessionChronicle:
             self.follow(history)
             yield self._chronicle
 
+    def view_of(self, given: EngineInput) -> int:
+        """Return the tokens that the conversation takes after a compaction, 0 for an unknown window."""
+        return int(self.view_share * given.window)
+
     def room_of(self, given: EngineInput, plan: CompactionPlan, limit: int) -> int:
         """Return the tokens of the chronicle of a compaction with *plan* below *limit*, 0 for none."""
-        view = int(self.view_share * given.window) or plan.dropped_tokens
+        view = self.view_of(given) or plan.dropped_tokens
         room = max(view - plan.kept_tokens, view // _LEAST_SHARE)
         most = plan.dropped_tokens // _FOLDED_SHARE
         below = limit - plan.kept_tokens - given.overhead_tokens if limit else 2 * room
@@ -120,9 +125,10 @@ class SessionChronicle:
     def add_to_plan(
         self, plan: CompactionPlan, planned_by: SessionEngine, given: EngineInput, limit: int
     ) -> CompactionPlan:
-        """Return *plan*, which *planned_by* made, with the tokens of the chronicle below *limit*."""
+        """Return *plan*, which *planned_by* made, with its tail thinned and the chronicle below *limit*."""
         if not plan.dropped:
             return plan
+        plan = thin_plan(plan, planned_by, given.history, self.view_of(given))
         room = self.room_of(given, plan, limit)
         head = planned_by.weigh([Entry(note_before(given.history), "summary")])
         least = plan.kept_tokens + given.overhead_tokens
@@ -192,8 +198,7 @@ def as_chronicled(entry: Entry) -> Entry:
 def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> CompactionResult:
     """Return the result of a compaction without a note of a model; *reason* is why there is none."""
     plan, given = planned.plan, planned.given
-    turns = given.history.turns
-    kept = [turns[at] for at in plan.pinned] + [*turns[plan.cut :]] if plan.kept is None else plan.kept()
+    kept = kept_turns(plan, given.history)
     head = note_before(given.history)
     entries = compacted_entries(given.history, plan.cut, head, kept, pinned=plan.pinned)
     return CompactionResult(
@@ -258,6 +263,7 @@ def add_chronicle(
     """Return *result* with the chronicle in its summary; without the note where both do not fit."""
     engine, given, plan = planned.engine, planned.given, planned.plan
     limit = limit_of(planned.gate, planned.request)
+    result = thin_result(result, engine, chronicle.view_of(given))
     room = chronicle.room_of(given, plan, limit)
     most = min(plan.high_tokens, limit or plan.high_tokens)
     if result.summary_source == "model" and most - result.post_tokens < room // 2:
