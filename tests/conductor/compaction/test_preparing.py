@@ -122,8 +122,9 @@ async def test_clients_are_notified_once_for_each_time_that_the_limit_comes_near
 @pytest.mark.parametrize("cause", ["undo", "rewind", "drop", "engine", "close"])
 async def test_a_preparation_ends_with_its_cause(make_stage: Any, cause: str) -> None:
     before = asyncio.all_tasks()
-    stage, session = await a_talk_near_its_limit(make_stage, [Hang()])
-    await stage.settle()
+    stage, session = await a_talk_near_its_limit(make_stage, [Hang()], [Say(UPDATED)])
+    while len(stage.model.calls) < 4:
+        await stage.settle()
     assert len(asyncio.all_tasks()) > len(before)
     match cause:
         case "undo":
