@@ -26,7 +26,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "The last event of a turn is sent after its content is on disk, and after `kill -9` at any byte the next "
     "load has every settled turn.": (
-        "runtime/conductor/test_agent.py::test_a_settled_run_is_stored_before_it_is_published",
+        "runtime/conductor/test_agent.py::test_a_run_is_stored_before_its_end_is_published",
         "conductor/test_session.py::test_what_settled_is_on_disk_and_loads_again",
         "runtime/store/test_crash.py::test_a_file_cut_at_every_byte_loads_and_goes_on",
         "runtime/store/test_crash.py::test_kill_9_leaves_every_turn_that_was_acknowledged",

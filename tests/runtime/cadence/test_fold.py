@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 
 import pytest
@@ -35,9 +34,7 @@ from sidecar.runtime.cadence import (
     fold_blocks,
     fold_turn,
     seal_tool_args,
-    tool_calls_of,
 )
-from sidecar.runtime.contract import ToolCall
 
 IDS = st.sampled_from(["", "a", "b"])
 DELTAS = st.sampled_from(["", "x", "{", "}", '"k":1'])
@@ -232,12 +229,6 @@ def test_nothing_to_seal_gives_the_same_turn_back() -> None:
 def test_a_draft_seals_streamed_arguments_alone(emissions: list[Emission], inputs: list[object]) -> None:
     turn = reduce(Draft.fold, emissions, Draft()).seal()
     assert [block.input for block in turn.blocks if isinstance(block, ToolCallBlock)] == inputs
-
-
-def test_a_sealed_draft_has_distinct_ids() -> None:
-    emissions: Sequence[Emission] = [start("c"), args("c", '"1"'), start("c", "rm"), args("c", '"2"')]
-    turn = reduce(Draft.fold, emissions, Draft()).seal()
-    assert tool_calls_of(turn) == (ToolCall("c", "ls", "1"), ToolCall("c_2", "rm", "2"))
 
 
 @pytest.mark.parametrize(

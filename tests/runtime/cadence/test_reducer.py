@@ -498,11 +498,6 @@ def test_usage_counts_once_a_call(emissions: Sequence[Emission], total: Usage) -
     assert twice.call_usage == total
 
 
-def test_a_usage_emission_keeps_the_phase() -> None:
-    assert state(submit("hi"), emit(UsageEmission(USAGE))).phase == "invoking"
-    assert state(submit("hi"), say("x"), emit(UsageEmission(USAGE))).phase == "streaming"
-
-
 def test_a_usage_that_says_nothing_new_gives_the_same_state_back() -> None:
     before = state(submit("hi"), emit(UsageEmission(USAGE)))
     assert STEP(before, emit(UsageEmission(USAGE))).state is before
@@ -615,11 +610,6 @@ def test_a_blank_answer_is_never_sent(signals: Sequence[Signal]) -> None:
     assert BLANK not in sent[0].turns
 
 
-def test_a_blank_answer_is_gone_once_something_follows() -> None:
-    assert state(submit("hi"), END, submit("more")).messages == (user("hi"), user("more"), BLANK)
-    assert state(submit("hi"), ABORT).messages == (user("hi"),)
-
-
 @pytest.mark.parametrize(
     ("cut", "kept"),
     [
@@ -672,15 +662,6 @@ class TestSteering:
         assert last.messages == (user("hi"), assistant("He"), user("second"), assistant("two"))
         assert (last.phase, last.queued) == ("settled", ())
 
-    def test_a_prompt_enters_when_the_tools_have_settled(self) -> None:
-        steered = state(*TO["dispatching"], result("a"), submit("steer"))
-        assert steered.messages == (user("hi"), called("a", "b"), answered("a"))
-        transition = STEP(steered, result("b"))
-        history = (user("hi"), called("a", "b"), answered("a", "b"), user("steer"))
-        assert transition.state.messages == (*history, BLANK)
-        assert transition.effects[1] == InvokeModelEffect(Conversation(history), OPTIONS)
-        assert transition.state.pending == ()
-
     @pytest.mark.parametrize("phase", ["invoking", "streaming", "dispatching"])
     def test_prompts_are_let_in_one_by_one_in_order(self, phase: RunPhase) -> None:
         waiting = play(*TO[phase], submit("one"), submit("two")).state
@@ -714,16 +695,6 @@ class TestSteering:
         before = play(submit("new"), state=left)
         assert before.state.messages[-2:] == (user("old"), BLANK)
         assert before.state.queued == ((user("new"),),)
-
-
-def test_messages_may_be_given_as_a_plain_tuple() -> None:
-    given = replace(initial_snapshot(session_id="s", model="m"), messages=(user("a"), assistant("b")))
-    assert play(submit("c"), say("d"), END, state=given).state.messages == (
-        user("a"),
-        assistant("b"),
-        user("c"),
-        assistant("d"),
-    )
 
 
 def test_initial_snapshot() -> None:

@@ -100,10 +100,6 @@ def test_versions_do_not_disturb_each_other() -> None:
     assert [tuple(version) for version in versions] == [(A,), (A, B), (A, C), (A, B, A)]
 
 
-def test_finishing_leaves_the_open_turn_out() -> None:
-    assert RunMessages.of((A,)).with_open(DRAFT).with_turns((B,)) == (A, B)
-
-
 def test_its_outgoing_is_what_build_conversation_gives() -> None:
     call = AssistantTurn((ToolCallBlock("c", "ls", {}),))
     transcript = RunMessages.of((A,)).with_turns((call,)).with_turns((RESULTS, B))
@@ -115,11 +111,3 @@ def test_its_outgoing_is_what_build_conversation_gives() -> None:
 def test_it_survives_a_copy(transcript: RunMessages, plain: tuple[Turn, ...]) -> None:
     copies: Sequence[object] = [copy.deepcopy(transcript), pickle.loads(pickle.dumps(transcript))]
     assert copies == [plain, plain]
-
-
-def test_it_matches_sequence_patterns() -> None:
-    match RunMessages.of((A, B)):
-        case [first, *rest]:
-            assert (first, rest) == (A, [B])
-        case _:
-            raise AssertionError("a transcript is a sequence")

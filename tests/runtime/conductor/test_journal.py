@@ -86,12 +86,6 @@ async def test_a_history_that_did_not_grow_out_of_the_stored_one_is_a_branch() -
     assert journal.branches == [(), (C, B), (A, B)]
 
 
-async def test_an_unknown_journal_gets_a_branch_also_of_nothing() -> None:
-    journal = Flaky()
-    await keeper(journal).store(())
-    assert journal.branches == [(), ()]
-
-
 async def test_what_could_not_be_written_goes_with_the_next_write() -> None:
     journal, errors = Flaky(), list[Exception]()
     keep, history = keeper(journal, errors), RunMessages.of(())

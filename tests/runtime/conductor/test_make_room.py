@@ -8,7 +8,7 @@ from typing import Any
 
 from function_tools import FunctionTools
 from memory_journal import MemoryJournal
-from sidecar.llmgateway.contract import AssistantTurn, TextBlock, ToolTurn, Turn, UserTurn
+from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say, Script, ScriptedModel
 from sidecar.runtime.conductor import Agent, AgentDeps, create_agent
 from sidecar.runtime.contract import AgentConfig, ToolCall
@@ -62,15 +62,6 @@ async def test_the_run_goes_on_from_what_the_host_has_made_of_the_history() -> N
     assert host.model.calls[-1].conversation.turns == (DIGEST, prompt)
     assert final.phase == "settled"
     assert tuple(final.messages) == (DIGEST, prompt, AssistantTurn((TextBlock("done"),)))
-
-
-async def test_what_follows_is_recorded_behind_the_hosts_branch_and_nothing_twice() -> None:
-    host = Host(2)
-    final = await host.agent().submit("read both")
-    assert host.journal.branches[-1] == tuple(final.messages)
-    assert len(host.journal.branches) == 2
-    assert [turn.role for turn in final.messages] == ["user", "user", "assistant", "tool", "assistant"]
-    assert isinstance(final.messages[3], ToolTurn)
 
 
 async def test_a_host_that_fails_ends_the_run_in_a_fault() -> None:

@@ -25,7 +25,7 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.scripted import Call, Say, ScriptedModel
-from sidecar.runtime.contract import NO_COMPACTION, CompactionPolicy
+from sidecar.runtime.contract import CompactionPolicy
 from sidecar.runtime.memory import (
     DEFAULT_POLICY,
     DISTILL_INSTRUCTION,
@@ -60,11 +60,6 @@ def test_cut_points_keep_the_recent_turns_and_no_orphan_result(
     assert find_cut_point(turns.spelled(letters), keep) == cut
 
 
-def test_a_result_is_recognised_by_its_block_and_not_by_its_role(turns: Any) -> None:
-    odd = UserTurn(turns.results("c1").blocks)
-    assert find_cut_point([turns.user("a"), turns.calls("c1"), odd, turns.user("b")], 2) == 3
-
-
 @pytest.mark.parametrize(
     ("window", "ratio", "due"),
     [
@@ -84,10 +79,6 @@ def test_no_policy_means_the_default_policy(turns: Any, card: Any) -> None:
     assert CompactionPolicy(0.8, 8) == DEFAULT_POLICY
     assert should_compact([turns.user("x" * 4000)], card(1255))
     assert not should_compact([turns.user("x" * 4000)], card(1256))
-
-
-def test_no_compaction_never_compacts(turns: Any, card: Any) -> None:
-    assert not should_compact([turns.user("x" * 4000)], card(1), NO_COMPACTION)
 
 
 async def test_the_summary_is_a_user_turn_with_the_heading(turns: Any) -> None:
@@ -152,10 +143,6 @@ def separates(history: Sequence[Turn], cut: int) -> bool:
     return bool(before & behind)
 
 
-def test_below_the_trigger_nothing_is_planned(turns: Any, card: Any) -> None:
-    assert plan(turns, card, "uauau", size=100) is None
-
-
 def test_the_wanted_turns_are_kept_where_they_fit(turns: Any, card: Any) -> None:
     cut = plan(turns, card, "ua" * 20, size=800, keep=8)
     assert cut is not None
@@ -184,14 +171,6 @@ def test_the_tail_and_the_prompt_it_leaves_behind_fit_together(turns: Any, card:
     assert cut is not None
     assert cut.kept_prompt == history[0].blocks
     assert cut.tail_tokens + live_tokens(history[:1]) <= cut.room_tokens
-
-
-def test_a_parallel_batch_is_kept_whole(turns: Any, card: Any) -> None:
-    history = turns.spelled("ua" * 10 + "ubpq", 1_200)
-    for keep in range(1, 5):
-        cut = plan_live_cut(history, card(8_000), CompactionPolicy(0.8, keep))
-        assert cut is not None
-        assert cut.cut in (20, 21)
 
 
 def test_results_that_came_after_a_steering_prompt_stay_with_their_call(turns: Any, card: Any) -> None:

@@ -52,14 +52,6 @@ async def test_a_failed_distillation_falls_back_to_the_local_gist(steps: list[St
     assert summary == turns.user(f"[condensed earlier context]\n{local_gist(history)}")
 
 
-async def test_a_distiller_that_cannot_be_called_costs_nothing(turns: Any) -> None:
-    def broken(conversation: Any, options: Any) -> Any:
-        raise OSError("no network")
-
-    summary = await summarize(turns.spelled("u"), broken)
-    assert summary.blocks[0].text.startswith("[condensed earlier context]\n# Requests")  # type: ignore[union-attr]  # a text block
-
-
 def test_errors_keep_their_flag_and_commands_are_seen(turns: Any) -> None:
     history = [
         UserTurn((CommandBlock("review", ("a.py",)), ImageBlock("image/png", "xx"))),

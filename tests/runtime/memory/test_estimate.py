@@ -25,10 +25,6 @@ from sidecar.runtime.memory import IMAGE_CHARS, estimate_context_tokens, live_to
 from turns import nest_lists
 
 
-def test_no_turns_cost_nothing() -> None:
-    assert estimate_context_tokens(()) == 0
-
-
 @pytest.mark.parametrize(
     ("turn", "tokens"),
     [
@@ -61,11 +57,6 @@ def test_the_estimates_of_the_seed_document(turn: Turn, tokens: int) -> None:
 )
 def test_values_are_serialized_compactly(value: Any, n_chars: int) -> None:
     assert turn_chars(ToolTurn((ToolResultBlock("c", value),))) == n_chars
-
-
-def test_there_is_one_ceiling_over_the_whole_history() -> None:
-    two = (UserTurn((TextBlock("a"),)), UserTurn((TextBlock("b"),)))
-    assert estimate_context_tokens(two) == 1 + 2 * 4
 
 
 blocks: st.SearchStrategy[Block] = st.one_of(

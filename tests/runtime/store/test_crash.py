@@ -80,13 +80,6 @@ def test_a_torn_line_longer_than_a_block_is_found(tmp_path: Path) -> None:
     assert [line.record for line in read_lines(path)] == [{"a": 1}, {"c": 3}]
 
 
-def test_a_file_that_is_only_a_torn_line_is_emptied(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_bytes(b"\0\0\0")
-    append_lines(path, b'{"c":3}\n')
-    assert path.read_bytes() == b'{"c":3}\n'
-
-
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s.jsonl"
     append_lines(path, b'{"a":1}\n')

@@ -21,15 +21,6 @@ def node(name: str, parent: str | None, created_at: int = 0) -> SessionNode:
     return SessionNode(name, parent, UserTurn((TextBlock(name),)), created_at)
 
 
-def test_appending_moves_the_head_along_a_path(say: Say, clock: Clock) -> None:
-    assert SessionGraph("s", clock).leaf is None
-    graph = SessionGraph("s", clock)
-    nodes = [graph.append(say(text)) for text in "abc"]
-    assert graph.leaf == nodes[-1].id
-    assert graph.path_to(nodes[-1].id) == (say("a"), say("b"), say("c"))
-    assert [each.parent for each in nodes] == [None, nodes[0].id, nodes[1].id]
-
-
 def test_a_branch_shares_its_parent_and_the_old_one_stays(say: Say, clock: Clock) -> None:
     graph = SessionGraph("s", clock)
     a, b = graph.append(say("a")), graph.append(say("b"))
@@ -91,14 +82,6 @@ def test_hydrating_never_loses_history_from_view(leaf: str | None, adopted: str)
     graph = SessionGraph("s")
     graph.hydrate([node("a", None, 1), node("c", "a", 9), node("d", "a", 9), node("b", "c", 3)], leaf)
     assert graph.leaf == adopted
-
-
-def test_the_only_node_is_adopted_and_nothing_is_nothing() -> None:
-    graph = SessionGraph("s")
-    graph.hydrate([node("a", None)])
-    assert graph.leaf == "a"
-    graph.hydrate([])
-    assert graph.leaf is None
 
 
 def test_a_node_holds_what_a_reload_would_bring_back(clock: Clock) -> None:

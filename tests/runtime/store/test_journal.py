@@ -77,18 +77,6 @@ async def test_records_go_after_the_head_and_come_back(store: SessionStore, tmp_
     assert again.integrity.ok
 
 
-async def test_recording_needs_no_load_first(store: SessionStore, say: Say) -> None:
-    await store.journal("s").record([say("a")])
-    await store.journal("s").record([say("b")])
-    assert await store.journal("s").load() == (say("a"), say("b"))
-
-
-async def test_one_record_is_one_write(disk: Disk, clock: Callable[[], int], say: Say) -> None:
-    journal = disk.journal(clock)
-    await journal.record([say("a"), say("b"), say("c")])
-    assert len(disk.writes) == 1
-
-
 async def test_a_branch_holds_exactly_its_turns_and_shares_what_it_can(
     store: SessionStore, tmp_path: Path, say: Say
 ) -> None:
@@ -112,16 +100,6 @@ async def test_a_summary_of_the_same_words_is_another_one(store: SessionStore, s
     (first, *_) = second.origin
     assert journal.graph.entries[first].kind == "summary"
     assert [entry.turn for entry in journal.history.originals()] == [say("a"), say("b")]
-
-
-async def test_a_compaction_is_a_new_root_whose_head_moves_last(
-    store: SessionStore, tmp_path: Path, say: Say
-) -> None:
-    journal = store.journal("s")
-    await journal.record([say("a"), say("b")])
-    await journal.branch([say("summary"), say("b")])
-    assert kinds_of(tmp_path) == "nhnhnnh"
-    assert await store.journal("s").load() == (say("summary"), say("b"))
 
 
 async def test_a_branch_that_is_there_already_only_moves_the_head(

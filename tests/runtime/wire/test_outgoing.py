@@ -32,8 +32,6 @@ from sidecar.runtime.wire import (
     Outgoing,
     build_conversation,
     is_blank,
-    project_answer,
-    project_given,
 )
 
 CONFIG = AgentConfig(model="m")
@@ -116,10 +114,6 @@ def test_the_conversation_carries_system_and_tools() -> None:
     )
 
 
-def test_an_empty_tool_box_offers_no_tools() -> None:
-    assert build_conversation([USER], AgentConfig(model="m", tools=FunctionTools())).tools is None
-
-
 def test_there_is_one_projector_for_each_role() -> None:
     assert set(PROJECTORS) == {"user", "assistant", "tool"}
     assert [PROJECTORS[turn.role](turn) is turn for turn in (USER, SAID, CALL, RESULT)] == [True] * 4
@@ -186,12 +180,3 @@ def test_the_history_itself_is_never_touched(turns: list[Turn]) -> None:
     before = list(turns)
     sent(turns)
     assert turns == before
-
-
-def test_a_turn_is_shown_without_the_blocks_of_another_role() -> None:
-    text, thinking = TextBlock("hi"), ThinkingBlock("hm")
-    call, result = ToolCallBlock("c1", "ls", {}), ToolResultBlock("c1", "a.py")
-    assert project_given(UserTurn((text, call))) == UserTurn((text,))
-    assert project_given(UserTurn((call,))) is None
-    assert project_answer(AssistantTurn((thinking, text, result))) == AssistantTurn((thinking, text))
-    assert project_answer(AssistantTurn((thinking,))) is None

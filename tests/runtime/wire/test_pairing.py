@@ -6,7 +6,6 @@ import pytest
 
 from sidecar.llmgateway.contract import (
     AssistantTurn,
-    Block,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -71,23 +70,6 @@ def test_ids_are_made_distinct(ids: list[str], distinct: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "segment",
-    [
-        pytest.param([], id="nothing"),
-        pytest.param([USER], id="a prompt"),
-        pytest.param([SAID, USER, USER], id="an answer and prompts"),
-        pytest.param([calls("a", "b"), results("b", "a")], id="results in any order"),
-        pytest.param([calls("a", "b"), results("b"), results("a"), USER], id="results in turns of their own"),
-        pytest.param(
-            [calls("a"), ToolTurn((*results("a").blocks, IMAGE))], id="something shown beside a result"
-        ),
-    ],
-)
-def test_a_sound_segment_is_left_as_it_is(segment: list[Turn]) -> None:
-    assert all(new is old for new, old in zip(pair_results(segment), segment, strict=True))
-
-
-@pytest.mark.parametrize(
     ("segment", "healed"),
     [
         pytest.param([results("x"), USER], [USER], id="results without any call go"),
@@ -130,12 +112,6 @@ def test_a_sound_segment_is_left_as_it_is(segment: list[Turn]) -> None:
 def test_an_unsound_segment_is_healed(segment: list[Turn], healed: list[Turn]) -> None:
     assert list(pair_results(segment)) == healed
     assert pair_results(pair_results(segment)) == tuple(healed)
-
-
-def test_a_mixed_turn_keeps_the_order_of_its_blocks() -> None:
-    blocks: tuple[Block, ...] = (TextBlock("first"), *calls("a", "a").blocks, TextBlock("last"))
-    renamed = with_distinct_ids(AssistantTurn(blocks))
-    assert [getattr(block, "id", "-") for block in renamed.blocks] == ["-", "a", "a_2", "-"]
 
 
 @pytest.mark.parametrize(
