@@ -124,6 +124,11 @@ _FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VAL
 
 _TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
 _TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
+_COLUMNS_OF_PS: Final = (
+    "pid ppid pgid user uid comm command args cmd stat state tty nice rss vsz pcpu pmem %cpu %mem time etime"
+    " etimes start lstart"
+)
+_PS_COLUMNS: Final = frozenset(("", *_COLUMNS_OF_PS.split()))
 _DISCUSSION_COMMENT: Final = re.compile(
     r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
     r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
@@ -214,6 +219,13 @@ def check_date(given: Arguments, name: Name, is_inside: IsInside) -> Name | None
     return name if all(text.startswith("+") for text in given.texts) else None
 
 
+def check_ps(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
+    """Allow columns that show no environment of a process."""
+    columns = ",".join(given.values("-o")).split(",")
+    is_fine = _PS_COLUMNS.issuperset(columns) and all(map(re.compile("[auxw]+").fullmatch, given.texts))
+    return name if is_fine else None
+
+
 def check_tar(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:
     """Allow the list of a local archive, with flags in one word such as ``-tzf``."""
     first, *others = given.texts or ("",)
@@ -252,6 +264,17 @@ def check_gh_api(given: Arguments, name: Name, is_inside: IsInside) -> Name | No
     )
 
 
+def find_named_repository(given: Arguments) -> str:
+    """Return the repository that a command of ``gh`` names, by flag or address; nothing for its own.
+
+    >>> find_named_repository(Arguments((Word("https://github.com/o/r/pull/1"),)))
+    'https://github.com/o/r'
+    """
+    addresses = (re.match(r"\w+://[^/]+/[^/]+/[^/]+", text) for text in given.texts)
+    named = [*given.values("--repo", "-R"), *(found[0] for found in addresses if found)]
+    return " ".join(named)
+
+
 CHECKS: Final[dict[str, Callable[[Arguments, Name, IsInside], Name | None]]] = {
     "@sed": check_sed,
     "@awk": check_awk,
@@ -263,4 +286,5 @@ CHECKS: Final[dict[str, Callable[[Arguments, Name, IsInside], Name | None]]] = {
     "@tar": check_tar,
     "@curl": check_curl,
     "@gh_api": check_gh_api,
+    "@ps": check_ps,
 }

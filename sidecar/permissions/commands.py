@@ -28,7 +28,7 @@ from typing import Final
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.permissions.checks import CHECKS, Arguments, read_arguments
+from sidecar.permissions.checks import CHECKS, Arguments, find_named_repository, read_arguments
 from sidecar.permissions.programs import find_program_inside, is_shell_inside, lies_inside
 from sidecar.permissions.protected import SessionFolders, is_hidden, why_protected
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs, runs_hooks
@@ -333,6 +333,10 @@ class _Judge(Value):
                 names = (os.path.basename(str(word.text).rstrip("/")) for word in sources)
                 into = (replace(target, text=f"{target.text}/{name}") for name in names)
                 given = replace(given, operands=(*given.operands, *into))
+        if entry.kind == "ask" and entry.operands == "paths" and any(text[:1] == "@" for text in texts):
+            return None  # a file with further arguments, for many programs
+        if entry.group == "posts" and (repository := find_named_repository(given)):
+            name = (*name, "--repo", repository)
         is_plain = not any(word.is_pattern for word in given.operands)
         if entry.kind == "edit" and (not is_plain or self.are_protected(given.operands)):
             return None

@@ -183,6 +183,7 @@ date | @date | -u -R -I
 uname | none | -a -s -r -m -n -p -o
 whoami/nproc/uuidgen/arch | none |
 id | none | -u -g -n
+ps | @ps | -A -a -e -f -x -w -o= -p= -u= --sort=
 hostname | none | -s -f
 set -e/-u/-x/-eu/-ex | none |
 set -o pipefail | none |
