@@ -20,6 +20,12 @@ StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
 BlockType: TypeAlias = Literal["text", "thinking", "toolCall", "image", "tool_reference"]
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
+SUMMARY_MARK = "<context-summary>\n"
+"""The beginning of every summary that this engine puts into a conversation; nobody else may copy it."""
+
+_SUMMARY_END = "\n</context-summary>"
+MISSING_RESULT = "No result was recorded for this tool call; it may not have run."
+
 
 class ToolCall(Value):
     """A request to run the tool *name*; *args* is the raw JSON text of its arguments."""
@@ -274,13 +280,6 @@ def is_unsent(message: AgentMessage) -> bool:
 def is_user_prompt(message: AgentMessage) -> bool:
     """Return whether a user wrote *message*; a :class:`CompactionSummary` is no prompt."""
     return isinstance(message, Message) and message.role == "user"
-
-
-SUMMARY_MARK = "<context-summary>\n"
-"""The beginning of every summary that this engine puts into a conversation; nobody else may copy it."""
-
-_SUMMARY_END = "\n</context-summary>"
-MISSING_RESULT = "No result was recorded for this tool call; it may not have run."
 
 
 def wrap_summary(summary: str) -> str:

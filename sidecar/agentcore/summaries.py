@@ -130,6 +130,17 @@ _FORGED_LABEL = re.compile(
 _MAX_RESULT, _MAX_ARGUMENT, _MAX_RAW_ARGUMENTS, _MAX_LOCAL_LINE = 500, 100, 200, 400
 _LOCAL_NOTE_BYTES = 60
 
+SummarySource: TypeAlias = Literal["model", "local"]
+"""The author of a summary: the model, or, in part or in whole, the local digest."""
+
+_INSTRUCTION_TOKENS = 512
+_LEAST_WINDOW = 4096
+"""No model with a smaller window writes summaries; a smaller figure is taken for this much."""
+
+_LEAST_DIGEST = 512
+_UNREAD_WINDOWS = 2
+"""Unread parts that fill more windows than that are not read again: it would take too many calls."""
+
 
 def build_prompt(conversation: str, previous: str, instruction: str, wishes: str = "") -> str:
     """Return the one user message of a summary call.
@@ -253,17 +264,6 @@ def local_digest(parts: Sequence[str], previous: str, limit: int) -> str:
     left_out = len(lines) - len(chosen)
     note = [f"- ({left_out} earlier or lesser entries left out)"] if left_out else []
     return clip_middle("\n".join([opening, *note, *(lines[i] for i in sorted(chosen))]), limit)
-
-
-SummarySource: TypeAlias = Literal["model", "local"]
-"""The author of a summary: the model, or, in part or in whole, the local digest."""
-
-_INSTRUCTION_TOKENS = 512
-_LEAST_WINDOW = 4096
-"""No model with a smaller window writes summaries; a smaller figure is taken for this much."""
-_LEAST_DIGEST = 512
-_UNREAD_WINDOWS = 2
-"""Unread parts that fill more windows than that are not read again: it would take too many calls."""
 
 
 class WrittenSummary(Value):

@@ -50,6 +50,11 @@ from sidecar.workspace.contract import FileAccessError
 
 _NOTES_CHARS = 500
 
+PatchAction: TypeAlias = Literal["add", "update", "delete"]
+_HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
+_RANGE: Final = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+"""The place of a hunk in other formats of patches; the numbers are not used."""
+
 
 class PatchArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the apply_patch tool."""
@@ -151,30 +156,6 @@ def report_change(
         places.append((each.first_line + n_more, each.n_lines_after))
         n_more += each.n_lines_after - each.n_lines_before
     return "\n".join(filter(None, (heading, show_places(applied.view.text, places), applied.note)))
-
-
-APPLY_PATCH = TypedTool(
-    name="apply_patch",
-    description=(
-        "Apply a patch to files that were read before, all of it or nothing. Its lines: '*** Begin Patch'; "
-        "for each file '*** Update File: PATH' (then perhaps '*** Move to: PATH'), '*** Add File: PATH' or "
-        "'*** Delete File: PATH'; '*** End Patch'. An update has hunks: '@@' with perhaps a line that stands "
-        "above, then lines with ' ' (stays), '-' (goes) or '+' (comes) before them, three around each "
-        "change. All lines of a new file have '+'."
-    ),
-    kind="edit",
-    effects=PATCHES_FILES,
-    arguments=PatchArguments,
-    describe=lambda arguments: f"Patch {', '.join(paths_of_patch(arguments.input)) or 'nothing'}",
-    perform=apply_patch,
-)
-
-
-PatchAction: TypeAlias = Literal["add", "update", "delete"]
-
-_HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
-_RANGE: Final = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
-"""The place of a hunk in other formats of patches; the numbers are not used."""
 
 
 class Hunk(Struct):
@@ -347,3 +328,20 @@ def find_lines(text: str, lines: str, start: int) -> Iterator[int]:
         if at == 0 or text[at - 1] == "\n":
             yield at
         at = text.find(lines, at + 1)
+
+
+APPLY_PATCH = TypedTool(
+    name="apply_patch",
+    description=(
+        "Apply a patch to files that were read before, all of it or nothing. Its lines: '*** Begin Patch'; "
+        "for each file '*** Update File: PATH' (then perhaps '*** Move to: PATH'), '*** Add File: PATH' or "
+        "'*** Delete File: PATH'; '*** End Patch'. An update has hunks: '@@' with perhaps a line that stands "
+        "above, then lines with ' ' (stays), '-' (goes) or '+' (comes) before them, three around each "
+        "change. All lines of a new file have '+'."
+    ),
+    kind="edit",
+    effects=PATCHES_FILES,
+    arguments=PatchArguments,
+    describe=lambda arguments: f"Patch {', '.join(paths_of_patch(arguments.input)) or 'nothing'}",
+    perform=apply_patch,
+)

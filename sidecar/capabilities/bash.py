@@ -56,6 +56,11 @@ _NOTES_CHARS = 200
 _CMD = "cmd.exe"
 _TERMINAL_BYTES = 1024 * 1024
 
+MAX_FILES: Final = 20
+"""So many files of one line are looked at."""
+
+_DIFF_CHARS: Final = 2_000
+
 
 class BashArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the bash tool."""
@@ -287,27 +292,6 @@ class _Progress:
             self._context.progress(pending)
 
 
-BASH = TypedTool(
-    name="bash",
-    description=(
-        "Run a command in a shell and return its output and exit code. It has no standard input, and the "
-        "processes that it leaves running are ended with it: use background=true for those that shall go on. "
-        "Variables that look like secrets are not set."
-    ),
-    kind="execute",
-    effects=RUNS_COMMAND,
-    arguments=BashArguments,
-    describe=lambda given: run_title(given.command, given.cwd, in_background=given.background),
-    perform=run_command,
-)
-
-
-MAX_FILES: Final = 20
-"""So many files of one line are looked at."""
-
-_DIFF_CHARS: Final = 2_000
-
-
 async def find_changed_paths(command: str, cwd: Path, context: ToolContext) -> tuple[Path, ...]:
     """Return the files in the session's folders that *command* changes by their names."""
     touches = use_of_line(command).touches
@@ -387,3 +371,18 @@ async def resolve_all(spelled: Iterable[str], cwd: Path, context: ToolContext) -
         return tuple(found)
 
     return await asyncio.to_thread(resolve)
+
+
+BASH = TypedTool(
+    name="bash",
+    description=(
+        "Run a command in a shell and return its output and exit code. It has no standard input, and the "
+        "processes that it leaves running are ended with it: use background=true for those that shall go on. "
+        "Variables that look like secrets are not set."
+    ),
+    kind="execute",
+    effects=RUNS_COMMAND,
+    arguments=BashArguments,
+    describe=lambda given: run_title(given.command, given.cwd, in_background=given.background),
+    perform=run_command,
+)

@@ -24,6 +24,12 @@ LINE_CAP = 2000
 
 _GUTTER = 7
 
+_MOST_FILE_BYTES: Final = 10_000_000
+_MOST_FILES: Final = 20
+_NOTE_CHARS: Final = 400
+_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""The codes by which a command colours its output or moves the cursor."""
+
 
 class NumberedLines(Value):
     """Numbered lines as one text, and their number."""
@@ -89,13 +95,6 @@ class HeadTail:
         excess = max(0, len(self._tail) - self._tail_cap)
         del self._tail[:excess]
         self._n_dropped += excess
-
-
-_MOST_FILE_BYTES: Final = 10_000_000
-_MOST_FILES: Final = 20
-_NOTE_CHARS: Final = 400
-_ESCAPES: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""The codes by which a command colours its output or moves the cursor."""
 
 
 def output_folder(home: Path, session_id: str) -> Path:

@@ -48,6 +48,10 @@ _UNSAVED = "[unsaved buffer]"
 _LARGE_FILE_S = 20
 """So long the lines of a file that is too large to be held are looked for."""
 
+_BLOCK_BYTES = 1 << 20
+_SHOWN_OF_CUT = LINE_CAP - 100
+"""Of a line that is longer than a block so many characters are shown, with room for the mark of the cut."""
+
 
 class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the read tool."""
@@ -183,26 +187,6 @@ async def read_lines(arguments: ReadArguments, view: FileView, name: str, contex
     return ToolReply("\n".join(parts), locations=(Location(view.path, first),))
 
 
-READ = TypedTool(
-    name="read",
-    description=(
-        "Read a file of any size: text as numbered lines, as it stands in the editor where the user has not "
-        "saved it yet, PDF documents by page, notebooks by cell, images where the model sees them. Long "
-        "files are cut with a marker that says how to read on. Read a file before changing it."
-    ),
-    kind="read",
-    effects=READS_FILE,
-    arguments=ReadArguments,
-    describe=lambda arguments: f"Read {arguments.path}",
-    perform=read_file,
-)
-
-
-_BLOCK_BYTES = 1 << 20
-_SHOWN_OF_CUT = LINE_CAP - 100
-"""Of a line that is longer than a block so many characters are shown, with room for the mark of the cut."""
-
-
 class LineRange(Value, kw_only=True):
     """Numbered lines of a file.
 
@@ -256,3 +240,18 @@ def lines_of(blocks: Iterable[tuple[bytes, bool]]) -> Iterator[str]:
         *lines, newest = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         yield from lines
         yield newest if is_whole else f"{newest[:_SHOWN_OF_CUT]} [cut: more than {len(newest)} characters]"
+
+
+READ = TypedTool(
+    name="read",
+    description=(
+        "Read a file of any size: text as numbered lines, as it stands in the editor where the user has not "
+        "saved it yet, PDF documents by page, notebooks by cell, images where the model sees them. Long "
+        "files are cut with a marker that says how to read on. Read a file before changing it."
+    ),
+    kind="read",
+    effects=READS_FILE,
+    arguments=ReadArguments,
+    describe=lambda arguments: f"Read {arguments.path}",
+    perform=read_file,
+)

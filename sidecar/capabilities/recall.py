@@ -43,6 +43,13 @@ _EXCERPT_CHARS = 1_500
 _BEFORE_CHARS = 300
 """How much of an excerpt stands before the word that was found."""
 
+MAX_WORDS = 32
+WHOLE_CHARS = 2_000
+"""In an entry of so many characters a whole match counts half."""
+
+_WORD = re.compile(r"[^\W_]+")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
 
 class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of the recall tool."""
@@ -90,28 +97,6 @@ def show_part(entry: Entry, text: str, start: int, n_chars: int) -> str:
     cut = "" if len(part) == len(text) else f", characters {start} to {end} of {len(text)}"
     more = f"\n[go on with entry={entry.node_id!r}, offset={end}]" if end < len(text) else ""
     return f"[{entry.node_id}: {entry.kind}{cut}]\n{part}{more}"
-
-
-RECALL = TypedTool(
-    name="recall",
-    description=(
-        "Search the summarised part of this conversation for words and show it verbatim, outputs included. "
-        "Use it before you repeat work or ask again."
-    ),
-    kind="search",
-    effects=SEARCHES,
-    arguments=RecallArguments,
-    describe=lambda arguments: f"Recall {arguments.query or arguments.entry}",
-    perform=recall,
-)
-
-
-MAX_WORDS = 32
-WHOLE_CHARS = 2_000
-"""In an entry of so many characters a whole match counts half."""
-
-_WORD = re.compile(r"[^\W_]+")
-_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 class Match(Value):
@@ -192,3 +177,17 @@ def search_entries(entries: Sequence[Entry], query: str, limit: int) -> list[Mat
         matches.append(Match(index, score, texts[index], at))
     matches.sort(key=lambda match: (-match.score, -match.index))
     return matches[:limit]
+
+
+RECALL = TypedTool(
+    name="recall",
+    description=(
+        "Search the summarised part of this conversation for words and show it verbatim, outputs included. "
+        "Use it before you repeat work or ask again."
+    ),
+    kind="search",
+    effects=SEARCHES,
+    arguments=RecallArguments,
+    describe=lambda arguments: f"Recall {arguments.query or arguments.entry}",
+    perform=recall,
+)

@@ -64,15 +64,8 @@ _CANCEL_GRACE_S = 0.5
 _ERROR_CHARS = 500
 _UNPARSED = "__unparsed"
 
-
-def default_tools() -> tuple[Tool, ...]:
-    """Return the tools of our own, in the order of the list that a model is given."""
-    return (READ, GREP, FIND, LS, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, FETCH, TODO)
-
-
 UNLISTED_TOOLS: Final[tuple[Tool, ...]] = (GLOB,)
 """Tools of earlier versions that still answer: a stored conversation may lead a model to call them."""
-
 
 _TOLD_AFTER: Final = 3
 _FAILED_ALIKE: Final = (
@@ -80,6 +73,11 @@ _FAILED_ALIKE: Final = (
     "try another way, or tell the user what you need.]"
 )
 """What the model is told behind the result of such a call; the turn ends a little later."""
+
+
+def default_tools() -> tuple[Tool, ...]:
+    """Return the tools of our own, in the order of the list that a model is given."""
+    return (READ, GREP, FIND, LS, EDIT, WRITE, BASH, BASH_OUTPUT, BASH_KILL, FETCH, TODO)
 
 
 class SessionToolBox:

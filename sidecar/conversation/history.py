@@ -43,6 +43,9 @@ These are the names on the wire as well. A new kind is added here and in the pro
 LineRange: TypeAlias = tuple[int, int | None]
 """A first line, counted from 1, and a number of lines; None reaches the end of the file."""
 
+T = TypeVar("T")
+S = TypeVar("S")
+
 
 class FileRead(Value, kw_only=True):
     """One content of a file that an entry shows to the model.
@@ -115,9 +118,6 @@ def kind_by_role(turn: Turn) -> EntryKind:
     if isinstance(turn, AssistantTurn):
         return "assistant"
     return "tool" if isinstance(turn, ToolTurn) else "user"
-
-
-T = TypeVar("T")
 
 
 class AppendOnlySeq(Sequence[T], Generic[T]):
@@ -338,9 +338,6 @@ class History(AppendOnlySeq[Entry]):
             if entry.kind != "summary"
         }
         return tuple(entry for entry in self.originals() if shown.get(entry.node_id) != entry.turn)
-
-
-S = TypeVar("S")
 
 
 class Index(Generic[S]):

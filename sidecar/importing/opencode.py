@@ -35,6 +35,13 @@ _LINE: Final = re.compile(r"(?:<content>|<file>)?(\d+)(?:: |\| )(.*)")
 _WHOLE: Final = re.compile(r"\(End of file - total (\d+) lines\)")
 _PATH: Final = re.compile(r"<path>(.*?)</path>")
 
+_FIND: Final = "SELECT id, directory, title, time_updated FROM session"
+_LIST: Final = """
+    SELECT id, directory, title, time_updated,
+        (SELECT sum(length(data)) FROM part WHERE part.session_id = session.id)
+    FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT ?
+"""
+
 
 def is_opencode(record: Mapping[str, Json]) -> bool:
     """Whether *record* is a session of opencode."""
@@ -151,14 +158,6 @@ def _shown_file(path: str, text: str) -> ShownFile | None:
     if [number for number, _ in lines] != list(range(1, int(total[1]) + 1)):
         return None
     return ShownFile(path, "".join(f"{line}\n" for _, line in lines))
-
-
-_FIND: Final = "SELECT id, directory, title, time_updated FROM session"
-_LIST: Final = """
-    SELECT id, directory, title, time_updated,
-        (SELECT sum(length(data)) FROM part WHERE part.session_id = session.id)
-    FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT ?
-"""
 
 
 def is_in_store(path: Path) -> bool:

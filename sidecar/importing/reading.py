@@ -43,6 +43,10 @@ _NAMES: Final = {"api_conversation_history.json": "cline", ".aider.chat.history.
 _PEEKED_RECORDS: Final = 200
 """How many records may pass before one has a known format."""
 
+_DECODER: Final = json.JSONDecoder()
+_MESSAGES: Final = re.compile(r'"(?:messages|history)"\s*:\s*\[')
+_GAP: Final = re.compile(r"[\s,]*")
+
 
 def read_session(
     path: Path,
@@ -166,11 +170,6 @@ def _document(file: BinaryIO, note: Note) -> list[Json]:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise ValueError(f"one document of more than {MAX_DOCUMENT_BYTES:,} bytes is too large")
     return [parse_document(data.decode("utf-8", "replace"), note)]
-
-
-_DECODER: Final = json.JSONDecoder()
-_MESSAGES: Final = re.compile(r'"(?:messages|history)"\s*:\s*\[')
-_GAP: Final = re.compile(r"[\s,]*")
 
 
 def parse_json(data: bytes | str) -> Json:

@@ -35,6 +35,42 @@ from sidecar.workspace.paths import read_project_text
 HookEvent: TypeAlias = Literal["beforeTool", "afterTool", "prompt", "compaction", "stop"]
 _MAX_TIMEOUT_S: Final = 600.0
 
+CONFIG_FILE: Final = "config.toml"
+FOLDER_FILE: Final = ".sidecar.toml"
+SETTINGS_LIMIT_BYTES: Final = 256_000
+_OF_USER: Final = {
+    "rules": "[permissions]",
+    "compaction": "[compaction]",
+    "sandbox": "sandbox",
+    "fetch_private": "fetch_private",
+    "local_servers": "local_servers",
+    "max_model_calls": "max_model_calls",
+    "model_idle_timeout_s": "model_idle_timeout_s",
+    "store": "store",
+    "store_checkpoints": "store_checkpoints",
+}
+"""The settings that only the user's own file makes, each with its name there."""
+
+MAX_NESTING: Final = 32
+"""How deep arrays and tables may be nested in a settings file, dotted keys included."""
+
+OPAQUE: Final = re.compile(
+    r"""
+      "{3} (?: \\. | [^\\] )*? (?: "{3} | \Z )
+    | '{3} .*? (?: '{3} | \Z )
+    | " (?: \\. | [^"\n\\] )* "?
+    | ' [^'\n]* '?
+    | \# [^\n]*
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+"""Strings and comments of TOML; an unclosed one reaches as far as it could, so that matching stays linear."""
+
+_SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
+_UNKNOWN: Final = re.compile("unknown field `(.+?)`")
+_LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
+S = TypeVar("S", bound=msgspec.Struct)
+
 
 class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One ``[[hooks]]`` table."""
@@ -70,44 +106,6 @@ class ServerEntry(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
             raise ValueError("a tool server has either a command or a url")
-
-
-CONFIG_FILE: Final = "config.toml"
-FOLDER_FILE: Final = ".sidecar.toml"
-SETTINGS_LIMIT_BYTES: Final = 256_000
-_OF_USER: Final = {
-    "rules": "[permissions]",
-    "compaction": "[compaction]",
-    "sandbox": "sandbox",
-    "fetch_private": "fetch_private",
-    "local_servers": "local_servers",
-    "max_model_calls": "max_model_calls",
-    "model_idle_timeout_s": "model_idle_timeout_s",
-    "store": "store",
-    "store_checkpoints": "store_checkpoints",
-}
-"""The settings that only the user's own file makes, each with its name there."""
-
-MAX_NESTING: Final = 32
-"""How deep arrays and tables may be nested in a settings file, dotted keys included."""
-
-OPAQUE: Final = re.compile(
-    r"""
-      "{3} (?: \\. | [^\\] )*? (?: "{3} | \Z )
-    | '{3} .*? (?: '{3} | \Z )
-    | " (?: \\. | [^"\n\\] )* "?
-    | ' [^'\n]* '?
-    | \# [^\n]*
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-"""Strings and comments of TOML; an unclosed one reaches as far as it could, so that matching stays linear."""
-
-_SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
-_UNKNOWN: Final = re.compile("unknown field `(.+?)`")
-_LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
-
-S = TypeVar("S", bound=msgspec.Struct)
 
 
 class TierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

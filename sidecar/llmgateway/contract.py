@@ -15,6 +15,33 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 
+ProviderId: TypeAlias = str
+"""The provider of a model: ``anthropic``, ``openai``, ..., ``mock``. Open: local servers have their own."""
+
+ApiKind: TypeAlias = str
+"""The wire format of a provider: ``anthropic-messages``, ..., ``mock``. Open as well."""
+
+Modality: TypeAlias = Literal["text", "image", "audio"]
+ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high", "max"]
+ToolChoice: TypeAlias = Literal["auto", "required", "none"]
+StopReason: TypeAlias = Literal["complete", "tool_calls", "max_output", "refusal", "aborted", "error"]
+GatewayErrorKind: TypeAlias = Literal[
+    "auth", "rate_limit", "http", "transport", "parse", "unsupported", "aborted"
+]
+RetryListener: TypeAlias = "Callable[[int, int, int, GatewayError], None]"
+"""Called as ``on_retry(attempt, max_attempts, delay_ms, error)`` when attempt 1, 2, ... failed and the next
+one begins in *delay_ms*. Contract: its exceptions are logged and ignored."""
+
+RepairListener: TypeAlias = Callable[[str], None]
+"""Called with one sentence about a repair of the conversation before it was sent. Contract: its exceptions
+are logged and ignored."""
+
+WarningListener: TypeAlias = Callable[[str], None]
+"""Called with one sentence for the user about a call that went well and should not go on like this. Contract:
+its exceptions are logged and ignored."""
+
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
+
 
 class TextBlock(Value):
     """Prose."""
@@ -93,21 +120,6 @@ class ToolTurn(Value):
 
 
 Turn: TypeAlias = UserTurn | AssistantTurn | ToolTurn
-
-
-ProviderId: TypeAlias = str
-"""The provider of a model: ``anthropic``, ``openai``, ..., ``mock``. Open: local servers have their own."""
-
-ApiKind: TypeAlias = str
-"""The wire format of a provider: ``anthropic-messages``, ..., ``mock``. Open as well."""
-
-Modality: TypeAlias = Literal["text", "image", "audio"]
-ThinkingLevel: TypeAlias = Literal["off", "low", "medium", "high", "max"]
-ToolChoice: TypeAlias = Literal["auto", "required", "none"]
-StopReason: TypeAlias = Literal["complete", "tool_calls", "max_output", "refusal", "aborted", "error"]
-GatewayErrorKind: TypeAlias = Literal[
-    "auth", "rate_limit", "http", "transport", "parse", "unsupported", "aborted"
-]
 
 
 class ToolDescriptor(Value):
@@ -228,20 +240,6 @@ class Conversation:
     tools: tuple[ToolDescriptor, ...] | None = None
 
 
-RetryListener: TypeAlias = "Callable[[int, int, int, GatewayError], None]"
-"""Called as ``on_retry(attempt, max_attempts, delay_ms, error)`` when attempt 1, 2, ... failed and the next
-one begins in *delay_ms*. Contract: its exceptions are logged and ignored."""
-
-RepairListener: TypeAlias = Callable[[str], None]
-"""Called with one sentence about a repair of the conversation before it was sent. Contract: its exceptions
-are logged and ignored."""
-
-
-WarningListener: TypeAlias = Callable[[str], None]
-"""Called with one sentence for the user about a call that went well and should not go on like this. Contract:
-its exceptions are logged and ignored."""
-
-
 class CallMemory:
     """The work of models on the conversations of one caller, so that a call looks at new turns alone.
 
@@ -280,9 +278,6 @@ class StreamOptions:
     on_retry: RetryListener | None = field(default=None, repr=False, compare=False)
     on_repair: RepairListener | None = field(default=None, repr=False, compare=False)
     on_warning: WarningListener | None = field(default=None, repr=False, compare=False)
-
-
-_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429})
 
 
 class GatewayError(Exception):

@@ -49,6 +49,11 @@ ProviderFactory: TypeAlias = Callable[[ModelCard], Invoke]
 _MOCK_WORDS: Final = ("Hello ", "from ", "the ", "mock ", "model.")
 _MOCK_USAGE: Final = Usage(input_tokens=8, output_tokens=5)
 
+_FREE: Final = CostSheet(0.0, 0.0)
+_NO_ENTRY: Final = ModelEntry()
+_Learned: TypeAlias = tuple[int | None, frozenset[str] | None]
+"""The window and the capabilities that the server of a route has published, None for unknown."""
+
 
 def mock_model(conversation: Conversation, options: StreamOptions) -> Channel:
     """Stream ``mock-1``: the same words for every conversation, for a client's first steps."""
@@ -147,12 +152,6 @@ def _call_once(
             await close()
 
     return channel_of(emissions)
-
-
-_FREE: Final = CostSheet(0.0, 0.0)
-_NO_ENTRY: Final = ModelEntry()
-_Learned: TypeAlias = tuple[int | None, frozenset[str] | None]
-"""The window and the capabilities that the server of a route has published, None for unknown."""
 
 
 class Route(Value):

@@ -54,6 +54,22 @@ from sidecar.llmgateway.contract import (
     gateway_error,
 )
 
+_ABORTED = ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="scripted"))
+_WINDOW_TOKENS: Final = 32_000
+_OUTPUT_TOKENS: Final = 4_096
+_FORMS: Final = (
+    "text",
+    "thinking",
+    "toolCall",
+    "usage",
+    "stop",
+    "error",
+    "hang",
+    "raise",
+    "endWithoutDone",
+    "waitFor",
+)
+
 
 class Say(Value):
     """Prose, cut into *n_deltas* pieces of about the same length."""
@@ -107,9 +123,6 @@ class RecordedCall(Value):
 
     conversation: Conversation
     options: StreamOptions
-
-
-_ABORTED = ErrorEmission(gateway_error("aborted", "the call was cancelled", provider="scripted"))
 
 
 class ScriptedModel:
@@ -209,22 +222,6 @@ async def _wait_for(event: asyncio.Event, cancel: CancelToken | None) -> None:
         await event.wait()
     else:
         await unless_cancelled(event.wait(), cancel)
-
-
-_WINDOW_TOKENS: Final = 32_000
-_OUTPUT_TOKENS: Final = 4_096
-_FORMS: Final = (
-    "text",
-    "thinking",
-    "toolCall",
-    "usage",
-    "stop",
-    "error",
-    "hang",
-    "raise",
-    "endWithoutDone",
-    "waitFor",
-)
 
 
 def model_from_json(model_id: str, spec: object) -> tuple[ModelCard, ScriptedModel]:

@@ -20,6 +20,50 @@ from sidecar._internal.values import Value
 from sidecar.permissions.table import KnownCommand, find_entry
 from sidecar.text.shell import Word
 
+Name: TypeAlias = tuple[str, ...]
+"""The words that name a command."""
+
+IsInside: TypeAlias = Callable[[Iterable[Word]], bool]
+"""Whether these paths may be read."""
+
+_SED_ADDRESS: Final = r"(?:\d++(?:~\d++)?|\$|\+\d++|/(?:\\[^\n]|[^/\\\n\[]|\[\^?[^\]/\\\n]++\])*+/I?)"
+_SED_REPLACE: Final = (
+    r"s(?P<d>[/|,#:@!%])(?:\\[^\n]|(?!(?P=d))[^\\\n\[]|\[\^?(?:(?!(?P=d))[^\]\\\n])++\])*+(?P=d)"
+    r"(?:\\.|(?!(?P=d))[^\\\n])*+(?P=d)[gpiI0-9]*+"
+)
+_SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
+_SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
+_SED_SCRIPT: Final = re.compile(
+    rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
+)
+"""A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
+
+_AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
+_JQ_LOOKS_AROUND: Final = re.compile(r"import|include|\$ENV|(?<![.\w])env\b")
+_PLAIN_TESTS: Final = (
+    "-print -print0 -prune -ls -quit -xdev -mount -depth -empty -not ! -o -or -a -and ( ) -true"
+)
+_VALUE_TESTS: Final = (
+    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -perm -user -regex"
+    " -iregex -regextype"
+)
+_FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VALUE_TESTS.split(), 1)
+"""The parts of an expression of ``find`` that only look, and the number of values behind each."""
+
+_TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
+_TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
+_COLUMNS_OF_PS: Final = (
+    "pid ppid pgid user uid comm command args cmd stat state tty nice rss vsz pcpu pmem %cpu %mem time etime"
+    " etimes start lstart"
+)
+_PS_COLUMNS: Final = frozenset(("", *_COLUMNS_OF_PS.split()))
+_DISCUSSION_COMMENT: Final = re.compile(
+    r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
+    r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
+    re.ASCII,
+)
+_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
+
 
 class Arguments(Value):
     """The arguments of a known command: its operands, and its flags with their values."""
@@ -90,51 +134,6 @@ def match_flag(entry: KnownCommand, text: str) -> list[tuple[str, int, str]] | N
             return None
         found.append((flag, 0, ""))
     return found
-
-
-Name: TypeAlias = tuple[str, ...]
-"""The words that name a command."""
-
-IsInside: TypeAlias = Callable[[Iterable[Word]], bool]
-"""Whether these paths may be read."""
-
-_SED_ADDRESS: Final = r"(?:\d++(?:~\d++)?|\$|\+\d++|/(?:\\[^\n]|[^/\\\n\[]|\[\^?[^\]/\\\n]++\])*+/I?)"
-_SED_REPLACE: Final = (
-    r"s(?P<d>[/|,#:@!%])(?:\\[^\n]|(?!(?P=d))[^\\\n\[]|\[\^?(?:(?!(?P=d))[^\]\\\n])++\])*+(?P=d)"
-    r"(?:\\.|(?!(?P=d))[^\\\n])*+(?P=d)[gpiI0-9]*+"
-)
-_SED_PLACE: Final = rf"(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?+[ ]*+!?+[ ]*+)?+"
-_SED_LETTER: Final = r"[=dpPgGhHnNxDq](?=[\s;}]|\Z)"
-_SED_SCRIPT: Final = re.compile(
-    rf"(?:[\s;{{}}]*+{_SED_PLACE}(?:{_SED_REPLACE}|{_SED_LETTER}|(?=[{{])))*+[\s;}}]*+"
-)
-"""A script of ``sed`` that prints, deletes and replaces; it cannot run, read or write a file."""
-
-_AWK_ACTS: Final = re.compile(r"[|>@`]|system|getline|close|ARG[VC]|ENVIRON|SYMTAB")
-_JQ_LOOKS_AROUND: Final = re.compile(r"import|include|\$ENV|(?<![.\w])env\b")
-_PLAIN_TESTS: Final = (
-    "-print -print0 -prune -ls -quit -xdev -mount -depth -empty -not ! -o -or -a -and ( ) -true"
-)
-_VALUE_TESTS: Final = (
-    "-name -iname -path -ipath -wholename -type -maxdepth -mindepth -size -mtime -mmin -perm -user -regex"
-    " -iregex -regextype"
-)
-_FIND_TESTS: Final = dict.fromkeys(_PLAIN_TESTS.split(), 0) | dict.fromkeys(_VALUE_TESTS.split(), 1)
-"""The parts of an expression of ``find`` that only look, and the number of values behind each."""
-
-_TEST_WORDS: Final = "-e -f -d -s -r -w -x -n -z -L -h -S -p -eq -ne -lt -le -gt -ge -nt -ot -a -o ( ) !"
-_TEST_OPERATORS: Final = frozenset(_TEST_WORDS.split())
-_COLUMNS_OF_PS: Final = (
-    "pid ppid pgid user uid comm command args cmd stat state tty nice rss vsz pcpu pmem %cpu %mem time etime"
-    " etimes start lstart"
-)
-_PS_COLUMNS: Final = frozenset(("", *_COLUMNS_OF_PS.split()))
-_DISCUSSION_COMMENT: Final = re.compile(
-    r"mutation\s*\([\w\s$:!,]*\)\s*\{\s*addDiscussionComment\s*\(\s*input:\s*\{[\w\s$:,]*\}\s*\)"
-    r"\s*\{\s*comment\s*\{[\w\s,]*\}\s*\}\s*\}",
-    re.ASCII,
-)
-_ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9][A-Za-z0-9.-]*(?::\d{1,5})?)(?:[/?][^\s{}\[\]@]*)?")
 
 
 def check_sed(given: Arguments, name: Name, is_inside: IsInside) -> Name | None:

@@ -32,6 +32,16 @@ EDITS: Final = "edit"
 EDITS_LABEL: Final = "changes to files in the session's folders"
 """The key of changes to files inside the session's folders, and the words for it."""
 
+_KINDS: Final = ("edit:", "mcp:", "fetch:")
+_RUNNER_NAMES: Final = (
+    "sh bash zsh dash fish ksh busybox env sudo doas su xargs nohup setsid stdbuf script watch "
+    "parallel ssh chroot unshare nsenter flock ionice chrt taskset strace ltrace gdb python python2 "
+    "python3 node deno bun ruby perl php lua awk gawk osascript pwsh powershell cmd eval exec command "
+    "builtin docker podman kubectl tmux screen"
+)
+_RUNNERS: Final = frozenset(_RUNNER_NAMES.split())
+"""Programs for which a rule with ``*`` would allow everything; they are allowed word for word."""
+
 
 class Need(Value, kw_only=True):
     """One thing that an action needs permission for.
@@ -93,17 +103,6 @@ def need_of_edit(path: Path, place: SessionFolders, *, is_inside: bool) -> Need:
     if Path(os.path.expanduser("~")).is_relative_to(folder):
         return need
     return replace(need, key=f"edit:{folder}", label=f"changes to files in `{folder}`")
-
-
-_KINDS: Final = ("edit:", "mcp:", "fetch:")
-_RUNNER_NAMES: Final = (
-    "sh bash zsh dash fish ksh busybox env sudo doas su xargs nohup setsid stdbuf script watch "
-    "parallel ssh chroot unshare nsenter flock ionice chrt taskset strace ltrace gdb python python2 "
-    "python3 node deno bun ruby perl php lua awk gawk osascript pwsh powershell cmd eval exec command "
-    "builtin docker podman kubectl tmux screen"
-)
-_RUNNERS: Final = frozenset(_RUNNER_NAMES.split())
-"""Programs for which a rule with ``*`` would allow everything; they are allowed word for word."""
 
 
 class Rule(Value):

@@ -24,6 +24,26 @@ from sidecar.llmgateway.contract import (
     Usage,
 )
 
+DEFAULT_MAX_TURNS = 64
+"""Model calls that one submit may make when ``AgentConfig.max_turns`` is None."""
+
+NO_LIMIT = 2**63 - 1
+"""The ``max_turns`` of an agent that may make any number of model calls."""
+
+RunPhase: TypeAlias = Literal[
+    "idle", "invoking", "streaming", "dispatching", "compacting", "settled", "faulted"
+]
+RunErrorKind: TypeAlias = Literal[
+    "model_failed", "tool_failed", "aborted", "compaction_failed", "turn_budget", "invalid_state"
+]
+ToolStage: TypeAlias = Literal["queued", "running", "done"]
+ModelInvoker: TypeAlias = Callable[[Conversation, StreamOptions], Channel]
+"""The one seam to a model.
+
+Contract: returns at once; the channel yields its emissions in order, ends with a done or an error
+emission, and honours ``options.cancel`` within one emission. An exception counts as an error emission.
+"""
+
 
 class ToolCall(Value):
     """A parsed request to run the tool *name* with *input*, any JSON value."""
@@ -63,13 +83,6 @@ class ToolBox(Protocol):
         ...
 
 
-DEFAULT_MAX_TURNS = 64
-"""Model calls that one submit may make when ``AgentConfig.max_turns`` is None."""
-
-NO_LIMIT = 2**63 - 1
-"""The ``max_turns`` of an agent that may make any number of model calls."""
-
-
 class CompactionPolicy(Value):
     """When ``runtime.memory`` condenses: at *trigger_ratio* of the window, keeping *keep_recent* turns.
 
@@ -94,15 +107,6 @@ class AgentConfig(Value):
     thinking: ThinkingLevel | None = None
     compaction: CompactionPolicy | None = None
     max_turns: int | None = None
-
-
-RunPhase: TypeAlias = Literal[
-    "idle", "invoking", "streaming", "dispatching", "compacting", "settled", "faulted"
-]
-RunErrorKind: TypeAlias = Literal[
-    "model_failed", "tool_failed", "aborted", "compaction_failed", "turn_budget", "invalid_state"
-]
-ToolStage: TypeAlias = Literal["queued", "running", "done"]
 
 
 class RunError(Value):
@@ -146,14 +150,6 @@ class RunSnapshot(Value):
     stop: StopReason | None = None
     call_usage: Usage | None = None
     queued: tuple[tuple[Turn, ...], ...] = ()
-
-
-ModelInvoker: TypeAlias = Callable[[Conversation, StreamOptions], Channel]
-"""The one seam to a model.
-
-Contract: returns at once; the channel yields its emissions in order, ends with a done or an error
-emission, and honours ``options.cancel`` within one emission. An exception counts as an error emission.
-"""
 
 
 class SubmitSignal(Value):

@@ -41,6 +41,13 @@ _SPECIAL = (
     (stat.S_ISBLK, "a device"),
 )
 
+CAN_HOLD: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+"""Whether this system can open files below a folder that is held open."""
+
+_FOLDER_FLAGS: Final = (
+    getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+)
+
 
 class DiskText(Value):
     """A text file as it stood on the disk; *codec* is how its bytes become *text*, mark included."""
@@ -143,14 +150,6 @@ def _refuse_large(path: Path, size: int, limit_bytes: int) -> None:
             f"cannot read {path}: it has {size} bytes or more, the limit is {limit_bytes}",
             hint="search it, or print a part of it with a command",
         )
-
-
-CAN_HOLD: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-"""Whether this system can open files below a folder that is held open."""
-
-_FOLDER_FLAGS: Final = (
-    getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-)
 
 
 @contextmanager

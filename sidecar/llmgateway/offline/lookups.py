@@ -42,6 +42,23 @@ _DEFINITION: Final = re.compile(
     r"|\s*[A-Z][A-Z0-9_]+\s*(?::[^=]+)?=\s"
 )
 
+STATEMENT: Final = (
+    "I am offline-1, the built-in model without network: I find and cite lines, I do not reason about them."
+)
+"""The end of every answer."""
+
+_HELP: Final = (
+    "Name a file and I read it; put a word in backticks and I search for it. I also do this:\n\n"
+    "```\nrun `COMMAND`\nwrite PATH: TEXT\nedit PATH: replace `A` with `B`\n```\n\n"
+    "For real answers, configure a model with a key."
+)
+_MAX_CITED: Final = 12
+_MAX_LISTED: Final = 20
+_MAX_OUTPUT_LINES: Final = 20
+_MAX_LINE_CHARS: Final = 160
+_MARKUP: Final = re.compile(r"[`*\\]|(?<!\w)_|_(?!\w)|\]\(|<[A-Za-z/!?]|~~|&#?\w+;")
+"""What Markdown would not show as it is; an underscore inside a word it does."""
+
 
 class CitedLine(Value):
     """One line of one file, and the tool that returned it."""
@@ -272,25 +289,6 @@ def _as_text(output: Any) -> str:
             return _as_text(text)
         case _:
             return json.dumps(output, ensure_ascii=False, default=str)
-
-
-STATEMENT: Final = (
-    "I am offline-1, the built-in model without network: I find and cite lines, I do not reason about them."
-)
-"""The end of every answer."""
-
-_HELP: Final = (
-    "Name a file and I read it; put a word in backticks and I search for it. I also do this:\n\n"
-    "```\nrun `COMMAND`\nwrite PATH: TEXT\nedit PATH: replace `A` with `B`\n```\n\n"
-    "For real answers, configure a model with a key."
-)
-_MAX_CITED: Final = 12
-_MAX_LISTED: Final = 20
-_MAX_OUTPUT_LINES: Final = 20
-_MAX_LINE_CHARS: Final = 160
-
-_MARKUP: Final = re.compile(r"[`*\\]|(?<!\w)_|_(?!\w)|\]\(|<[A-Za-z/!?]|~~|&#?\w+;")
-"""What Markdown would not show as it is; an underscore inside a word it does."""
 
 
 def announce(intent: Intent) -> str:

@@ -34,6 +34,8 @@ REDACTED_MARK: Final = "redacted:"
 PYDANTIC_AI_MARK: Final = "pydantic-ai:"
 """Before a thinking part of pydantic-ai, as JSON."""
 
+T = TypeVar("T")
+
 
 def is_anthropic_signature(signature: str) -> bool:
     """Whether *signature* is Anthropic's: bare, or redacted.
@@ -150,9 +152,6 @@ def token_count(value: object) -> int:
     if isinstance(value, float) and isfinite(value):
         value = int(value)
     return max(0, value) if isinstance(value, int) else 0
-
-
-T = TypeVar("T")
 
 
 class TurnMemo(Generic[T]):

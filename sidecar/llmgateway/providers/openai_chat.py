@@ -71,6 +71,20 @@ _STOPS: Final[dict[str, StopReason]] = {
     "content_filter": "refusal",
 }
 
+REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
+IN_CONTENT: Final = f"{CHAT_MARK}content"
+"""The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
+
+DETAILS: Final = f"{CHAT_MARK}details:"
+"""Before the reasoning details of an answer and the model that gave them, as JSON."""
+
+_REASONING_MEMBERS: Final = frozenset({*REASONING_FIELDS, "reasoning_details"})
+_NO_REASONING: Final = " "
+"""In the place of reasoning that is not there; an empty text counts as none."""
+
+_BRIDGE: Final = {"role": "assistant", "content": "OK."}
+_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]+")
+
 
 class OpenAIChat(OpenAIService):
     """The adapter."""
@@ -272,21 +286,6 @@ def add_details(details: list[dict[str, Any]], pieces: object) -> None:
             joins = name in ("text", "summary", "data") and isinstance(last.get(name), str)
             if value is not None:
                 last[name] = last[name] + value if joins and isinstance(value, str) else value
-
-
-REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-IN_CONTENT: Final = f"{CHAT_MARK}content"
-"""The signature of reasoning that came as parts of the content, as Mistral's models stream it."""
-
-DETAILS: Final = f"{CHAT_MARK}details:"
-"""Before the reasoning details of an answer and the model that gave them, as JSON."""
-
-_REASONING_MEMBERS: Final = frozenset({*REASONING_FIELDS, "reasoning_details"})
-_NO_REASONING: Final = " "
-"""In the place of reasoning that is not there; an empty text counts as none."""
-
-_BRIDGE: Final = {"role": "assistant", "content": "OK."}
-_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]+")
 
 
 class MessageWriter:

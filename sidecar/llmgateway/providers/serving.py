@@ -56,6 +56,9 @@ ADAPTERS: Final[Mapping[ApiKind, Callable[[], Adapter[Any, Any]]]] = MappingProx
 
 _OLLAMA_PORT: Final = 11434
 
+ClientT = TypeVar("ClientT")
+_Opened: TypeAlias = tuple[Endpoint, SdkClient[ClientT]]
+
 
 class ApiAddress(Value):
     """The present address of a provider and the wire format there; *base_url* None is its own address."""
@@ -147,10 +150,6 @@ class ProviderModels:
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
         await asyncio.gather(*(clients.aclose() for clients in tuple(self._clients.values())))
-
-
-ClientT = TypeVar("ClientT")
-_Opened: TypeAlias = tuple[Endpoint, SdkClient[ClientT]]
 
 
 class ClientPool(Generic[ClientT]):

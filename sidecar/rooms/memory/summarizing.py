@@ -58,6 +58,8 @@ T = TypeVar("T")
 Conversation: TypeAlias = tuple[str, str | None]
 """A room and the channel of the model: two channels may see different events, so they share no summary."""
 
+EARLIER_SUMMARY_LABEL = "[earlier notes]: "
+
 
 class SharedCall(Generic[T]):
     """A call under way for *key*. A ``detached`` call returns to its waiters and is not kept."""
@@ -268,9 +270,6 @@ class SummarizingMemory(MemoryProvider):
         self._chains.move_to_end(lane)
         while len(self._chains) > MAX_CONVERSATIONS:
             self._chains.popitem(last=False)
-
-
-EARLIER_SUMMARY_LABEL = "[earlier notes]: "
 
 
 class SummaryProgress(Value):
