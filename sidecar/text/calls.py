@@ -73,16 +73,12 @@ class ToolEffects:
         """Whether a call is about certain files, those at its paths."""
         return self.kind in ("reads", "edits", "patches", "writes")
 
-    def path_in(self, arguments: object) -> str | None:
-        """Return the path among the *arguments* of a call, or None when they name none.
-
-        >>> READS_FILE.path_in({"file_path": "a.py"}), READS_FILE.path_in("a.py")
-        ('a.py', None)
-        """
-        return next(iter(self.paths_in(arguments)), None)
-
     def paths_in(self, arguments: object) -> tuple[str, ...]:
-        """Return all paths among the *arguments* of a call: a patch may name several."""
+        """Return the paths among the *arguments* of a call: none, one, or all of a patch.
+
+        >>> READS_FILE.paths_in({"file_path": "a.py"}), READS_FILE.paths_in("a.py")
+        (('a.py',), ())
+        """
         if self.kind == "runs" or not isinstance(arguments, Mapping):
             return ()
         text = first_text(arguments, self.arguments)

@@ -6,10 +6,9 @@ a file. The cost is linear in the parts that are looked at, which are bounded. P
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from sidecar.conversation import LineRange
 
@@ -20,8 +19,6 @@ EDGE_LINES: Final = 6
 EDGE_CHARS: Final = 2_000
 OUTCOME_CHARS: Final = 400
 """How far into a body, from either end, an exit code is looked for."""
-
-_LONG_OUTPUT: Final = 400_000
 
 NAMED_HIT: Final = re.compile(r"^(?P<path>[^\s:][^:\n]{0,300}?)[:](?P<line>\d{1,7})[:]", re.MULTILINE)
 LONE_HIT: Final = re.compile(r"^(\d{1,7})[:]", re.MULTILINE)
@@ -50,35 +47,6 @@ def exit_code_in(body: str) -> int | None:
 def output_of(result: str) -> str:
     """Return the output of a command, without the lines that some agents put before it."""
     return result.partition("\nOutput:\n")[2] or result
-
-
-def unwrap_output(body: str) -> str:
-    """Return the output of a command: *body*, or the texts in it where it is one JSON value.
-
-    >>> unwrap_output('{"output": "a\\\\nb", "metadata": {"exit_code": 0}}')
-    'a\\nb'
-    """
-    if not body.startswith(("{", "[")) or len(body) > _LONG_OUTPUT:
-        return body
-    try:
-        return "\n".join(texts_in(json.loads(body), 3)) or body
-    except (ValueError, RecursionError):
-        return body
-
-
-def texts_in(value: Any, depth: int) -> Iterator[str]:
-    """Yield the texts in a JSON value, at most *depth* levels deep.
-
-    >>> list(texts_in([{"type": "text", "text": "a"}, {"text": "b"}], 2))
-    ['a', 'b']
-    """
-    if isinstance(value, str):
-        yield value
-    elif depth and isinstance(value, dict | list):
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, part in parts:
-            if name != "type":
-                yield from texts_in(part, depth - 1)
 
 
 def numbered_range(result: str) -> LineRange | None:

@@ -65,18 +65,18 @@ def test_effects_by_name(name: str, effects: ToolEffects | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("effects", "arguments", "path"),
+    ("effects", "arguments", "paths"),
     [
-        pytest.param(READS_FILE, {"file": "b", "path": "a"}, "a", id="the first name counts"),
-        pytest.param(EDITS_FILE, {"path": " ", "filePath": "a"}, "a", id="blanks are no path"),
-        pytest.param(WRITES_FILE, {"path": 7}, None, id="nor is a number"),
-        pytest.param(RUNS_COMMAND, {"cmd": "ls", "path": "a"}, None, id="a command line is no path"),
-        pytest.param(PATCHES_FILES, {"input": "*** Add File: a\n+x"}, "a", id="the path in a patch"),
-        pytest.param(ANYTHING, ["path"], None, id="arguments that are no object"),
+        pytest.param(READS_FILE, {"file": "b", "path": "a"}, ("a",), id="the first name counts"),
+        pytest.param(EDITS_FILE, {"path": " ", "filePath": "a"}, ("a",), id="blanks are no path"),
+        pytest.param(WRITES_FILE, {"path": 7}, (), id="nor is a number"),
+        pytest.param(RUNS_COMMAND, {"cmd": "ls", "path": "a"}, (), id="a command line is no path"),
+        pytest.param(PATCHES_FILES, {"input": "*** Add File: a\n+x"}, ("a",), id="the path in a patch"),
+        pytest.param(ANYTHING, ["path"], (), id="arguments that are no object"),
     ],
 )
-def test_the_path_of_a_call(effects: ToolEffects, arguments: object, path: str | None) -> None:
-    assert effects.path_in(arguments) == path
+def test_the_paths_of_a_call(effects: ToolEffects, arguments: object, paths: tuple[str, ...]) -> None:
+    assert effects.paths_in(arguments) == paths
 
 
 def check(

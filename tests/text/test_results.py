@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.text.results import exit_code_in, lines_shown, unwrap_output
+from sidecar.text.results import exit_code_in, lines_shown
 
 LINES = ("one", "two", "three", "four")
 
@@ -55,8 +55,3 @@ def test_lines_that_were_shown_are_lines_of_the_file(lines: list[str], output: s
 )
 def test_the_exit_code_in_a_result(body: str, code: int | None) -> None:
     assert exit_code_in(body) == code
-
-
-@pytest.mark.parametrize("body", ["[1", "{", "[" * 100_000, '{"a": 1}', "plain"])
-def test_a_body_without_texts_in_it_is_its_own_output(body: str) -> None:
-    assert unwrap_output(body) == body
