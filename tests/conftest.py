@@ -13,7 +13,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -71,10 +71,16 @@ def quick_watch() -> Iterator[None]:
         yield
 
 
-def pytest_collection_finish() -> None:
-    """Let the collector pass over the collected tests, which are many and stay."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector from looking at the collected tests, which are many and stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 _started: list[str] = []

@@ -94,11 +94,14 @@ def test_no_test_is_a_copy_of_its_neighbour() -> None:
     copies = []
     for path in sorted(TESTS.rglob("test_*.py")):
         seen: dict[str, str] = {}
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                marks = [ast.dump(each) for each in (node.args, *node.decorator_list, *body)]
-                first = seen.setdefault("".join(marks), node.name)
+                marks = [ast.dump(each) for each in (node.args, *node.decorator_list)]
+                source = lines[body[0].lineno - 1 : body[-1].end_lineno] if body else []
+                first = seen.setdefault("\n".join([*marks, *source]), node.name)
                 if first != node.name:
                     copies.append(f"{path.name}: {node.name} is {first}")
     assert copies == []

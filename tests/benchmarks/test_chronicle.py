@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from histories import entry_of
 from sidecar.chronicle import Chronicle
 from sidecar.conductor.token_estimate import estimate_text_tokens
+from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     TextBlock,
@@ -33,12 +36,15 @@ def exchange(number: int) -> list[Turn]:
     ]
 
 
-ENTRIES = [entry_of(turn) for number in range(25_000) for turn in exchange(number)]
+@cache
+def entries() -> list[Entry]:
+    """Return those of a hundred thousand turns."""
+    return [entry_of(turn) for number in range(25_000) for turn in exchange(number)]
 
 
 def chronicle_of(n_entries: int) -> Chronicle:
     chronicle = Chronicle()
-    for entry in ENTRIES[:n_entries]:
+    for entry in entries()[:n_entries]:
         chronicle.add(entry)
     return chronicle
 

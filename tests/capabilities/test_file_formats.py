@@ -71,7 +71,7 @@ class TestImages:
         self, desk: Desk, kind: str, mode: str, noise: bool, sent_as: str
     ) -> None:
         desk.sees_images = True
-        desk.put("a", picture(3000, 1500, kind=kind, mode=mode, noise=noise))
+        desk.put("a", picture(1600, 800, kind=kind, mode=mode, noise=noise))
         (image,) = (await desk.run(READ, path="a")).images
         with Image.open(io.BytesIO(base64.b64decode(image.data_base64))) as shown:
             assert (shown.size, shown.format) == ((1568, 784), sent_as)

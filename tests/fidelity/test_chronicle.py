@@ -31,11 +31,12 @@ def test_words_of_the_user_stand_in_a_small_view() -> None:
 
 
 def test_a_value_never_stands_without_its_correction() -> None:
-    entries, facts = fidelity.planted_entries(23, "claude", 400_000)
+    entries, facts = fidelity.planted_entries(23, "claude", 150_000)
     for n_tokens in (6_000, 12_000, 40_000):
         assert share_kept(facts, fidelity.chronicle_view(entries, n_tokens))["stale alone"][0] == 0
 
 
+@pytest.mark.slow
 def test_a_view_holds_more_of_what_is_used_next_than_a_tail_of_its_size() -> None:
     points = list(fidelity.planted_points())[::3]
     for n_tokens in (12_000, 30_000):

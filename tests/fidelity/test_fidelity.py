@@ -9,6 +9,7 @@ import yardstick
 from recorded_sessions import recorded_files
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not any(map(recorded_files, second_reads.AGENTS)),
     reason="the recorded sessions are not beside this checkout",
@@ -21,6 +22,7 @@ def test_the_files_that_agents_read_again_come_back() -> None:
     assert second.line_share >= 0.24
 
 
+@pytest.mark.slow
 async def test_the_trigger_by_price_spares_the_cache_and_loses_few_facts() -> None:
     by_window, by_price = [await yardstick.cache_cost(14, by_price=each) for each in (False, True)]
     assert by_price.requests <= by_price.with_summaries < by_window.requests

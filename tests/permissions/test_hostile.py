@@ -44,18 +44,25 @@ def test_a_benign_line_asks_at_most_once(generous: Policy, line: str) -> None:
     assert verdict.outcome == "allow" or is_fed, verdict
 
 
-@pytest.mark.parametrize("line", [*OWN, *PUBLISHED])
-def test_a_hostile_line_is_never_covered(generous: Policy, line: str) -> None:
+@pytest.mark.parametrize(
+    "within",
+    [
+        pytest.param("{}", id="alone"),
+        pytest.param("git status && {}", id="after a benign one"),
+        pytest.param("git status | {}", id="in its pipe"),
+        pytest.param("(git status; {}\n)", id="in a subshell"),
+    ],
+)
+def test_a_hostile_line_is_never_covered(generous: Policy, within: str) -> None:
+    root = generous.place.roots[0]
+    lines = [within.replace("{}", decoded(line)) for line in (*OWN, *PUBLISHED)]
+    assert [line for line in lines if generous.judge(CommandAccess(line, root)).outcome != "ask"] == []
+
+
+def decoded(line: str) -> str:
+    """Return *line* with the characters that it spells by their escapes."""
     line = line.encode("ascii", "backslashreplace").decode("unicode_escape") if "\\u" in line else line
-    verdict = generous.judge(CommandAccess(line.replace("\\r", "\r"), generous.place.roots[0]))
-    assert verdict.outcome == "ask", verdict
-
-
-@pytest.mark.parametrize("line", [*OWN, *PUBLISHED])
-def test_a_hostile_line_behind_a_benign_one_is_not_covered_either(generous: Policy, line: str) -> None:
-    for compound in (f"git status && {line}", f"git status | {line}", f"(git status; {line}\n)"):
-        verdict = generous.judge(CommandAccess(compound, generous.place.roots[0]))
-        assert verdict.outcome == "ask", verdict
+    return line.replace("\\r", "\r")
 
 
 def test_there_are_enough_of_them() -> None:

@@ -74,6 +74,7 @@ def count_questions(policy: Policy, lines: Iterator[tuple[str, str | None]]) -> 
     return counted
 
 
+@pytest.mark.slow
 def test_recorded_sessions_ask_for_less_than_one_in_ten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session begins in its own folder, and with no answer.
 
