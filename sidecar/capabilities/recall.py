@@ -11,7 +11,8 @@ Of scripts without blanks each pair of characters counts as a word.
 
 A part of the query that is joined of several words, such as a path or an identifier, counts once more where
 it stands whole: as much as all of its words together, in an entry of two thousand characters half of that. So
-an entry that says it comes before a listing that has it among others, and before entries with parts of it.
+an entry that says it comes before a listing that has it among others, and before entries with parts of it. Of
+entries with the same text the newest stands for all.
 
 Cost: one pass over the text of the entries, in a thread.
 """
@@ -175,8 +176,8 @@ def search_entries(entries: Sequence[Entry], query: str, limit: int) -> list[Mat
                 own = (weight for word, weight in zip(words, weights, strict=True) if word in whole)
                 score += 2 * sum(own) * WHOLE_CHARS / (WHOLE_CHARS + len(text))
         matches.append(Match(index, score, texts[index], at))
-    matches.sort(key=lambda match: (-match.score, -match.index))
-    return matches[:limit]
+    newest = {match.text: match for match in matches}
+    return sorted(newest.values(), key=lambda match: (-match.score, -match.index))[:limit]
 
 
 RECALL = TypedTool(

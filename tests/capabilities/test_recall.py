@@ -95,3 +95,9 @@ def test_a_match_tells_where_its_rarest_word_stands() -> None:
 def test_the_words_of_a_query_are_bounded() -> None:
     assert len(words_of(" ".join(f"w{n}" for n in range(1_000)))) == 32
     assert entry_text(ENTRIES[1]) == 'bash {"command": "make check"}'
+
+
+def test_calls_that_only_name_a_path_take_no_place_of_what_is_said_of_it() -> None:
+    read = ToolCallBlock("1", "read", {"path": "src/part7/main.py"})
+    entries = [entry_of(assistant("src/part7/main.py:12 leaks a handle")), *[entry_of(calling(read))] * 9]
+    assert {match.index for match in search_entries(entries, "src/part7/main.py", 2)} == {0, 9}

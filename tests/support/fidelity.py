@@ -298,7 +298,7 @@ def report_rounds(window: int, stops: Sequence[int]) -> Iterator[str]:
 
 def is_recalled(fact: Fact, entries: Sequence[Entry]) -> bool:
     """Whether one search by the first name of *fact* finds it."""
-    name = re.search(r"[\w/]*[_./-][\w./-]+|[a-z]+[A-Z]\w+", fact.text)
+    name = re.search(r"[\w/]*\w[_./-]\w[\w./-]*|[a-z]+[A-Z]\w+", fact.text)
     return any(
         fact.text in match.text for match in search_entries(entries, name[0] if name else fact.text, 5)
     )
