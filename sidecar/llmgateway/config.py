@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import field
@@ -69,7 +69,7 @@ OPAQUE: Final = re.compile(
 _SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
 _UNKNOWN: Final = re.compile("unknown field `(.+?)`")
 _LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
-S = TypeVar("S", bound=msgspec.Struct)
+S = TypeVar("S", bound=msgspec.Struct | Value)
 
 
 class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,15 +222,15 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         return tuple(name for name in self.__struct_fields__ if not getattr(self, name))
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _OwnSettings(Value, kw_only=True):
+    """The settings that have one form in a file and in the program."""
+
     model: str | None = None
     summarizer: str | None = None
     thinking: ThinkingLevel | None = None
     max_output_tokens: int | None = None
-    models: dict[str, ModelEntry] = {}
-    providers: dict[str, _ProviderEntry] = {}
-    trusted: list[str] = []
-    permissions: _Permissions = _Permissions()
+    models: dict[str, ModelEntry] = field(default_factory=dict)
+    trusted: tuple[str, ...] = ()
     sandbox: bool = False
     fetch_private: bool = False
     local_servers: bool = True
@@ -238,42 +238,33 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
     store_checkpoints: bool = False
-    compaction: CompactionSettings = CompactionSettings()
-    hooks: list[HookEntry] = []
-    mcp_servers: dict[str, ServerEntry] = {}
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    hooks: tuple[HookEntry, ...] = ()
 
 
-class ModelSettings(Value, kw_only=True):
+class _File(_OwnSettings, kw_only=True):
+    providers: dict[str, _ProviderEntry] = field(default_factory=dict)
+    permissions: _Permissions = field(default_factory=_Permissions)
+    mcp_servers: dict[str, ServerEntry] = field(default_factory=dict)
+
+
+class ModelSettings(_OwnSettings, kw_only=True):
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
     the user's permission rules; *compaction* is about compactions in all folders. With *sandbox* commands run
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
     machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
-    *max_model_calls* is the most model calls of one prompt, 0 for no
-    limit; a model call without a byte for *model_idle_timeout_s* has failed. *store* is the database of the
-    sessions, None for files; with *store_checkpoints* it has the contents of changed files as well.
+    *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
+    *model_idle_timeout_s* has failed. *store* is the database of the sessions, None for files; with
+    *store_checkpoints* it has the contents of changed files as well.
+
     *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
     is the one about the whole of the user's own file, *model_problem* the one about its choice of a model.
     """
 
-    model: str | None = None
-    summarizer: str | None = None
-    thinking: ThinkingLevel | None = None
-    max_output_tokens: int | None = None
-    models: Mapping[str, ModelEntry] = field(default_factory=dict)
     providers: Providers = field(default_factory=dict)
-    trusted: tuple[str, ...] = ()
     rules: Rules = field(default_factory=Rules)
-    sandbox: bool = False
-    fetch_private: bool = False
-    local_servers: bool = True
-    max_model_calls: int | None = None
-    model_idle_timeout_s: float | None = None
-    store: str | None = None
-    store_checkpoints: bool = False
-    compaction: CompactionSettings = field(default_factory=CompactionSettings)
-    hooks: tuple[HookEntry, ...] = ()
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
@@ -391,7 +382,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     file = reader.read(_File, tables, "")
     if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
         reader.add_problem("store", 'it must begin with "postgresql://"; without it sessions are files')
-        file = msgspec.structs.replace(file, store=None)
+        file = replace(file, store=None)
     providers: dict[str, Provider] = {}
     for name, entry in file.providers.items():
         with reader.leave_out(f"providers.{name}"):
@@ -404,24 +395,11 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         for text in texts:
             with reader.leave_out(f"an entry of permissions.{key}"):
                 rules.append(parse_rule(text))
+    same = {name: getattr(file, name) for name in _OwnSettings.__struct_fields__}
     return ModelSettings(
-        model=file.model,
-        summarizer=file.summarizer,
-        thinking=file.thinking,
-        max_output_tokens=file.max_output_tokens,
-        models=file.models,
+        **same | {"sandbox": file.sandbox or "sandbox" in reader.doubted},
         providers=providers,
-        trusted=tuple(file.trusted),
         rules=Rules(tuple(allowed), tuple(denied)),
-        sandbox=file.sandbox or "sandbox" in reader.doubted,
-        fetch_private=file.fetch_private,
-        local_servers=file.local_servers,
-        max_model_calls=file.max_model_calls,
-        model_idle_timeout_s=file.model_idle_timeout_s,
-        store=file.store,
-        store_checkpoints=file.store_checkpoints,
-        compaction=file.compaction,
-        hooks=tuple(file.hooks),
         servers=file.mcp_servers,
         problems=tuple(reader.problems),
         model_problem=reader.doubted.get("model"),
@@ -445,7 +423,8 @@ class _TableReader:
     def read(self, of: type[S], table: Mapping[str, Any], where: str) -> S:
         """Return *table* as an *of*, all fields of which have defaults, without the parts that are wrong."""
         kept: dict[str, Any] = {}
-        types = {each.name: each.type for each in msgspec.structs.fields(of)}
+        hints = get_type_hints(of, include_extras=True)
+        types = {name: hints[name] for name in of.__struct_fields__}
         for name, value in table.items():
             if name in types:
                 with self.leave_out(f"{where}{name}"):
@@ -461,12 +440,12 @@ class _TableReader:
         """
         if of in (_Permissions, CompactionSettings) and isinstance(value, dict):
             return self.read(of, value, f"{where}.")
-        if get_origin(of) is list and isinstance(value, list):
+        if get_origin(of) in (list, tuple) and isinstance(value, list):
             items = []
             for each in value:
                 with self.leave_out(f"an entry of {where}", get_args(of)[0]):
                     items.append(msgspec.convert(each, get_args(of)[0]))
-            return items
+            return get_origin(of)(items)
         if get_origin(of) is dict and isinstance(value, dict):
             entries = {}
             for name, each in value.items():
