@@ -3,8 +3,8 @@
 An engine decides where its tail begins, and a few large outputs can make it larger than all that stands for
 the rest. So where the tail takes more than half of the view, the outputs in it that the model has answered
 give way, the largest first: one length holds for all of them, and a longer one keeps the lines that tell most
-(see :mod:`sidecar.chronicle.ranking`). An output that the model has not answered yet stays as it is, and so do
-the words of the user and of the model.
+(see :mod:`sidecar.chronicle.ranking`). An output that the model has not answered yet stays as it is, and so
+do the words of the user and of the model.
 
 For example, with outputs of 90,000 characters and twice 2,000, all answered, a tail of 24,000 tokens in a
 view of 40,000 comes to 20,000 with 74,000 characters of the first.
