@@ -28,8 +28,8 @@ from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.knowledge import check_sources
-from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.session_engines import check_policy
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
@@ -163,7 +163,7 @@ class Hub:
         opened = await self._adopt(info, kept, entries, leaf)
         session = await self._add(info, replace(opened, records=kept))
         await session.workbench.checkpoints.adopt(changes, wanted.sid)
-        await session.store()
+        await session.record.store()
         session.connect(servers or (loaded.workbench.servers.named if loaded and servers is None else ()))
         self.announce_change()
         return session
@@ -360,7 +360,7 @@ class Hub:
         self.lost.pop(sid, None)
         info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
         session = await self._add(info, opened)
-        await session.store()  # before the first event: its number must not be used again
+        await session.record.store()  # before the first event: its number must not be used again
         return Loaded(session, opened.journal.integrity)
 
     async def _store_of(self, sid: str) -> SessionShelf:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import Content
 from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionRule, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps, SessionHost
@@ -112,10 +111,6 @@ class Session:
         await record.store(seq_is_last=True)
         await asyncio.to_thread(record.history.forget)
 
-    def ask_newcomer(self, client: ClientPort) -> None:
-        """Put the open questions of tools to *client*, which has just taken control of the session."""
-        self.workbench.permissions.ask_newcomer(client)
-
     @property
     def sid(self) -> str:
         """The session's id."""
@@ -162,10 +157,6 @@ class Session:
             plan=self.record.plan_items(),
         )
 
-    async def store(self) -> None:
-        """Store the session's record."""
-        await self.record.store()
-
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Add *servers* to the session's tool servers; they start in the background."""
         self.workbench.servers.add(servers)
@@ -203,37 +194,37 @@ class Session:
         self.window.preparer.cancel()
         if config_id == "knowledge":
             await self._open_knowledge()
-        await self.store()
+        await self.record.store()
 
     async def add_rule(self, text: str) -> SessionRule:
         """Set a rule of the user; on disk when this returns. Raises InvalidInput."""
         rule = self.window.rules.add(text)
-        await self.store()
+        await self.record.store()
         return rule
 
     async def remove_rule(self, wanted: str) -> SessionRule:
         """Take back the rule with an id or some words; on disk when this returns. Raises InvalidInput."""
         rule = self.window.rules.remove(wanted)
-        await self.store()
+        await self.record.store()
         return rule
 
     async def keep_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
         """Keep a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
         rules = self.window.rules.keep(wanted)
-        await self.store()
+        await self.record.store()
         return rules
 
     async def dismiss_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
         """Dismiss a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
         rules = self.window.rules.dismiss(wanted)
-        await self.store()
+        await self.record.store()
         return rules
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""
         info = self.record.amend(change)
         self.record.events.emit(InfoChanged(info.title, info.updated_at, info.archived))
-        return self.store()
+        return self.record.store()
 
     async def compare(self, request: CompactionRequest, *, detail: bool) -> Plan:
         """Return the effect of a compaction if its engine were the session's own, in *detail* or short."""

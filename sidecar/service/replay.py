@@ -28,7 +28,7 @@ from sidecar.conductor.errors import CompactionNotFound
 from sidecar.conductor.events import Event, Message, Payload, UserMessage
 from sidecar.conductor.hub import Hub
 from sidecar.conductor.record.session_events import tool_finished, tool_started
-from sidecar.conductor.window.meter import entry_tokens
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import AssistantTurn, ToolCallBlock, ToolResultBlock, Turn, UserTurn
 from sidecar.protocol.messages import NodeView, TreeNode

@@ -207,7 +207,7 @@ class Connection:
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.record.log, after_seq)
         if controls:
-            session.ask_newcomer(self)
+            session.workbench.permissions.ask_newcomer(self)
         asyncio.get_running_loop().call_soon(
             prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
         )

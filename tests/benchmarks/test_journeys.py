@@ -10,10 +10,10 @@ import journeys
 
 MADE = (
     ("briefs", "conductor/window/head", "write_brief"),
-    ("sizes of the next request", "conductor/window/meter", "Weights.occupancy"),
+    ("sizes of the next request", "conductor/window/weights", "Weights.occupancy"),
     ("gates of its engine", "conductor/window/engines/", "Engine.gate"),
     ("looks at a card", "llmgateway/registry", "ModelRegistry.card"),
-    ("weights of entries", "conductor/window/meter", "weigh_entry"),
+    ("weights of entries", "conductor/window/weights", "weigh_entry"),
 )
 """The function by which each is made; the size is made for the engine, and for the usage that clients see."""
 

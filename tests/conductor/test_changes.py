@@ -21,7 +21,7 @@ from sidecar.conductor.errors import HeadMovedError, NodeNotFound, SessionBusyEr
 from sidecar.conductor.events import HeadChanged, Rehydrated
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
-from sidecar.conductor.window.meter import entry_tokens
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Hang, Say

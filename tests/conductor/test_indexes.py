@@ -28,7 +28,7 @@ from sidecar.conductor.window.engines.sliding_window import SlidingWindowEngine
 from sidecar.conductor.window.engines.summarizing import SummarizingEngine
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import _add_id
-from sidecar.conductor.window.meter import weights_index
+from sidecar.conductor.window.weights import weights_index
 from sidecar.conductor.workbench.files import _tokens_of_read
 from sidecar.conductor.workbench.rule_files import folders_reached_index
 from sidecar.conversation import Entry, EntryKind, FileRead, History, Index, UsageAnchor, files_seen_index
@@ -86,7 +86,7 @@ def state_of(index: Any, given: EngineInput) -> Any:
 
 INDEXES = {
     "token weights": Probe(
-        live=lambda session: session.window.request._meter._index,
+        live=lambda session: session.window.request._weights,
         fresh=weights_index,
         state=state_of,
         step=itself,

@@ -24,7 +24,7 @@ from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.file_use import RecentCalls, rank_by_use
 from sidecar.conductor.window.compaction.restoring import DEFAULT_BUDGET_TOKENS, Restoration, restore
-from sidecar.conductor.window.meter import entry_tokens
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.files import shown_uri
 from sidecar.conductor.workbench.kept_changes import TAKEN_BACK, FileRestore

@@ -15,8 +15,8 @@ from typing import Final
 from sidecar.conductor.contract import RuleFileUsage, describe_pins
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.meter import Overhead, overhead_of
 from sidecar.conductor.window.session_rules import SessionRules
+from sidecar.conductor.window.weights import Overhead, overhead_of
 from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.llmgateway.contract import Conversation, ToolDescriptor
 from sidecar.runtime import AgentConfig

@@ -10,13 +10,13 @@ from dataclasses import replace
 from sidecar.conductor.contract import ContextUsage, EngineView, Gate
 from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.token_estimate import estimate_turn_tokens
+from sidecar.conductor.token_estimate import ModelFactors, estimate_turn_tokens
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.knowledge import Knowledge
-from sidecar.conductor.window.meter import ContextMeter, Weights, entry_tokens
 from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.window.weights import Weights, entry_tokens, weights_index
 from sidecar.conductor.workbench.workbench import Workbench
-from sidecar.conversation import Entry, History
+from sidecar.conversation import Entry, History, UsageAnchor
 from sidecar.llmgateway.contract import ModelCard, TextBlock, Usage, UserTurn
 from sidecar.text.clip import cut_middle
 
@@ -36,16 +36,20 @@ class NextRequest:
         workbench: Workbench,
         head: RequestHead,
         engines: SessionEngines,
-        meter: ContextMeter,
         knowledge: Knowledge,
+        factors: ModelFactors,
     ) -> None:
+        """*factors* say how far the providers' counts of tokens are from the estimate, by model."""
         self._record = record
         self._history = record.history
         self._workbench = workbench
         self._head = head
         self._engines = engines
-        self._meter = meter
         self._knowledge = knowledge
+        self._factors = factors
+        # Weighs a conversation: only its new entries, and a move to a long one is prepared.
+        self._weights = weights_index()
+        record.history.follow(self._weights)
         self.entering: UserTurn | None = None
         self._input: tuple[tuple[object, ...], EngineInput] | None = None
         self._gate: tuple[CompactionRequest, EngineInput, Gate] | None = None
@@ -59,7 +63,7 @@ class NextRequest:
         window = card.context_window if card is not None else 0
         finds = self._knowledge.max_tokens(window) if self._knowledge.sources else 0
         participants, effects = self._workbench.participants(), self._workbench.tools.effects()
-        rules, factor = self._head.user_rules.texts, self._meter.factors.of(card)
+        rules, factor = self._head.user_rules.texts, self._factors.of(card)
         of = (
             *(overhead, card, finds, participants, effects, rules, factor),
             *(self.entering, self._history.pending_anchor),
@@ -95,39 +99,50 @@ class NextRequest:
 
     def usage(self, *, detail: bool = False) -> ContextUsage:
         """Return the size of the request; *detail* adds where its tokens come from."""
-        request = self._engines.automatic()
-        gate = self.gate(request)
-        usage = self._meter.usage(
-            self._weigh_shown(request),
-            self._head.overhead(),
-            card=self._record.card,
-            views={request.engine: EngineView(gate.tokens, gate.limit)},
+        record, request = self._record, self._engines.automatic()
+        gate, overhead = self.gate(request), self._head.overhead()
+        weights, factor = self._weigh_shown(request), self._factors.of(record.card)
+        used = weights.occupancy(overhead, factor)
+        return ContextUsage(
+            used=used,
+            window=record.window,
             limit=gate.limit,
-            node=self._history.head,
-            detail=detail,
+            pct=round(100 * used / record.window, 1) if record.window else 0.0,
+            source="estimate" if weights.anchor is None else "provider",
+            as_of_node=self._history.head,
+            engine_view={request.engine: EngineView(gate.tokens, gate.limit)},
+            by=Weights(overhead.as_parts()).plus(weights).by if detail else None,
+            last_turn=record.spending.last_turn,
+            session_total=record.spending.total,
+            cost=record.spending.cost,
+            rules=self._head.rules() if detail else None,
+            limit_by=request.limit_by,
+            factor=factor if detail else None,
         )
-        usage = replace(usage, limit_by=request.limit_by)
-        return replace(usage, rules=self._head.rules()) if detail else usage
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:
         """Count one call of the model of *card*; its size becomes part of the answer's entry."""
-        anchor = self._meter.count(
-            usage, card, self._weigh_shown(self._engines.automatic()), self._head.overhead()
-        )
-        if anchor is not None:
-            self._history.note_usage(anchor)
+        spending = self._record.spending
+        used = spending.last_turn = spending.add(usage, card)
+        reported = used.input + used.cache_read + used.cache_write
+        sent = self._weigh_shown(self._engines.automatic()).tokens
+        self._factors.learn(card, estimated=sent + self._head.overhead().total, reported=reported)
+        if reported:
+            self._history.note_usage(UsageAnchor(reported, sent))
 
     def _weigh(self, history: History) -> Weights:
         """Weigh *history* with the provider's newest figure, that of an answer not stored yet included."""
-        weights, pending = self._meter.weigh(history), self._history.pending_anchor
+        weights, pending = self._weights.of(history), self._history.pending_anchor
         return weights if pending is None else replace(weights, anchor=pending)
 
     def _weigh_shown(self, request: CompactionRequest) -> Weights:
         """Weigh the entries that the next call shows, with the newest prompt cut where *request* says so."""
-        weights = self._weigh(self._history.current)
-        if (short := self.too_long_prompt(request)) is not None:
-            weights = self._meter.weigh_with(short, self._history.current)
-        return weights
+        history = self._history.current
+        weights, short = self._weigh(history), self.too_long_prompt(request)
+        if short is None:
+            return weights
+        whole = next(entry for entry in reversed(history) if entry.node_id == short.node_id)
+        return weights.with_shorter(short, whole)
 
 
 def fit_prompt(history: History, gate: Gate) -> Entry | None:

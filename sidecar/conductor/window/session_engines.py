@@ -135,11 +135,10 @@ class PriceTrigger:
 
     def __init__(self, *, is_prefix_cached: bool) -> None:
         self._is_prefix_cached = is_prefix_cached
-        self._n_calls: Index[int] = Index(
+        self.n_calls: Index[int] = Index(
             int,
             lambda n, entry, in_view: 0 if entry.kind == "summary" else n + (entry.kind == "assistant"),
         )
-        self.prepare, self.forget = self._n_calls.prepare, self._n_calls.forget
 
     def ratio(
         self,
@@ -166,7 +165,7 @@ class PriceTrigger:
                 (each.post_tokens for each in done if each.post_tokens), int(window * _SIZE_AFTER)
             ),
             summary_tokens=min(summary_tokens, _SUMMARY_TOKENS) if self._is_prefix_cached else summary_tokens,
-            n_calls=self._n_calls.of(history),
+            n_calls=self.n_calls.of(history),
             is_prefix_cached=self._is_prefix_cached,
         )
         if size is None:
@@ -189,6 +188,8 @@ class SessionEngines:
         self._head = head
         settings = deps.compaction
         self._prices = PriceTrigger(is_prefix_cached=settings.same_prefix) if settings.by_price else None
+        if self._prices is not None:
+            record.history.follow(self._prices.n_calls)
         record.history.follow(self)
         self._made: dict[str, SessionEngine] = {}
         self._warm = set[str]()
@@ -228,17 +229,12 @@ class SessionEngines:
             self._warm.add(name)
 
     def prepare(self, history: History) -> None:
-        """Let the session's own engine, and the prices, prepare for a move of the conversation."""
-        engine = self.get()
+        """Let the session's own engine prepare for a move of the conversation."""
         self._warm.clear()
-        if self._prices is not None:
-            self._prices.prepare(history)
-        engine.prepare_move(history)
+        self.get().prepare_move(history)
 
     def forget(self) -> None:
         """Let go of the conversation, with every engine that was made for it."""
-        if self._prices is not None:
-            self._prices.forget()
         self._made.clear()
         self._warm.clear()
 

@@ -18,7 +18,6 @@ from sidecar.conductor.window.compaction.preparing import SummaryPreparer
 from sidecar.conductor.window.compaction.summarizer import Summarizer
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.knowledge import Knowledge
-from sidecar.conductor.window.meter import ContextMeter
 from sidecar.conductor.window.pins import Pins
 from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.window.session_engines import SessionEngines
@@ -48,8 +47,7 @@ class SessionWindow:
         self.head = RequestHead(record, workbench, self.rules, deps)
         self.engines = SessionEngines(record, deps, self.head)
         self.knowledge = Knowledge(record, deps)
-        meter = ContextMeter(record, deps.factors)
-        self.request = NextRequest(record, workbench, self.head, self.engines, meter, self.knowledge)
+        self.request = NextRequest(record, workbench, self.head, self.engines, self.knowledge, deps.factors)
         chronicle = SessionChronicle(deps.compaction.view_share)
         self.losses = LossReports(record, chronicle)
         self.pins = Pins(record, self.losses)

@@ -43,9 +43,9 @@ from sidecar.conductor.window.compaction.restoring import (
     without_restored,
 )
 from sidecar.conductor.window.compaction.summarizer import Summarizer
-from sidecar.conductor.window.meter import entry_tokens
 from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.window.session_engines import SessionEngines
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conversation import Entry, History
 
