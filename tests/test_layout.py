@@ -22,7 +22,6 @@ TESTED_IN = {
     "conductor.*": "conductor/test_session.py",
     "_internal.errors": "protocol/test_schema.py",
     "_internal.loading": "test_packaging.py",
-    "acp.call_updates": "acp/test_updates.py",
     "acp.client": "acp/test_sessions.py",
     "acp.connection": "acp/test_faults.py",
     "acp.sink": "acp/test_prompts.py",
@@ -53,7 +52,6 @@ TESTED_IN = {
     "server.*": "server/test_serve.py",
     "service.frontend": "server/test_handshake.py",
     "service.handlers.*": "service/test_handlers.py",
-    "service.permission": "server/test_permission.py",
 }
 """Modules below ``sidecar``, and the test below ``tests`` that covers them."""
 

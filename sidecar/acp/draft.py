@@ -17,7 +17,6 @@ from difflib import unified_diff
 from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.call_updates import outcome_texts, restoration_update
 from sidecar.acp.sessions import Handler, Sessions
 from sidecar.acp.shapes import (
     Update,
@@ -28,7 +27,14 @@ from sidecar.acp.shapes import (
     tool_kind,
     usage_updates,
 )
-from sidecar.acp.updates import as_meta, info_update, notice_of, plan_entries
+from sidecar.acp.updates import (
+    as_meta,
+    info_update,
+    notice_of,
+    outcome_texts,
+    plan_entries,
+    restoration_update,
+)
 from sidecar.acp.version import ProtocolVersion, permission_meta
 from sidecar.conductor.contract import PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Settled, UserMessage

@@ -20,7 +20,7 @@ from sidecar.conductor.events import Event
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.service.permission import ask_permission, id_of_selection
+from sidecar.service.frontend import ask_permission, id_of_selection
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 

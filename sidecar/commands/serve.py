@@ -34,7 +34,7 @@ _FOR_ALL: Final = (
     "sidecar.protocol.messages",
     "sidecar.runtime.store",
     "sidecar.capabilities.toolbox",
-    "sidecar.conductor.bridge",
+    "sidecar.conductor.session_ops",
     "sidecar.conductor.deps",
     "sidecar.conductor.session",
     "sidecar.boot",

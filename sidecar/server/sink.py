@@ -35,7 +35,7 @@ from sidecar.server.views import (
     StaleDiagnostics,
 )
 from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
-from sidecar.service.permission import ask_permission, id_of_selection
+from sidecar.service.frontend import ask_permission, id_of_selection
 from sidecar.service.service import event_bodies
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from sidecar._internal.errors import SidecarError
 from sidecar.service.contract import Backend, OpenBackend
-from sidecar.transport.peer import Dialect, Frontend, Limits, Peer
+from sidecar.transport.peer import Dialect, Frontend, Limits, Peer, PeerGoneError, PeerRefused
 from sidecar.transport.streams import ByteStream
+
+if TYPE_CHECKING:
+    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 
 LAST_ANSWERS_S: Final = 0.25
 """How long a turn or a compaction may go on after the end of input."""
@@ -106,3 +109,42 @@ class FrontendConnection(Frontend, ABC, Generic[ClientT]):
         if not self._peer.is_over:
             with suppress(SidecarError):
                 self.open_client()
+
+
+async def ask_permission(
+    peer: Peer, method: str, params: Any, request: PermissionRequest, chosen_id: Callable[[Any], object]
+) -> PermissionAnswer:
+    """Ask the user for permission in the words of the protocol, and return the answer.
+
+    A clear choice of one of our options counts as an answer. Everything else is ``cancelled``, which the hub
+    treats as a rejection: an error, a client that has gone, an unknown option, or a reply of another shape.
+    Cancelling this withdraws the question.
+
+    Args:
+        peer: the client.
+        method: the method of the question.
+        params: the question, in the words of the protocol.
+        request: the question, with its options.
+        chosen_id: takes the reply and returns the id of the chosen option, or None.
+    """
+    from sidecar.conductor.contract import PermissionAnswer  # not above: a handshake needs no session
+
+    try:
+        option_id = chosen_id(await peer.request(method, params))
+    except (PeerRefused, PeerGoneError):
+        return PermissionAnswer("cancelled")
+    for option in request.options:
+        if option.option_id == option_id:
+            return PermissionAnswer("selected", option.option_id)
+    return PermissionAnswer("cancelled")
+
+
+def id_of_selection(outcome: Any) -> object:
+    """Return the option that ``{"outcome": "selected", "optionId"}`` names, None for any other outcome.
+
+    >>> id_of_selection({"outcome": "selected", "optionId": "yes"})
+    'yes'
+    """
+    if not isinstance(outcome, Mapping) or outcome.get("outcome") != "selected":
+        return None
+    return outcome.get("optionId")

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.conductor.bridge import extend_transcript, turn_starts
-from sidecar.conductor.session_ops import content_to_blocks, messages_to_turns, turns_to_messages
+from sidecar.conductor.session_ops import (
+    content_to_blocks,
+    extend_transcript,
+    messages_to_turns,
+    turn_starts,
+    turns_to_messages,
+)
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

@@ -12,10 +12,10 @@ import pytest
 
 from sidecar.capabilities.bash import BASH
 from sidecar.capabilities.contract import ConfinedCommand
-from sidecar.conductor.bridge import entries_to_messages
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.events import Settled, ToolFinished, ToolStarted, UserMessage
 from sidecar.conductor.session import Session
+from sidecar.conductor.session_ops import entries_to_messages
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Say
 from sidecar.llmgateway.user_rules import UserRules

@@ -17,9 +17,9 @@ from typing import Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.permissions import PermissionBroker
 from sidecar.conversation import Entry

@@ -20,7 +20,6 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.values import Value
-from sidecar.conductor.bridge import messages_to_turns
 from sidecar.conductor.contract import Gate, RehydrateCandidate, RestoredFile
 from sidecar.conductor.engine import (
     CompactionPlan,
@@ -30,6 +29,7 @@ from sidecar.conductor.engine import (
     FreshFiles,
     PlannedCompaction,
 )
+from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.conductor.window.compaction.chronicling import Keeping
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, FilePiece, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use

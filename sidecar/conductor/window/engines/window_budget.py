@@ -7,14 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
-from sidecar.conductor.bridge import (
-    entries_to_messages,
-    extend_transcript,
-    find_cut,
-    find_turn,
-    messages_to_turns,
-    turn_starts,
-)
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engine import (
     CompactionPlan,
@@ -27,7 +19,17 @@ from sidecar.conductor.engine import (
     SessionEngine,
     compacted_entries,
 )
-from sidecar.conductor.session_ops import carry_out, prepare_digest, preview_prompt
+from sidecar.conductor.session_ops import (
+    carry_out,
+    entries_to_messages,
+    extend_transcript,
+    find_cut,
+    find_turn,
+    messages_to_turns,
+    prepare_digest,
+    preview_prompt,
+    turn_starts,
+)
 from sidecar.conversation import Entry, History, Index
 from sidecar.window_budget import (
     AUTO_CONDENSE_POLICY,
