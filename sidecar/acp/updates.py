@@ -30,8 +30,9 @@ from sidecar.acp.shapes import (
     tool_kind,
     usage_updates,
 )
-from sidecar.conductor.contract import PermissionRequest, report_loss
+from sidecar.conductor.contract import Loss, PermissionRequest, report_loss
 from sidecar.conductor.events import describe_retry
+from sidecar.protocol.codec import from_wire
 from sidecar.service.streaming import StreamedText
 from sidecar.workspace.paths import uri_to_path
 
@@ -390,11 +391,8 @@ def compaction_call(data: Mapping[str, Any], *, is_new: bool) -> Update:
 
 def outcome_texts(data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the summary of a compaction and the line about its facts, as far as they are there."""
-    line = ""
-    if (loss := data.get("loss")) is not None:
-        line = report_loss(
-            loss["kept"], loss["shortened"], loss["gone"], loss.get("mended", 0), loss.get("line") or 0
-        )
+    loss = data.get("loss")
+    line = "" if loss is None else report_loss(from_wire(Loss, loss, is_open=True))
     return tuple(filter(None, (data.get("summary"), line)))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sidecar.commands.terminal import Screen, bar, short_path
-from sidecar.conductor.contract import Compaction, ContextUsage, Plan, describe_loss, draw_loss
+from sidecar.conductor.contract import Compaction, ContextUsage, Loss, Plan, describe_loss, draw_loss
 from sidecar.conductor.events import describe_retry
-from sidecar.protocol.codec import to_wire
+from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.workspace.paths import uri_to_path
 from sidecar_client import ClientEvent, Session, SidecarClientError
 
@@ -113,7 +113,8 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 how = "automatically, " if data["trigger"] != "manual" else ""
                 screen.note(f"· compacted {how}{sizes}; /undo restores it")
             if data["trigger"] != "manual":  # else the command shows the outcome
-                show_loss(screen, data.get("loss"))
+                loss = data.get("loss")
+                show_loss(screen, None if loss is None else from_wire(Loss, loss, is_open=True))
         case "compactionNear":
             screen.note(f"· a compaction is near: {data['used']:,} of {data['limit']:,} tokens")
         case "compaction" if data["status"] == "failed":
@@ -202,7 +203,7 @@ def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
     show_change(screen, was | same, now | same)
     for line in plan_lines(plan, folder):
         screen.note(f"· {line}")
-    show_loss(screen, to_wire(plan).get("loss"))
+    show_loss(screen, plan.loss)
 
 
 def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
@@ -213,25 +214,24 @@ def show_outcome(screen: Screen, done: Compaction, folder: Path) -> None:
     by = "by the model" if done.summary_source == "model" else "without a model"
     if done.dropped_count:
         screen.note(f"· the older part is now a digest, made {by}")
-    show_loss(screen, to_wire(done).get("loss"))
+    show_loss(screen, done.loss)
     if files := ", ".join(display_path(uri, folder) for uri in done.rehydrated):
         screen.note(f"· read again, with the current content: {files}")
 
 
-def show_loss(screen: Screen, loss: Mapping[str, Any] | None) -> None:
-    """Show the counts of a loss report, as on the wire, and a strip from whole to gone; nothing for None."""
+def show_loss(screen: Screen, loss: Loss | None) -> None:
+    """Show the counts of a loss report, and a strip from whole to gone; nothing for None."""
     if loss is None:
         return
-    kept, shortened, gone, line = loss["kept"], loss["shortened"], loss["gone"], loss.get("line") or 0
-    screen.note(f"· {describe_loss(kept, shortened, gone, loss['mended'], line)}")
-    if strip := draw_loss(kept, shortened, line, gone):
-        ends = [
-            name
-            for name, count in zip(
-                ("whole", "thinned", "one line", "let go"), (kept, shortened, line, gone), strict=True
-            )
-            if count
-        ]
+    screen.note(f"· {describe_loss(loss)}")
+    if strip := draw_loss(loss):
+        counts = {
+            "whole": loss.kept,
+            "thinned": loss.shortened,
+            "one line": loss.line,
+            "let go": loss.let_go,
+        }
+        ends = [name for name, count in counts.items() if count]
         screen.note(f"  {ends[0]} {strip} {ends[-1]}" if len(ends) > 1 else f"  {strip} {ends[0]}")
 
 

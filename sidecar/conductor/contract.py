@@ -597,37 +597,37 @@ class ReportedFact(Value):
     place: int | None = None
 
 
-def describe_loss(kept: int, shortened: int, let_go: int, mended: int = 0, line: int = 0) -> str:
+def describe_loss(loss: Loss) -> str:
     """Return the counts of a loss report as one line for a user.
 
-    >>> describe_loss(95, 3, 12)
+    >>> describe_loss(Loss(95, 3, 12))
     'Facts of the folded part: 95 kept word for word, 3 shortened, 12 let go.'
-    >>> describe_loss(95, 3, 0, line=40)
+    >>> describe_loss(Loss(95, 3, 0, line=40))
     'Facts of the folded part: 95 kept word for word, 3 shortened, 40 in one line of several, 0 let go.'
     """
-    counts = f"{kept:,} kept word for word, {shortened:,} shortened"
-    counts += f", {line:,} in one line of several" if line else ""
-    lines = f" {mended} unfounded line{'s' * (mended != 1)} of the summary dropped." if mended else ""
-    return f"Facts of the folded part: {counts}, {let_go:,} let go.{lines}"
+    counts = f"{loss.kept:,} kept word for word, {loss.shortened:,} shortened"
+    counts += f", {loss.line:,} in one line of several" if loss.line else ""
+    lines = f" {loss.mended} unfounded line{'s' * (loss.mended != 1)} of the summary dropped."
+    return f"Facts of the folded part: {counts}, {loss.let_go:,} let go.{lines if loss.mended else ''}"
 
 
-def report_loss(kept: int, shortened: int, let_go: int, mended: int = 0, line: int = 0) -> str:
+def report_loss(loss: Loss) -> str:
     """Return the line of a compaction that was made, with the command that lists the thinned facts.
 
-    >>> report_loss(95, 3, 12)
+    >>> report_loss(Loss(95, 3, 12))
     'Facts of the folded part: 95 kept word for word, 3 shortened, 12 let go. /loss lists them.'
     """
-    counts = describe_loss(kept, shortened, let_go, mended, line)
-    return f"{counts} /loss lists them." if shortened or line or let_go else counts
+    is_thinned = loss.shortened or loss.line or loss.let_go
+    return f"{describe_loss(loss)} /loss lists them." if is_thinned else describe_loss(loss)
 
 
-def draw_loss(kept: int, shortened: int, line: int, let_go: int, width: int = 24) -> str:
+def draw_loss(loss: Loss, width: int = 24) -> str:
     """Return a strip of *width* cells, from whole to gone; each count that is not 0 has one at least.
 
-    >>> draw_loss(6, 12, 6, 0), draw_loss(1, 0, 200, 0), draw_loss(0, 0, 0, 0)
+    >>> draw_loss(Loss(6, 12, 0, line=6)), draw_loss(Loss(1, 0, 0, line=200)), draw_loss(Loss(0, 0, 0))
     ('██████▓▓▓▓▓▓▓▓▓▓▓▓░░░░░░', '█░░░░░░░░░░░░░░░░░░░░░░░', '')
     """
-    counts = (kept, shortened, line, let_go)
+    counts = (loss.kept, loss.shortened, loss.line or 0, loss.let_go)
     total = sum(counts)
     if not total:
         return ""

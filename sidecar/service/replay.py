@@ -121,14 +121,14 @@ def timeline(graph: SessionGraph, compactions: Sequence[Compaction], head: str |
 
 
 def last_turns(history: History, n_prompts: int) -> Sequence[Entry]:
-    """Return the entries from the *n_prompts*-th last prompt, or command of the user, on."""
+    """Return the entries from the *n_prompts*-th last prompt, or command of the user, on; no summaries."""
     prompts = (at for at in reversed(range(len(history))) if history[at].kind in ("user", "shell"))
     first = min(islice(prompts, n_prompts), default=None)
-    return () if first is None else history[first:]
+    return [entry for entry in history[first:] if entry.kind != "summary"] if first is not None else ()
 
 
 def replay_timeline(sid: str, parts: Sequence[StoryPart], describe: Describe) -> Iterator[Event]:
-    """Yield the events of a :func:`timeline`; files that were restored for the model have none."""
+    """Yield the events of the *parts* of a conversation; entries that only the model needs have none."""
     calls: dict[str, ToolActivity] = {}
     for part in parts:
         if isinstance(part, Compaction):
@@ -136,14 +136,6 @@ def replay_timeline(sid: str, parts: Sequence[StoryPart], describe: Describe) ->
         elif part.kind not in _FOR_THE_MODEL:
             for payload in _payloads(part.turn, part.node_id, calls, describe):
                 yield Event(sid, 0, 0, payload)
-
-
-def replay_events(sid: str, entries: Sequence[Entry], describe: Describe) -> Iterator[Event]:
-    """Yield the events of *entries*, but for summaries and others that only the model needs."""
-    calls: dict[str, ToolActivity] = {}
-    for entry in (each for each in entries if each.kind not in (*_FOR_THE_MODEL, "summary")):
-        for payload in _payloads(entry.turn, entry.node_id, calls, describe):
-            yield Event(sid, 0, 0, payload)
 
 
 def _payloads(turn: Turn, node: str, calls: dict[str, ToolActivity], describe: Describe) -> Iterator[Payload]:

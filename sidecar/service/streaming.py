@@ -220,9 +220,7 @@ class _ProgressReport:
             case Settled(stop_reason=outcome) | Faulted(message=outcome):
                 pass
             case Compaction(status=status, reason=reason, loss=loss) if status != "in_progress":
-                line = ""
-                if loss is not None:
-                    line = report_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
+                line = "" if loss is None else report_loss(loss)
                 outcome = ": ".join(filter(None, (status, reason, line)))
         if outcome is not None and isinstance(event.data, self._ends):
             self._sink.end(outcome)

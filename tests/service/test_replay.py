@@ -25,7 +25,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.runtime.contract import SessionNode, ToolCall
 from sidecar.runtime.store import SessionGraph
-from sidecar.service.replay import entries_of_view, last_turns, replay_events, replay_timeline, timeline
+from sidecar.service.replay import entries_of_view, last_turns, replay_timeline, timeline
 
 PARENTS = {
     "a": None,
@@ -128,7 +128,7 @@ def test_the_last_turns_begin_with_prompts_and_show_no_text_for_the_model() -> N
         for at, kind in enumerate(kinds)
     )
     shown = [
-        [event.data for event in replay_events("s", last_turns(history, n_prompts), describe)]
+        [event.data for event in replay_timeline("s", last_turns(history, n_prompts), describe)]
         for n_prompts in (1, 2, 3)
     ]
     prompt, answer = (({"type": "text", "text": kind},) for kind in ("user", "assistant"))
@@ -138,7 +138,7 @@ def test_the_last_turns_begin_with_prompts_and_show_no_text_for_the_model() -> N
 
 def test_a_result_without_its_call_has_no_name() -> None:
     turn = ToolTurn((ToolResultBlock("c1", "a.py", is_error=True),))
-    (event,) = replay_events("s", [Entry(turn, "tool", node_id="n")], describe)
+    (event,) = replay_timeline("s", [Entry(turn, "tool", node_id="n")], describe)
     assert event.data == ToolFinished("c1", "tool", "tool", "other", "a.py", True)
 
 

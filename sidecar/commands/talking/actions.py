@@ -139,7 +139,7 @@ class Actions:
             return
         newest = done[-1].compaction_id
         read = await self.client.compact_read(sid, newest, part="loss", states=("gone", "line", "shortened"))
-        show_loss(self.screen, to_wire(read).get("loss"))
+        show_loss(self.screen, read.loss)
         facts = {fact.fact_id: fact for fact in read.facts or () if rest in ("", fact.kind)}
         rows = [
             (key, f"{_RESOLUTIONS[fact.state]:8}  {fact.kind:8}  {clip(fact.text, 100)}")

@@ -453,8 +453,7 @@ def describe_let_go(loss: Loss) -> str:
     Let go: 2 commands.
     """
     kinds = ", ".join(count_kind(each.kind, each.let_go) for each in loss.kinds if each.let_go)
-    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
-    return f"{counts}\nLet go: {kinds}." if kinds else counts
+    return f"{describe_loss(loss)}\nLet go: {kinds}." if kinds else describe_loss(loss)
 
 
 def describe_edited(uris: Sequence[str], folder: Path) -> str:
@@ -513,10 +512,8 @@ def describe_plan(plan: Plan, folder: Path) -> str:
         lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
     if after.high >= plan.gate.tokens:
         lines.append("With a long summary nothing would be saved, and then nothing changes.")
-    if (loss := plan.loss) is not None:
-        lines.append(
-            f"Without a model: {describe_loss(loss.kept, loss.shortened, loss.let_go, line=loss.line or 0)}"
-        )
+    if plan.loss is not None:
+        lines.append(f"Without a model: {describe_loss(plan.loss)}")
     lines += [
         f"- {shown_uri(file.uri, folder)} would be restored{', as it is now' if file.stale else ''}: "
         f"{file.tokens:,} tokens"

@@ -128,10 +128,8 @@ async def read_facts(session: Session, done: Compaction, params: m.CompactReadPa
     """Return a page of the facts that *done* folded away."""
     report = await session.window.losses.read(done)
     page, next_cursor = take_page(report.select(params.kinds, params.states), params.cursor, params.limit)
-    loss = report.loss
-    counts = describe_loss(loss.kept, loss.shortened, loss.let_go, loss.mended, loss.line or 0)
-    content = "\n".join((counts, *map(fact_line, page)))
-    return m.CompactReadResult(content, None, tuple(page), loss, next_cursor)
+    content = "\n".join((describe_loss(report.loss), *map(fact_line, page)))
+    return m.CompactReadResult(content, None, tuple(page), report.loss, next_cursor)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

@@ -27,7 +27,6 @@ from sidecar.service.replay import (
     entries_of_view,
     last_turns,
     node_view,
-    replay_events,
     replay_timeline,
     timeline,
     tree_node,
@@ -128,7 +127,7 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
                 connection.sink.replay(past)
             elif isinstance(replay, Mapping):
                 entries = last_turns(history, replay["lastTurns"])
-                connection.sink.replay(replay_events(session.sid, entries, describe))
+                connection.sink.replay(replay_timeline(session.sid, entries, describe))
             connection.follow(session, seq)
         if is_followed:
             connection.introduce(session)
