@@ -21,6 +21,7 @@ from sidecar.acp.sessions import Handler, Sessions
 from sidecar.acp.shapes import (
     Update,
     WireEvent,
+    commands_update,
     make_update,
     text_block,
     text_content,
@@ -29,9 +30,9 @@ from sidecar.acp.shapes import (
 )
 from sidecar.acp.updates import (
     as_meta,
+    compaction_update,
     info_update,
     notice_of,
-    outcome_texts,
     plan_entries,
     restoration_update,
 )
@@ -222,25 +223,10 @@ def _tool_call(data: Mapping[str, Any], status: str, **fields: Any) -> Update:
     )
 
 
-def compaction_update(data: Mapping[str, Any]) -> Update:
+def draft_compaction(data: Mapping[str, Any]) -> Update:
     """Return a compaction; one that did nothing or was undone is completed, without a summary."""
-    is_known = data["status"] in ("in_progress", "failed", "cancelled")
-    status = data["status"] if is_known else "completed"
-    meta = {"sidecar": data}
-    update = make_update("compaction_update", compactionId=data["compactionId"], status=status, _meta=meta)
-    if status == "completed":
-        texts = outcome_texts(data) if data["status"] == "completed" else ()
-        update["summary"] = [text_block(text) for text in texts] or None
-    if status == "failed":
-        update["error"] = data.get("error") or "the compaction failed"
-    return update
-
-
-def command_shape(command: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a slash command."""
-    shown = {"name": command["name"], "description": command["description"]}
-    hint = command.get("hint")
-    return shown if hint is None else {**shown, "input": {"type": "text", "hint": hint}}
+    update = compaction_update(data) | {"_meta": {"sidecar": data}}
+    return update | {"summary": update.get("summary")} if update["status"] == "completed" else update
 
 
 def config_options(options: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -323,7 +309,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
         ),
     ),
     "usage": lambda _, data: tuple(usage_updates(data)),
-    "compaction": lambda _, data: (compaction_update(data),),
+    "compaction": lambda _, data: (draft_compaction(data),),
     "compactionSummaryDelta": lambda _, data: (
         make_update(
             "compaction_summary_chunk",
@@ -344,11 +330,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     "configChanged": lambda _, data: (
         make_update("config_option_update", configOptions=config_options(data["configOptions"])),
     ),
-    "commandsChanged": lambda _, data: (
-        make_update(
-            "available_commands_update", availableCommands=list(map(command_shape, data["commands"]))
-        ),
-    ),
+    "commandsChanged": lambda _, data: (commands_update(data["commands"], type="text"),),
     "infoChanged": lambda event, _: (info_update(event),),
 }
 _KINDS: Final = frozenset(_TABLE) | _ENDS

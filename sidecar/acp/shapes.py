@@ -111,13 +111,13 @@ def usage_updates(usage: Mapping[str, Any]) -> Iterator[Update]:
     yield make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
 
 
-def commands_update(commands: Sequence[Mapping[str, Any]]) -> Update:
-    """Return the update of the slash commands on offer."""
+def commands_update(commands: Sequence[Mapping[str, Any]], **of_input: str) -> Update:
+    """Return the update of the slash commands on offer; *of_input* are further fields of their arguments."""
     shown = [
         {
             "name": command["name"],
             "description": command["description"],
-            **({"input": {"hint": command["hint"]}} if command.get("hint") is not None else {}),
+            **({"input": {**of_input, "hint": command["hint"]}} if command.get("hint") is not None else {}),
         }
         for command in commands
     ]
