@@ -119,7 +119,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "The cost of a turn follows its new part.": (
         "conductor/test_indexes.py::test_an_index_that_grows_costs_only_what_is_new",
-        "conversation/test_history.py::test_an_advance_costs_only_the_new_entries",
+        "test_conversation.py::test_an_advance_costs_only_the_new_entries",
     ),
 }
 """The sentences of "What it promises", and the tests that keep them."""

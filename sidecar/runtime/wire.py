@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from sidecar._internal.values import replace
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

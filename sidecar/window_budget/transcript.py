@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from sidecar._internal.values import Value
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import ToolCallBlock
 from sidecar.window_budget.contract import BudgetRequest, NoOpReason, TokenEstimate
 from sidecar.window_budget.estimate import PrefixMeter, budget_limit, estimate_tokens

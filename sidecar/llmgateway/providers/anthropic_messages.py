@@ -37,7 +37,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import CONNECT_S, Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions
-from sidecar.llmgateway.providers.body import END_MARK, EventBody, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
@@ -50,7 +49,10 @@ from sidecar.llmgateway.providers.fields import (
     without_mark,
 )
 from sidecar.llmgateway.providers.http_calls import (
+    END_MARK,
+    EventBody,
     RefusedRequestError,
+    ReportedFailureError,
     open_client,
     refusal_in,
     stream_events,

@@ -46,13 +46,13 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
 from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
-from sidecar.llmgateway.providers.body import ReportedFailureError
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
     is_refused_limit,
     is_stale_thinking,
     to_gateway_error,
 )
+from sidecar.llmgateway.providers.http_calls import ReportedFailureError
 from sidecar.llmgateway.providers.sanitize import Sanitizer
 from sidecar.llmgateway.providers.serving import ClientPool
 

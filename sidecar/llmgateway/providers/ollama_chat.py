@@ -26,14 +26,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall, SdkArguments, SdkClient
 from sidecar.llmgateway.providers.assembly import Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import (
-    ReportedFailureError,
-    batches,
-    decode,
-    failure_in,
-    raise_page,
-    read_lines,
-)
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
@@ -44,7 +36,17 @@ from sidecar.llmgateway.providers.fields import (
     json_text,
     usage_of,
 )
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, post
+from sidecar.llmgateway.providers.http_calls import (
+    RefusedRequestError,
+    ReportedFailureError,
+    batches,
+    decode,
+    failure_in,
+    open_client,
+    post,
+    raise_page,
+    read_lines,
+)
 from sidecar.llmgateway.providers.markup import IN_TEXT, MarkedAssembly
 from sidecar.llmgateway.providers.sanitize import WireRules
 

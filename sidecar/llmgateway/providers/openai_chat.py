@@ -34,7 +34,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, MalformedAnswerError
-from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
@@ -47,7 +46,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import stream_events
+from sidecar.llmgateway.providers.http_calls import END_MARK, ReportedFailureError, stream_events
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import ChatDialect, dialect_of

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from sidecar._internal.env import read_raw
 from sidecar.llmgateway.contract import Conversation, TextBlock, ThinkingLevel
 from sidecar.llmgateway.providers.adapter import Endpoint, SdkClient
-from sidecar.llmgateway.providers.body import failure_in
 from sidecar.llmgateway.providers.failures import ProviderFailure
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client
+from sidecar.llmgateway.providers.http_calls import RefusedRequestError, failure_in, open_client
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient

@@ -24,7 +24,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.providers.adapter import ModelCall, SdkArguments
 from sidecar.llmgateway.providers.assembly import Assembly, Emissions, require_text
-from sidecar.llmgateway.providers.body import END_MARK, ReportedFailureError
 from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
@@ -34,7 +33,12 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, stream_events
+from sidecar.llmgateway.providers.http_calls import (
+    END_MARK,
+    RefusedRequestError,
+    ReportedFailureError,
+    stream_events,
+)
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.sanitize import WireRules

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, overload
 
 from sidecar._internal.values import replace
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,

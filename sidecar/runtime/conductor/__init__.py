@@ -8,8 +8,8 @@ from sidecar.runtime.conductor.agent import (
     NothingStoredError,
     create_agent,
 )
-from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.journal import Journal, JournalStore
+from sidecar.runtime.conductor.run_loop import AgentDeps
 
 __all__ = [
     "Agent",

@@ -11,12 +11,11 @@ from typing import ClassVar, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import replace
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import TextBlock, Turn, Usage, UserTurn
 from sidecar.runtime.cadence import RunMessages, initial_snapshot
-from sidecar.runtime.conductor.deps import AgentDeps
 from sidecar.runtime.conductor.journal import Journal, JournalStore, JournalWriter, NodeJournal
-from sidecar.runtime.conductor.run_loop import RunLoop
+from sidecar.runtime.conductor.run_loop import AgentDeps, RunLoop
 from sidecar.runtime.contract import AgentConfig, RunEventHandler, RunSnapshot, SubmitSignal
 from sidecar.runtime.ledger import RunLedger, Unsubscribe
 from sidecar.runtime.wire import is_blank

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.cadence import RunMessages
 from sidecar.runtime.contract import SessionNode

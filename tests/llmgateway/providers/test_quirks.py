@@ -27,7 +27,7 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.credentials import Key
 from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider
 from sidecar.llmgateway.providers.adapter import Endpoint, ModelCall
-from sidecar.llmgateway.providers.body import ReportedFailureError
+from sidecar.llmgateway.providers.http_calls import ReportedFailureError
 from sidecar.llmgateway.providers.openai_chat import OpenAIChat
 from sidecar.llmgateway.providers.quirks import QUIRKS
 

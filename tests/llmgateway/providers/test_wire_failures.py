@@ -225,7 +225,7 @@ async def test_a_page_instead_of_a_stream_is_no_answer(on_stage: Any, api: str) 
 async def test_an_event_without_an_end_ends_the_call(
     on_stage: Any, api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sidecar.llmgateway.providers.body.MAX_EVENT_BYTES", 1_000)
+    monkeypatch.setattr("sidecar.llmgateway.providers.http_calls.MAX_EVENT_BYTES", 1_000)
     async with on_stage(api, [b'data: {"x": "' + b"a" * 2_000, Hang()]) as stage:
         error = error_of(await stage.play())
     assert (error.kind, error.retryable) == ("http", False)

@@ -10,7 +10,7 @@ from typing import Any
 from function_tools import FunctionTools
 from memory_journal import MemoryJournal
 from sidecar._internal.cancel import CancelToken
-from sidecar.conversation.history import AppendOnlySeq
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.catalog import MOCK_CARD
 from sidecar.llmgateway.contract import (
     AssistantTurn,

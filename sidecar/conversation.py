@@ -1,31 +1,42 @@
-"""The entries of a conversation, and its history: the entries from the first to the head, as one value.
+"""One conversation: an append-only history of entries, and the indexes folded over it.
+
+The journal, the agent, the engines, the meter, the files and the knowledge of a session all take the same
+:class:`History`. Nothing known about a conversation is kept beside it: it is an :class:`Index` that follows
+the history, so after an undo, a rewind or a load it is right by construction. Pure; nothing is stored here.
 
 An entry is a turn together with everything that was known when it was written. Its writer sets its kind. The
 text of a turn is never searched for that: a prompt may begin with any words and stays a prompt. Only files of
 earlier versions, which stored no kinds, are recognised by their text, once, at load.
 
-Extending a history costs only the new entries. A history that was moved (an undo, a rewind, a compaction) did
-not grow out of the one before, and :meth:`History.since` says so.
+A history is the entries from the first to the head. Extending it costs only the new entries. A history that
+was moved (an undo, a rewind, a compaction) did not grow out of the one before, and :meth:`History.since` says
+so. It rests on :class:`AppendOnlySeq`: every version shares one append-only buffer. A version never changes
+and never sees later items; extending an older one than the newest copies it once. Extend in one thread at a
+time.
 
-Both rest on :class:`AppendOnlySeq`: every version shares one append-only buffer. A version never changes and
-never sees later items; extending an older one than the newest copies it once. Extend in one thread at a time.
-
-:class:`Index` is everything that is known about a conversation: a state folded over its entries. A *step*
-takes the state so far and one entry and returns the next state. While a history only grows the state is
-advanced by its new entries; when the history was moved, it is folded again. So no undo, rewind, drop, fork or
-load has to remember to correct anything. An index may reach through summaries: then the entries that a
-summary stands for are folded first, marked as no longer in view. A step never awaits.
+An index is a state folded over the entries. A *step* takes the state so far and one entry and returns the
+next state. While a history only grows the state is advanced by its new entries; when the history was moved,
+it is folded again. So no undo, rewind, drop, fork or load has to remember to correct anything. An index may
+reach through summaries: then the entries that a summary stands for are folded first, marked as no longer in
+view. A step never awaits.
 
 An advance costs the new entries, a move all entries of the path. So that no other session waits for that, the
 path is folded before the move, in a thread, beside the present state (:meth:`Index.prepare`); the move then
 takes that over.
+
+:func:`files_seen_index` is such an index: the files that the model has seen, over the reads of the entries. A
+file counts as seen as the newest entry of the path shows it. After an undo the model sees the older text
+again, and so does this index: a guard that compares its hash with the file as it is now never takes a text
+for known that the model cannot see. A file that only entries behind a summary show stays known, as folded
+away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import inf
 from operator import attrgetter, indexOf, is_
 from typing import Generic, Literal, Self, TypeAlias, TypeVar, overload
 
@@ -419,3 +430,106 @@ def count_shared(one: Sequence[object], other: Sequence[object]) -> int:
         return indexOf(map(is_, one, other), False)
     except ValueError:
         return min(len(one), len(other))
+
+
+ReadNow: TypeAlias = Callable[[FileRead, int], FileRead]
+"""Returns a read of an entry that was stored at a time under the path that the file has now."""
+
+WeighRead: TypeAlias = Callable[[Entry, str], int]
+"""Returns the tokens of one call's result in an entry, or of a restored file for an empty call id."""
+
+
+class SeenFile(Value, kw_only=True):
+    """One file as the model has seen it.
+
+    Attributes:
+        read: the newest content, with all lines of it that were shown.
+        node_id: the entry that shows it.
+        in_view: whether the model still sees that entry.
+        tokens: the tokens that the entry spends on it.
+        n_prompts: the prompts of the conversation up to that entry.
+    """
+
+    read: FileRead
+    node_id: str
+    in_view: bool
+    tokens: int
+    n_prompts: int
+
+
+class FilesSeen:
+    """The state of the index.
+
+    Attributes:
+        files: every file by its path, the least recently shown first.
+        n_prompts: the prompts of the conversation.
+        touched: the paths that changed since :meth:`take_touched`, in order.
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, SeenFile] = {}
+        self.n_prompts = 0
+        self.touched: dict[str, None] = {}
+
+    def take_touched(self) -> tuple[str, ...]:
+        """Return the paths with a new read since the last call."""
+        touched, self.touched = tuple(self.touched), {}
+        return touched
+
+    def rename(self, read_now: Callable[[FileRead], FileRead]) -> None:
+        """Let every file count under the path of *read_now*."""
+        before = self.files
+        found = [replace(each, read=read_now(each.read)) for each in before.values()]
+        self.files = {each.read.path: each for each in found}
+        self.touched |= dict.fromkeys(before.keys() ^ self.files.keys())
+
+
+def files_seen_index(weigh: WeighRead, read_now: ReadNow = lambda read, _: read) -> Index[FilesSeen]:
+    """Return a new index of the files seen; it reaches through summaries."""
+
+    def add(state: FilesSeen, entry: Entry, in_view: bool) -> FilesSeen:
+        if in_view and entry.kind == "user":
+            state.n_prompts += 1
+        for stored in entry.reads:
+            read = read_now(stored, entry.created_at)
+            before = state.files.pop(read.path, None)
+            state.files[read.path] = SeenFile(
+                read=read if before is None else merge_reads(before.read, read),
+                node_id=entry.node_id,
+                in_view=in_view,
+                tokens=weigh(entry, read.call_id) if in_view else 0,
+                n_prompts=state.n_prompts,
+            )
+            state.touched[read.path] = None
+        return state
+
+    return Index(FilesSeen, add, reaches_folded=True)
+
+
+def merge_reads(older: FileRead, newer: FileRead) -> FileRead:
+    """Return *newer* with the lines of *older* as well, where both show the same content."""
+    if older.hash != newer.hash:
+        return newer
+    whole: tuple[LineRange, ...] = ((1, None),)
+    return replace(newer, ranges=merge_ranges((older.ranges or whole) + (newer.ranges or whole)))
+
+
+def merge_ranges(ranges: Iterable[LineRange]) -> tuple[LineRange, ...]:
+    """Return *ranges* in order and joined; the empty tuple is the whole file.
+
+    >>> merge_ranges([(5, 5), (1, 4), (20, None)])
+    ((1, 9), (20, None))
+    >>> merge_ranges([(1, 10), (8, None)])
+    ()
+    """
+    merged: list[tuple[int, float]] = []
+    for start, end in sorted((first, inf if count is None else first + count) for first, count in ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    # A range of no lines means that nothing was shown, while no range at all means the whole file.
+    merged = [each for each in merged if each[0] < each[1]] or merged[:1]
+    if merged == [(1, inf)]:
+        return ()
+    return tuple((start, None if end == inf else int(end) - start) for start, end in merged)

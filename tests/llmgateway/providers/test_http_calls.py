@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.llmgateway.providers import body
-from sidecar.llmgateway.providers.body import END_MARK, EventBody, ReportedFailureError
+from sidecar.llmgateway.providers import http_calls
+from sidecar.llmgateway.providers.http_calls import END_MARK, EventBody, ReportedFailureError
 
 
 class Response:
@@ -56,7 +56,7 @@ async def test_other_tasks_have_their_turn_within_a_piece_of_many_events() -> No
 async def test_an_event_without_an_end_is_a_failure(
     pieces: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(body, "MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr(http_calls, "MAX_EVENT_BYTES", 100)
     with pytest.raises(ReportedFailureError, match="without the end of an event"):
         _ = [event async for event in EventBody(Response(*pieces)).events()]
 
