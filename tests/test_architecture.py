@@ -111,6 +111,8 @@ OWNERS = {
     "lsprotocol": ("server",),
     "watchfiles": ("workspace",),
     "charset_normalizer": ("workspace",),
+    "jsonschema": ("commands",),
+    "referencing": ("commands",),
     "cattrs": ("protocol", "runtime.store"),
     "mcp": ("capabilities.mcp",),
     "mcp_types": ("capabilities.mcp",),

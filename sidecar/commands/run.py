@@ -11,15 +11,17 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.structured_output import OutputSchema, OutputSchemaError
 from sidecar.commands.terminal import Screen
 from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text, run_with_daemon
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import ClientEvent, Session, SidecarClient, TurnLimits, allow, reject
+
+if TYPE_CHECKING:
+    from sidecar.commands.structured_output import OutputSchema
 
 ANSWERED: Final = 0
 FAILED: Final = 1
@@ -44,10 +46,14 @@ def run(options: argparse.Namespace) -> int:
     if not prompt.strip():
         notes.problem(_EMPTY_PROMPT)
         return WRONG_ARGUMENTS
+    schema: OutputSchema | None = None
     try:
-        schema = None if options.output_schema is None else OutputSchema.read(options.output_schema)
+        if options.output_schema is not None:
+            from sidecar.commands.structured_output import OutputSchema  # not above: it loads a library
+
+            schema = OutputSchema.read(options.output_schema)
         limits = read_limits(options)
-    except (OutputSchemaError, ValueError) as error:
+    except ValueError as error:
         notes.problem(f"sidecar run: {error}")
         return WRONG_ARGUMENTS
     folder = Path(options.cwd).expanduser().resolve()

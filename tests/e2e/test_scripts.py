@@ -106,7 +106,7 @@ def test_a_second_answer_that_does_not_match_is_an_error_of_its_own(make_shell: 
     ran = shell.run("run", "--json", "--output-schema", "count.json", "how many?")
     result = json.loads(ran.stdout)
     assert (ran.returncode, result["exitCode"], "output" in result) == (3, 3, False)
-    assert result["problems"] == ['the answer.n: must be integer, not "three"']
+    assert result["problems"] == ["the answer.n: 'three' is not of type 'integer'"]
     assert result["problems"][0] in ran.stderr
     assert len(shell.provider.sent) == 2
 
@@ -145,7 +145,7 @@ def test_a_failure_has_its_reason_in_the_result(make_shell: MakeShell) -> None:
     ("arguments", "message"),
     [
         pytest.param(("--output-schema", "none.json"), "none.json: No such file", id="no schema"),
-        pytest.param(("--output-schema", '{"type": "text"}'), "'text' is not a type", id="a wrong schema"),
+        pytest.param(("--output-schema", '{"type": "text"}'), "'text' is not valid", id="a wrong schema"),
         pytest.param(("--allow", "make | sh"), "must be one plain command", id="a wrong rule"),
         pytest.param(("--max-turns", "0"), "is not a number from 1 to", id="no call at all"),
         pytest.param(("--json", "--stream-json"), "not both", id="two forms"),
