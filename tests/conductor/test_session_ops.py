@@ -16,7 +16,6 @@ from sidecar.conductor.session_ops import (
     WindowBudgetCondense,
     compact_messages,
     condense_transcript,
-    preview_prompt,
     restore_under_count_guard,
 )
 from sidecar.llmgateway.contract import (
@@ -40,7 +39,6 @@ from sidecar.window_budget import (
     DIGEST_HEADER,
     RESTORED_FILE_PREFIX,
     AssistantMessage,
-    BudgetPolicy,
     BudgetRequest,
     BudgetResult,
     CompactionSummaryMessage,
@@ -48,12 +46,9 @@ from sidecar.window_budget import (
     Message,
     RehydrateOpts,
     ToolResultMessage,
-    Transcript,
     UserMessage,
     estimate_tokens,
-    plan_compaction,
 )
-from sidecar.window_budget.message import text_of
 
 DIGEST = "# Objective\nport the importer\n# Guardrails\nnone\n# Plan\ntest it"
 FILLER = "word " * 300
@@ -118,38 +113,10 @@ async def condense(
     return await compact_messages(messages, request, invoke=model, deadline_s=deadline_s, cancel=cancel)
 
 
-def result_id(message: Message) -> str | None:
-    return message.tool_call_id if isinstance(message, ToolResultMessage) else None
-
-
 def asked(model: ScriptedModel, call: int = 0) -> str:
     block = model.calls[call].conversation.turns[0].blocks[0]
     assert isinstance(block, TextBlock)
     return block.text
-
-
-async def test_one_large_newest_message_does_not_stop_compaction() -> None:
-    """It is kept, and everything before it goes."""
-    messages = [*talk(10), *ask("x" * 30_000)]
-    record = await condense(messages, window=40_000, context_tokens=39_000)
-    assert (record.noop, record.cut) == (None, 20)
-    assert record.messages[1:] == tuple(messages[20:])
-
-
-async def test_one_large_newest_tool_group_does_not_either() -> None:
-    """The batch stays whole, the giant result is cut down with a marker that says how to read the rest."""
-    group: list[Message] = [
-        AssistantMessage(tuple(ToolCallBlock(key, "read", {"path": f"{key}.py"}) for key in "ab")),
-        ToolResultMessage("a", "read", (TextBlock("a" * 200_000),)),
-        ToolResultMessage("b", "read", (TextBlock("short"),)),
-    ]
-    record = await condense([*talk(3), *ask("read both"), *group])
-    _, prompt, call, giant, short = record.messages
-    assert (prompt, call, short) == (*ask("read both"), group[0], group[2])
-    assert isinstance(giant, ToolResultMessage)
-    assert "characters cut; read a.py with offset/limit for the rest ...]" in text_of(giant.content)
-    assert record.tokens_after <= (12_000 - 2048) * 0.75
-    assert record.clipped == 1
 
 
 async def test_a_lone_giant_result_is_cut_where_it_stands() -> None:
@@ -160,14 +127,6 @@ async def test_a_lone_giant_result_is_cut_where_it_stands() -> None:
     assert (record.cut, record.summary, record.summary_source, model.calls) == (0, None, None, [])
     assert record.messages[:2] == tuple(messages[:2])
     assert record.tokens_after <= (12_000 - 2048) * 0.75
-
-
-async def test_no_tail_at_all_still_compacts() -> None:
-    """keep_recent 0 keeps the newest message."""
-    messages = talk(12)
-    record = await condense(messages, policy=BudgetPolicy(0.5, 0))
-    assert record.noop is None
-    assert record.messages[1:] == (messages[-2], messages[-1])
 
 
 @pytest.mark.parametrize("shape", ["summary", "user"])
@@ -183,14 +142,6 @@ async def test_the_earlier_digest_travels_as_such(shape: str) -> None:
     assert "» you: [session digest" not in asked(model)
 
 
-async def test_a_second_pass_without_a_model_carries_the_digest_of_the_first() -> None:
-    earlier = UserMessage(f"{DIGEST_HEADER}\n\n# Plan\nship it")
-    first = await condense([earlier, *talk(12)])
-    second = await condense([*first.messages, *talk(12)])
-    assert (second.summary_source, second.fallback_reason) == ("localFallback", "noModel")
-    assert digest_of(second).endswith("\n\n# Plan\nship it")
-
-
 async def test_the_summariser_sees_the_original_bodies() -> None:
     """Blanking lightens what is kept, nothing else; restored files are no placeholders."""
     reads = [
@@ -203,15 +154,6 @@ async def test_the_summariser_sees_the_original_bodies() -> None:
     shown = [str(file.content).split("\n")[:2] for file in record.restored]
     assert [lines[0] for lines in shown] == [f"{RESTORED_FILE_PREFIX} f{n}.py" for n in range(8, 12)]
     assert all(lines[1].startswith("body") for lines in shown)
-
-
-async def test_stale_results_are_blanked_in_what_is_kept() -> None:
-    """All but the newest six of the tail."""
-    tail = [message for number in range(9) for message in use("read", f"f{number}.py", "word " * 40)]
-    record = await condense([*talk(4), *ask("read them"), *tail], window=None, force=True)
-    bodies = [text_of(m.content) for m in record.messages if isinstance(m, ToolResultMessage)]
-    assert [body == CLEARED_TOOL_RESULT for body in bodies] == [True] * 3 + [False] * 6
-    assert record.microcompacted == 3
 
 
 def turns_with_tools() -> list[Turn]:
@@ -243,25 +185,6 @@ async def test_the_rules_hold_for_turns(force: bool) -> None:
     assert list(out[-4:]) == turns[-4:]
 
 
-async def test_one_huge_old_message_is_worth_its_digest() -> None:
-    """As many messages as before, far fewer tokens: accepted."""
-    messages = [*ask("x" * 40_000), *say("ok"), *ask("next")]
-    record = await condense(messages, window=None, force=True)
-    assert record.noop is None
-    assert record.tokens_after < record.tokens_before // 10
-
-
-async def test_a_digest_that_would_be_larger_is_not_accepted() -> None:
-    """A model that writes a book is not believed; where nothing shrinks, the very input comes back."""
-    model = ScriptedModel([[Say("word " * 9000)]])
-    record = await condense([*talk(2), *ask()], model, window=None, force=True)
-    assert (record.summary_source, record.fallback_reason) == ("localFallback", "tooLong")
-    tiny = [*ask("a"), *say("b"), *ask("c")]
-    record = await condense(tiny, window=None, force=True)
-    assert (record.noop, record.messages) == ("wouldNotShrink", tiny)
-    assert record.messages is tiny
-
-
 async def test_restored_files_never_make_the_result_larger() -> None:
     """They give way."""
     messages = [*ask("read"), *use("read", "a.py", "y" * 700), *ask("next")]
@@ -277,83 +200,6 @@ async def test_the_result_stays_inside_the_limit() -> None:
     (restored,) = record.restored
     assert "characters cut; read big.py with offset/limit for the rest" in str(restored.content)
     assert record.tokens_after == estimate_tokens(record.messages) <= (12_000 - 2048) * 0.75
-
-
-async def test_a_changed_file_is_not_restored_from_history() -> None:
-    """Without anybody to ask, not at all."""
-    messages = [*use("read", "a.py", "old"), *use("edit", "./a.py", "ok"), *talk(12)]
-    assert (await condense(messages)).restored == ()
-
-
-@pytest.mark.parametrize(
-    ("run", "noop"),
-    [
-        pytest.param({}, "underBudget", id="under by estimate"),
-        pytest.param({"context_tokens": 8000}, None, id="over by what the provider counted"),
-        pytest.param({"overhead_tokens": 5000}, None, id="over with system prompt and tools"),
-        pytest.param({"force": True}, None, id="forced"),
-    ],
-)
-async def test_the_runner_has_its_own_gate(run: dict[str, Any], noop: str | None) -> None:
-    """Estimate or live occupancy, whichever is larger; a no-op returns the very input."""
-    messages = talk(4)
-    record = await condense(messages, **run)
-    assert record.noop == noop
-    assert (record.messages is messages) == (noop is not None)
-
-
-async def test_no_card_no_gate() -> None:
-    """Automatic compaction needs a window; a forced one does not."""
-    messages = talk(40)
-    assert (await condense(messages, window=None)).noop == "noWindow"
-    assert (await condense(messages, window=None, force=True)).noop is None
-
-
-async def test_force_helps_with_a_single_long_turn() -> None:
-    """It cuts inside the tool loop and keeps the prompt verbatim, between digest and tail."""
-    loop = [
-        message for number in range(40) for message in use("bash", f"{number}", command=f"make step{number}")
-    ]
-    messages = [*ask("do all the steps"), *loop]
-    record = await condense(messages, window=None, force=True)
-    assert record.prompt_index == 0
-    assert isinstance(record.messages[0], UserMessage)
-    assert record.messages[1] is messages[0]
-    assert [result_id(message) for message in record.messages[2:]] == list(
-        map(result_id, messages[record.cut :])
-    )
-    assert record.tokens_after < record.tokens_before // 2
-
-
-async def test_every_prompt_fits_the_window_of_the_summariser() -> None:
-    """In pieces, each carrying the digest of those before it; all of the head is shown."""
-    model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
-    messages = [*talk(30), *use("read", "big.py", "日本語 " * 9000), *ask()]
-    record = await condense(messages, model, window=None, force=True, summarizer_card=card(8000, 1000))
-    assert len(model.calls) > 3
-    for number in range(len(model.calls)):
-        assert estimate_tokens([UserMessage(asked(model, number))]) < 6000
-        assert len(asked(model, number).encode()) / 3.6 < 7000
-    shown = "".join(asked(model, number) for number in range(len(model.calls)))
-    assert all(f"question {number} word" in shown for number in range(30))
-    assert [shown.count(character) for character in "日本語"] == [9000] * 3
-    assert f"<carried-digest>\n{DIGEST}\n</carried-digest>" in asked(model, 1)
-    assert record.summary_source == "model"
-
-
-async def test_condensing_again_finds_nothing_to_do() -> None:
-    """The condensed view is under the limit, and the very same object comes back."""
-    once = await condense(talk(40))
-    again = await condense(once.messages)
-    assert (again.noop, again.messages is once.messages) == ("underBudget", True)
-
-
-async def test_a_transcript_is_taken_as_it_is() -> None:
-    """Nothing is weighed again, and it is returned itself when there is nothing to do."""
-    transcript = Transcript.of(talk(4))
-    assert (await condense(transcript)).messages is transcript
-    longer = transcript.extend(talk(40))
-    assert (await condense(longer)).messages == (await condense(list(longer))).messages
 
 
 @pytest.mark.parametrize(
@@ -442,32 +288,6 @@ async def test_a_finished_compaction_leaves_no_listener_behind(monkeypatch: pyte
     assert waiting == []
 
 
-async def test_the_users_instructions_reach_the_model() -> None:
-    """At the end of every prompt."""
-    model = ScriptedModel([[Say(DIGEST)]], when_exhausted="repeat")
-    await condense(talk(30), model, summarizer_card=card(8000, 1000), instructions="Keep the SQL.")
-    assert all(asked(model, number).endswith("Keep the SQL.") for number in range(len(model.calls)))
-
-
-async def test_a_preview_shows_the_first_prompt_and_calls_nobody() -> None:
-    """And none where none would be sent."""
-    messages = talk(12)
-    request = BudgetRequest(card=CARD, instructions="short", summarizer_card=card(200_000, 1000))
-    model = ScriptedModel([[Say(DIGEST)]])
-    await condense(messages, model, instructions="short")
-    assert preview_prompt(plan_compaction(messages, request), request) == asked(model)
-    assert preview_prompt(plan_compaction(messages[:2], request), request) is None
-
-
-async def test_a_result_without_its_call_goes_into_the_digest() -> None:
-    """It would be refused by every provider; the summariser still sees it."""
-    stray = ToolResultMessage("nobody", "read", (TextBlock("stray body"),))
-    model = ScriptedModel([[Say(DIGEST)]])
-    record = await condense([*talk(12), *ask("next"), stray, *say()], model)
-    assert stray not in record.messages
-    assert "stray body" in asked(model)
-
-
 async def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
     """Visibly cut in the view; nothing else is left of the room."""
     record = await condense([*talk(3), *ask("Do this: " + "x" * 90_000)])
@@ -476,27 +296,6 @@ async def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
     assert str(prompt.content).startswith("Do this: xxx")
     assert "the whole prompt is kept in the session's history" in str(prompt.content)
     assert record.tokens_after <= (12_000 - 2048) * 0.75
-
-
-@pytest.mark.parametrize("window", [4000, 8000, 32_000])
-async def test_small_windows_are_left_with_room(window: int) -> None:
-    """The default tail of 6000 tokens does not keep a small window over its limit."""
-    record = await condense(talk(60), window=window)
-    assert record.tokens_after <= 0.8 * (window - 2048) * 0.75
-    assert record.kept_count >= 1
-
-
-async def test_the_record_says_what_was_done() -> None:
-    """Counts and tokens add up."""
-    messages = talk(12)
-    record = await condense(messages, ScriptedModel([[Say(DIGEST)]]))
-    assert (record.tokens_before, record.tokens_after) == (
-        estimate_tokens(messages),
-        estimate_tokens(record.messages),
-    )
-    assert record.dropped_count + record.kept_count == len(messages)
-    assert (record.summary_source, record.fallback_reason, record.noop) == ("model", None, None)
-    assert record.messages[1:] == tuple(messages[record.cut :])
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,6 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.window_budget import (
     BRANCH_HEADER,
-    DIGEST_HEADER,
-    RESTORED_FILE_PREFIX,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -74,27 +72,6 @@ def check_slice(kinds: str, *, keep: int, cut: int) -> None:
 def test_a_slice_keeps_the_recent_tail_and_snaps_past_results(kinds: str, keep: int, cut: int) -> None:
     """The lower bound of total - keep, then forward past results; nothing left means no cut."""
     check_slice(kinds, keep=keep, cut=cut)
-
-
-@pytest.mark.parametrize(
-    ("kinds", "index"),
-    [("", None), ("a", None), ("ua", 0), ("uaua", 2), ("uact", 0), ("uau", 2)],
-    ids=["empty", "no user", "first", "last", "tool loop", "at the end"],
-)
-def test_the_last_turn_starts_at_the_newest_prompt(kinds: str, index: int | None) -> None:
-    """The newest user message, wherever it stands."""
-    assert last_user_turn_start(small_transcript(kinds)) == index
-
-
-def test_what_is_filed_under_the_user_is_no_prompt() -> None:
-    """Digests and restored files do not move the boundary of a forced condense."""
-    filed: list[Message] = [
-        UserMessage("do it", 1),
-        CompactionSummaryMessage("digest", 1),
-        UserMessage(f"{DIGEST_HEADER}\n\n# Plan", 1),
-        UserMessage((TextBlock(f"{RESTORED_FILE_PREFIX} a.py\nbody"),), 1),
-    ]
-    assert last_user_turn_start(filed) == 0
 
 
 def transcript(words: str) -> list[Message]:

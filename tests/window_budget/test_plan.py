@@ -155,16 +155,3 @@ def test_the_meter_reads_estimate_occupancy_and_overhead(
     assert gate.estimate == TokenEstimate(tokens, 4000, anchored=asked.context_tokens > total)
     assert (gate.limit, gate.room, gate.is_over, gate.message_tokens) == (3000.0, room, is_over, total)
     assert gate == read_meter(Transcript.of(messages), asked)
-
-
-def test_a_thousand_small_messages_are_under_budget() -> None:
-    """Tokens decide, not the number of messages."""
-    assert plan_compaction(transcript("u1 a1 " * 500), options(100_000)).noop == "underBudget"
-
-
-def test_a_list_and_a_transcript_plan_the_same() -> None:
-    """One is only faster."""
-    messages = transcript("u900 t300 t900 t900 u20 a300")
-    plan = plan_compaction(messages, options())
-    again = plan_compaction(Transcript.of(messages[:4]).extend(messages[4:]), options())
-    assert plan == again

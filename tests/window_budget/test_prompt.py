@@ -81,14 +81,6 @@ def test_each_message_is_flattened_under_its_role(message: Message, text: str) -
     assert flatten_transcript([message]) == text
 
 
-def test_lines_are_joined_and_empty_messages_leave_no_gap() -> None:
-    """One newline between messages."""
-    assert (
-        flatten_transcript([UserMessage("a", 1), UserMessage("", 1), UserMessage("b", 1)])
-        == "» you: a\n» you: b"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -140,12 +132,6 @@ def test_a_prompt_has_its_blocks_in_order() -> None:
         "# Plan",
         "# Carryover",
     ]
-
-
-@pytest.mark.parametrize("prior", [None, "", " \n"])
-def test_a_blank_prior_is_left_out(prior: str | None) -> None:
-    """No empty block."""
-    assert "carried-digest" not in build_summary_prompt([UserMessage("hi")], CondenseScope.SESSION, prior)
 
 
 def test_the_framing_differs_by_scope() -> None:

@@ -41,27 +41,6 @@ def check(dropped: Sequence[Message], *expected: str, kept: Sequence[Message] = 
     assert rehydrate_recent_reads(dropped, kept) == restored(*expected)
 
 
-def test_the_freshest_reads_come_back_oldest_first() -> None:
-    """Five files at most, the newest ones."""
-    dropped = [message for number in range(7) for message in use("read", f"f{number}.py", f"body {number}")]
-    check(dropped, *(f"f{number}.py\nbody {number}" for number in range(2, 7)))
-
-
-@pytest.mark.parametrize("key", ["path", "file_path", "filePath", "file"])
-def test_the_path_may_go_by_several_names(key: str) -> None:
-    """Tools differ."""
-    check(use("read", "a.py", key=key), "a.py\nbody")
-
-
-def test_the_same_file_twice_gives_the_freshest_body() -> None:
-    """In the place of the newest read."""
-    check(
-        use("read", "a.py", "old") + use("read", "b.py") + use("read", "a.py", "new"),
-        "b.py\nbody",
-        "a.py\nnew",
-    )
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -93,12 +72,6 @@ def test_the_budget_stops_but_the_freshest_always_comes() -> None:
     assert rehydrate_recent_reads(dropped, []) == restored(f"big.py\n{'y' * 90_000}")
     dropped = use("read", "old.py", "x" * 20_000) + use("read", "new.py", "y" * 20_000)
     assert rehydrate_recent_reads(dropped, []) == restored(f"new.py\n{'y' * 20_000}")
-
-
-def test_the_options_limit_files_and_name_the_reader() -> None:
-    """Fewer files, another reader."""
-    dropped = use("read", "a.py") + use("peek", "b.py") + use("peek", "c.py")
-    assert rehydrate_recent_reads(dropped, [], RehydrateOpts(1, 8000, "peek")) == restored("c.py\nbody")
 
 
 @pytest.mark.parametrize("tool", ["edit", "write"])
@@ -142,12 +115,6 @@ def candidates(messages: list[Message], **links: str) -> tuple[FileCandidate, ..
     return select_candidates(
         messages, len(messages), RehydrateOpts(), lambda path: links.get(path.partition(".")[0], path)
     )
-
-
-def test_a_caller_may_know_more_spellings() -> None:
-    """Links are the caller's to resolve."""
-    found = candidates(use("read", "link.py", "old") + use("read", "real.py", "new"), link="real.py")
-    assert [candidate.file.path for candidate in found] == ["real.py"]
 
 
 def test_candidates_say_what_they_cost_and_whether_they_are_stale() -> None:

@@ -54,12 +54,6 @@ def test_other_bodies_say_what_to_do_as_well() -> None:
     assert "call query again with a narrower request" in texts[2]
 
 
-def test_what_fits_is_left_alone() -> None:
-    """The very same messages."""
-    messages: list[Message] = [READ, result("1", "read", 300)]
-    assert clip_bodies(messages, 10_000) == tuple(messages)
-
-
 @given(st.lists(st.integers(0, 8000), max_size=12), st.integers(0, 6000))
 def test_clipping_fits_or_goes_to_the_shortest(sizes: list[int], max_tokens: int) -> None:
     """Never larger than before, and inside the limit unless every body is at its shortest."""
@@ -84,17 +78,6 @@ def test_a_prompt_larger_than_the_window_keeps_its_beginning() -> None:
     assert "the whole prompt is kept in the session's history" in str(clipped.content)
     assert estimate_message_tokens(clipped) <= 500
     assert clip_prompt(prompt, 100_000) is prompt
-
-
-def test_a_tail_gives_up_results_before_it_gives_up_the_prompt() -> None:
-    """The prompt is only cut when it alone is too large."""
-    prompt = UserMessage("please " * 300, 1)
-    tail = fit_tail(
-        [prompt, READ, result("1", "read", 90_000), result("2", "bash", 50)], 0, room=2000, reserve=200
-    )
-    assert tail.messages[0] is prompt
-    assert tail.tokens <= 1800
-    assert tail.clipped_count == 1
 
 
 def test_blanking_frees_something_or_is_left() -> None:
