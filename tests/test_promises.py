@@ -51,7 +51,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
     ),
     "Nothing is deleted by a compaction.": (
         "conductor/test_engines.py::test_an_undo_brings_everything_back",
-        "conductor/compaction/test_compacting.py::test_a_compacted_session_loads_as_it_was_left",
+        "conductor/test_engines.py::test_a_reloaded_session_sends_what_it_would_have_sent",
     ),
     "The old branch stays stored, and `undo` moves the head back to it.": (
         "runtime/store/test_dag.py::test_a_branch_shares_its_parent_and_the_old_one_stays",

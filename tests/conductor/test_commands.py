@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
+from long_talks import DIGEST, a_long_talk
 from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command, turn_text
 from sidecar.conductor.events import CommandInfo, CommandsChanged, Message, Settled, UserMessage
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
 from turns import text
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 @pytest.mark.parametrize(
@@ -42,14 +40,6 @@ def test_parse_command(content: Content, expected: SlashCommand | None) -> None:
 
 async def say(stage: Any, session: Session, command: str) -> str:
     return str((await stage.ask(session, command)).text)
-
-
-async def a_long_talk(make_stage: Any, *after: Any) -> tuple[Any, Session]:
-    stage = await make_stage([*[[Say(LONG)]] * 3, *after])
-    session = await stage.session()
-    for prompt in ("one", "two", "three"):
-        await stage.ask(session, prompt)
-    return stage, session
 
 
 async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: Any) -> None:

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
+from long_talks import DIGEST, LONG
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Turn
 from sidecar.llmgateway.scripted import Hang, Say
 from sidecar.runtime.store.lines import append_lines
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 @dataclass

@@ -25,7 +25,6 @@ from sidecar.runtime.store import heal
 
 N_POINTS = int(os.environ.get("CRASH_POINTS", "60"))
 ANSWER = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 8
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import LONG
 from sidecar.boot import ENGINES
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
@@ -32,7 +33,6 @@ from sidecar.workspace.files import text_hash
 from turns import assistant, calling, user
 
 SID = "an-old-session"
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 MARKS = [
     pytest.param(mark, kind, id=f"{name}: {mark[:24].strip()}")
     for name, engine in ENGINES.items()

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from long_talks import LONG, a_long_talk, compact, undoable
 from sidecar.agentcore.summaries import LOCAL_HEADING
 from sidecar.boot import ENGINES
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
 from sidecar.conductor.engine import CompactionRequest
-from sidecar.conductor.errors import CompactionNotFound, NotUndoableError, WouldExceedWindowError
-from sidecar.conductor.record.compactions import with_undoable_now
+from sidecar.conductor.errors import CompactionNotFound, NotUndoableError
 from sidecar.conductor.session import Session
 from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.llmgateway.contract import (
@@ -24,7 +24,6 @@ from sidecar.llmgateway.contract import (
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, ScriptedModel
 from turns import check_sound, text, user
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 CHINESE = "解析器保留一个括号栈，并报告第一个没有关闭的括号。" * 80
 NOTES = (
     "# Objective\nThe stack of brackets stays in the parser; the colour was left as it is.\n# Carryover\nnone"
@@ -38,24 +37,11 @@ every_summary = pytest.mark.parametrize(
 """The engines that have a model write a summary."""
 
 
-async def compact(session: Session, **request: Any) -> Compaction:
-    return await session.compact(CompactionRequest(**request)).outcome
-
-
-async def a_long_talk(make_stage: Any, engine: str, *after: Any, **options: Any) -> tuple[Any, Session]:
-    """Three turns with long answers, then *after* as further model calls."""
-    stage = await make_stage([[Say(LONG)]] * 3 + list(after), **options)
-    session = await stage.session(engine=engine)
-    for prompt in ("one", "two", "three"):
-        await stage.ask(session, prompt)
-    return stage, session
-
-
 @every_engine
 async def test_an_engine_takes_in_a_conversation_beside_the_loop(
     make_stage: Any, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    _, session = await a_long_talk(make_stage, "none")
+    _, session = await a_long_talk(make_stage, engine="none")
     kind, ran = type(ENGINES[engine]()), list[tuple[str, bool]]()
 
     def watch(name: str) -> None:
@@ -91,7 +77,7 @@ def texts(turns: Any) -> str:
 
 @every_engine
 async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine)
+    stage, session = await a_long_talk(make_stage, engine=engine)
     n_calls, head, seq = len(stage.model.calls), session.record.history.head, session.record.log.seq
     plan = await session.preview(CompactionRequest())
     assert (len(stage.model.calls), session.record.history.head, session.record.log.seq) == (
@@ -113,7 +99,7 @@ async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any, eng
 
 @every_engine
 async def test_a_compaction_does_what_was_previewed(make_stage: Any, engine: str) -> None:
-    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
+    _, session = await a_long_talk(make_stage, [Say(NOTES)], engine=engine)
     plan = await session.preview(CompactionRequest())
     done = await compact(session, plan_id=plan.plan_id)
     assert plan.cut is not None
@@ -149,7 +135,7 @@ async def test_the_parts_of_a_preview_are_those_of_its_compaction(make_stage: An
 
 @every_summary
 async def test_the_next_request_is_strictly_smaller_and_says_why(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")])
+    stage, session = await a_long_talk(make_stage, [Say(NOTES)], [Say("four")], engine=engine)
     used = session.window.request.usage().used
     done = await compact(session)
     assert [each.status for each in told(session)] == ["in_progress", "completed"]
@@ -192,7 +178,7 @@ async def test_the_newest_prompt_and_whole_pairs_stay(make_stage: Any, engine: s
 
 @every_engine
 async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
+    stage, session = await a_long_talk(make_stage, [Say(NOTES)], [Say("four")], [Say("five")], engine=engine)
     full = list(session.record.history.turns)
     await compact(session)
     await stage.ask(session, "4")
@@ -210,7 +196,7 @@ async def test_an_undo_brings_everything_back(make_stage: Any, engine: str) -> N
 @every_engine
 async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, engine: str) -> None:
     stage, session = await a_long_talk(
-        make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say("second notes")]
+        make_stage, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say("second notes")], engine=engine
     )
     first = await compact(session)
     for prompt in ("four", "five"):
@@ -219,38 +205,25 @@ async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any, eng
     assert second.status == "completed"
     assert NOTES in texts(stage.model.calls[-1].conversation.turns), "the first notes are carried on"
 
-    def undoable() -> list[bool]:
-        listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
-        return [each.undoable for each in listed]
-
-    assert undoable() == [False, True]
+    assert undoable(session) == [False, True]
     with pytest.raises(NotUndoableError):
         await session.undo(first.compaction_id, force=False, expect_head=None)
     await session.undo(second.compaction_id, force=False, expect_head=None)
-    assert undoable() == [True, False]
+    assert undoable(session) == [True, False]
     await session.undo(first.compaction_id, force=False, expect_head=None)
     assert len(list(session.record.history.turns)) == 10
 
 
-@every_engine
-async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], window=1_000_000)
-    await compact(session)
-    stage.smaller_window(400)
-    with pytest.raises(WouldExceedWindowError):
-        await session.undo(None, force=False, expect_head=None)
-    assert (await session.undo(None, force=True, expect_head=None)).compaction.status == "undone"
-
-
 @every_summary
 async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Hang()], [Say("four")])
+    stage, session = await a_long_talk(make_stage, [Hang()], [Say("four")], engine=engine)
     turns, head = list(session.record.history.turns), session.record.history.head
     started = session.compact(CompactionRequest())
     while len(stage.model.calls) < 4:
         await stage.settle()
     assert session.cancel_compaction(started.compaction_id)
     assert (await started.outcome).status == "cancelled"
+    assert not session.cancel_compaction(started.compaction_id)
     assert (
         list(session.record.history.turns),
         session.record.history.head,
@@ -268,7 +241,7 @@ async def test_a_cancelled_compaction_changes_nothing(make_stage: Any, engine: s
 async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any, engine: str) -> None:
     """The chronicle needs no model, whichever engine has the cut."""
     stage, session = await a_long_talk(
-        make_stage, engine, [Raise(RuntimeError("boom"))], [Say("four")], [Say(NOTES)]
+        make_stage, [Raise(RuntimeError("boom"))], [Say("four")], [Say(NOTES)], engine=engine
     )
     done = await compact(session)
     reason = done.reason
@@ -292,7 +265,7 @@ async def test_a_failing_summariser_is_told_and_the_talk_goes_on(make_stage: Any
 async def test_no_engine_takes_an_answer_that_is_no_summary(
     make_stage: Any, engine: str, reply: list[Any]
 ) -> None:
-    stage, session = await a_long_talk(make_stage, engine)
+    stage, session = await a_long_talk(make_stage, engine=engine)
     notes = ScriptedModel([reply], when_exhausted="repeat")
     stage.models.summarizer = lambda model: (notes, stage.models.card(model))
     done = await compact(session)
@@ -305,7 +278,7 @@ async def test_no_engine_takes_an_answer_that_is_no_summary(
 
 @every_engine
 async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say("four")], [Say("five")])
+    stage, session = await a_long_talk(make_stage, [Say(NOTES)], [Say("four")], [Say("five")], engine=engine)
     done = await compact(session)
     await stage.ask(session, "4")
     before = stage.model.calls[-1].conversation.turns
@@ -313,6 +286,7 @@ async def test_a_reloaded_session_sends_what_it_would_have_sent(make_stage: Any,
     await stage.hub.close(session.sid)
     session = (await stage.hub.load(session.sid)).session
     assert (list(session.record.history.turns), session.record.compactions.all) == (turns, (done,))
+    assert session.info.last_compaction_at is not None
     await stage.ask(session, "5")
     sent = stage.model.calls[-1].conversation.turns
     assert sent[: len(before)] == before
@@ -400,7 +374,7 @@ async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any
 
 @pytest.mark.parametrize("engine", ["runtime", "agentcore", "summarizing"])
 async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine)
+    stage, session = await a_long_talk(make_stage, engine=engine)
     stage.smaller_window(0)
     started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
     assert started.disposition == "noop"
@@ -410,7 +384,7 @@ async def test_a_model_of_which_nothing_is_known_is_never_compacted_for(make_sta
 
 @every_summary
 async def test_instructions_reach_the_model(make_stage: Any, engine: str) -> None:
-    stage, session = await a_long_talk(make_stage, engine, [Say(NOTES)])
+    stage, session = await a_long_talk(make_stage, [Say(NOTES)], engine=engine)
     await compact(session, instructions="keep the port numbers")
     asked = stage.model.calls[-1].conversation
     found = "keep the port numbers" in (asked.system or "") + texts(asked.turns)
@@ -438,7 +412,9 @@ OF_ITS_OWN = {
 @every_engine
 async def test_the_record_of_a_compaction_is_on_the_event(make_stage: Any, engine: str) -> None:
     """The same fields for each engine, and what it keeps besides."""
-    _, session = await a_long_talk(make_stage, engine, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say(NOTES)])
+    _, session = await a_long_talk(
+        make_stage, [Say(NOTES)], [Say(LONG)], [Say(LONG)], [Say(NOTES)], engine=engine
+    )
     first = (await compact(session)).info
     for prompt in ("four", "five"):
         await session.turns.prompts.wait_until_entered(session.turns.prompts.submit(text(prompt)))
@@ -453,7 +429,7 @@ async def test_the_record_of_a_compaction_is_on_the_event(make_stage: Any, engin
 
 
 async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> None:
-    _, session = await a_long_talk(make_stage, "windowBudget", [Say(NOTES)])
+    _, session = await a_long_talk(make_stage, [Say(NOTES)], engine="windowBudget")
     assert (await compact(session, engine="agentcore")).engine == "agentcore"
     assert session.info.engine == "windowBudget"
 
@@ -468,7 +444,7 @@ async def test_an_engine_may_be_chosen_for_one_compaction(make_stage: Any) -> No
 async def test_runtime_keeps_a_good_gist_of_a_compaction_by_hand(
     make_stage: Any, n_chars: int, source: str, reason: str | None
 ) -> None:
-    _, session = await a_long_talk(make_stage, "runtime", [Say("so it is " * (n_chars // 9))])
+    _, session = await a_long_talk(make_stage, [Say("so it is " * (n_chars // 9))], engine="runtime")
     done = await compact(session, policy={"keepRecent": 2})
     assert (done.status, done.summary_source) == ("completed", source)
     assert (done.reason is None) if reason is None else reason in (done.reason or "")
@@ -574,7 +550,7 @@ async def test_a_prompt_that_was_cut_for_the_model_stays_stored_whole(make_stage
 async def test_a_summary_as_long_as_what_it_stands_for_is_replaced_by_a_local_one(
     make_stage: Any, engine: str
 ) -> None:
-    _, session = await a_long_talk(make_stage, engine, *[[Say("blah " * 4_000)]] * 4)
+    _, session = await a_long_talk(make_stage, *[[Say("blah " * 4_000)]] * 4, engine=engine)
     before = session.window.request.usage(detail=False)
     done = await compact(session)
     assert (done.status, done.summary_source) == ("completed", "localFallback")

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from sidecar.capabilities.read import READ
+from long_talks import LONG
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import Conversation, TextBlock
-from sidecar.llmgateway.scripted import Call, Say, ScriptedModel
+from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.rooms.memory.summaries import SUMMARY_MARK
 from turns import check_sound
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 
 
 def texts(sent: Conversation) -> list[str]:
@@ -45,26 +43,6 @@ async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -
     assert "prompt 0" in sent[1], "the chronicle has what went"
     assert len(session.record.history.current) < 12
     check_sound(last_sent(stage))
-
-
-async def test_a_window_that_left_events_can_be_undone_and_expanded(make_stage: Any) -> None:
-    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True)
-    session = await talk(stage, "slidingWindow", 6, policy={"maxEvents": 8})
-    n_before = session.record.compactions.all[-1].pre_count
-    await session.undo(None, force=True, expect_head=None)
-    assert len(session.record.history.current) >= n_before
-    assert all(entry.kind != "summary" for entry in session.record.history.current)
-
-
-async def test_the_newest_prompt_stays_however_long_the_rounds_of_tools(make_stage: Any) -> None:
-    rounds = [[Call("read", {"path": "a.py"})] for _ in range(12)]
-    stage = await make_stage([*rounds, [Say("done")]], tools=[READ])
-    stage.workspace.put(stage.folder / "a.py", "value = 1  # a line of a file\n" * 100)
-    session = await stage.session(engine="slidingWindow", policy={"maxEvents": 4})
-    await stage.ask(session, "read it again and again")
-    for call in stage.model.calls:
-        assert "read it again and again" in texts(call.conversation)
-        check_sound(call.conversation)
 
 
 async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from histories import entry_of, history_of
+from long_talks import LONG
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest
@@ -22,7 +23,6 @@ from sidecar.rooms import KnowledgeResult, KnowledgeSource, MockKnowledgeSource,
 from sidecar.rooms.memory.summaries import KNOWLEDGE_MARK
 from turns import user
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 FIND = KnowledgeResult("parser.py:12\ndef parse(text):", 0.9, "workspace", {"path": "/p/parser.py"})
 
 

@@ -8,14 +8,13 @@ import pytest
 
 from bare_sessions import compaction_settings
 from fake_tool import FakeTool
+from long_talks import LONG
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.hub import ForkOf
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import TextBlock
 from sidecar.llmgateway.scripted import Call, Say
 from sidecar.window_budget import BRANCH_HEADER
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 
 
 async def a_talk(make_stage: Any, *, is_on: bool = True) -> tuple[Any, Session]:

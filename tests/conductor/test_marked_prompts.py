@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from fake_tool import FakeTool
+from long_talks import LONG
 from sidecar.boot import ENGINES
 from sidecar.capabilities.contract import ToolReply
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 TASK = "Never touch main.py. Rename the parser to reader, everywhere, and run the tests after it."
 SUMMARY = "# Objective\nRename the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 MARKS = [

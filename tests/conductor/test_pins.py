@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import LONG
 from sidecar._internal.errors import InvalidInput
 from sidecar.boot import ENGINES
 from sidecar.conductor.engine import CompactionRequest
@@ -17,7 +18,6 @@ from sidecar.conductor.window.compaction.chronicling import SessionChronicle
 from sidecar.conductor.window.pins import MAX_TOKENS, SHARE
 from sidecar.llmgateway.scripted import Say
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 POOR = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nnothing"
 PLANTED = "The zebra runs on port 7013."
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from long_talks import DIGEST, LONG
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.llmgateway.scripted import Call, Say
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 async def test_what_a_compaction_folded_away_can_be_recalled(make_stage: Any) -> None:

@@ -205,27 +205,6 @@ async def test_steering_enters_the_running_turn(make_stage: Any) -> None:
     assert len(emitted(session, Settled)) == 1
 
 
-async def test_steering_that_was_not_let_in_survives_an_interrupt(make_stage: Any) -> None:
-    stage = await make_stage([[Say("par"), Hang()], [Say("two")]])
-    session = await stage.session()
-    first = await session.submit(text("1"))
-    await until(session, lambda event: event.kind == "textDelta")
-    assert (await session.submit(text("2"), when_busy="steer")).disposition == "steered"
-    session.turns.prompts.interrupt(None, "keep")
-    assert (await first.outcome).stop_reason == "cancelled"
-    await until(session, lambda event: isinstance(event.data, Message) and "two" in str(event.data.content))
-
-
-async def test_an_idempotency_key_answers_as_before(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
-    first = await session.submit(text("1"), idempotency_key="k")
-    await first.outcome
-    again = await session.submit(text("1"), idempotency_key="k")
-    assert again.turn_id == first.turn_id
-    assert len(stage.model.calls) == 1
-
-
 async def test_a_stale_head_is_refused(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fake_panel import fake_agent
+from long_talks import LONG
 from memory_stream import MemoryClient
 from provider_fakes import Called, Ended, Refused, Said, Scene, Spent
 from sidecar.acp import AcpConnection, AcpOptions
@@ -16,7 +17,6 @@ from tests.models.conftest import connected
 pytestmark = pytest.mark.processes
 
 APIS = ("openai-chat", "openai-responses", "anthropic-messages", "google-generate")
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 ANSWER: Scene = (Said((LONG,)), Spent(900, 900), Ended())
 DIGEST: Scene = (Said(("# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone",)), Ended())
 FULL: Scene = [Refused(400, "prompt is too long: this model's maximum context length is 200000 tokens")]

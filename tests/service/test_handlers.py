@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import DIGEST, LONG
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.contract import CostSheet, TextBlock
@@ -21,9 +22,6 @@ from sidecar.protocol.methods import METHODS
 from sidecar.service.handlers import HANDLERS
 from sidecar.service.handlers import session as session_handlers
 from sidecar.service.handlers.daemon import as_listed
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 
 
 def in_file(path: Path) -> Any:

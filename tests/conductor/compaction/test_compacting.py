@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from fake_tool import FakeTool
+from long_talks import DIGEST, LONG, a_long_talk, compact
 from sidecar.capabilities.contract import ToolReply
 from sidecar.capabilities.read import READ
 from sidecar.conductor.contract import Compaction, NoOp
@@ -22,37 +23,20 @@ from sidecar.conductor.errors import (
     WouldExceedWindowError,
 )
 from sidecar.conductor.events import Notice, Rehydrated
-from sidecar.conductor.record.compactions import with_undoable_now
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import compacting
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.head import RequestHead
-from sidecar.llmgateway.contract import TextBlock, ToolResultBlock, UserTurn
+from sidecar.llmgateway.contract import TextBlock, ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
 from turns import text
-
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
-
-
-async def compact(session: Session, **request: Any) -> Compaction:
-    return await session.compact(CompactionRequest(**request)).outcome
 
 
 def first_text(session: Session) -> str:
     block = session.record.history.turns[0].blocks[0]
     assert isinstance(block, TextBlock)
     return block.text
-
-
-async def a_long_talk(make_stage: Any, *after: Any, **options: Any) -> tuple[Any, Session]:
-    """Three turns with long answers, then *after* as further model calls."""
-    stage = await make_stage([[Say(LONG)]] * 3 + list(after), **options)
-    session = await stage.session()
-    for prompt in ("one", "two", "three"):
-        await stage.ask(session, prompt)
-    return stage, session
 
 
 async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(make_stage: Any) -> None:
@@ -66,17 +50,6 @@ async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(mak
     assert first_text(session).startswith(DIGEST_HEADER)
     assert "Fix the parser." in first_text(session)
     assert [turn.role for turn in session.record.history.turns] == ["user", "user", "assistant"]
-
-
-async def test_a_compacted_session_loads_as_it_was_left(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
-    done = await compact(session)
-    turns = list(session.record.history.turns)
-    await stage.hub.close(session.sid)
-    loaded = (await stage.hub.load(session.sid)).session
-    assert list(loaded.record.history.turns) == turns
-    assert loaded.record.compactions.all == (done,)
-    assert loaded.info.last_compaction_at is not None
 
 
 async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage: Any) -> None:
@@ -101,50 +74,6 @@ async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage:
     assert (await stage.shelf.graph(session.sid)).leaf == session.record.history.head
 
 
-async def test_the_agent_goes_on_from_what_an_undo_restored(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say("four")])
-    await compact(session)
-    await session.undo(None, force=False, expect_head=None)
-    await stage.ask(session, "after")
-    assert len(stage.model.calls[-1].conversation.turns) == 7
-
-
-def undoable(session: Session) -> list[bool]:
-    listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
-    return [each.undoable for each in listed]
-
-
-async def test_of_two_compactions_the_newer_is_undone_first(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage, [Say(DIGEST)], [Say(LONG)], [Say(LONG)], [Say(DIGEST)])
-    first = await compact(session)
-    for prompt in ("four", "five"):
-        await stage.ask(session, prompt)
-    second = await compact(session)
-    assert second.status == "completed"
-    assert undoable(session) == [False, True]
-    with pytest.raises(NotUndoableError):
-        await session.undo(first.compaction_id, force=False, expect_head=None)
-    await session.undo(second.compaction_id, force=False, expect_head=None)
-    assert undoable(session) == [True, False]
-    await session.undo(first.compaction_id, force=False, expect_head=None)
-    assert undoable(session) == [False, False]
-    assert len(list(session.record.history.turns)) == 10
-
-
-async def test_a_preview_calls_no_model_and_changes_nothing(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage)
-    n_calls, head = len(stage.model.calls), session.record.history.head
-    plan = await session.preview(CompactionRequest())
-    assert (len(stage.model.calls), session.record.history.head) == (n_calls, head)
-    assert plan.noop is None
-    assert plan.dropped is not None
-    assert plan.kept is not None
-    assert plan.dropped.count + plan.kept.count == 6
-    assert plan.dropped.nodes == tuple(session.record.history.current.node_ids[: plan.dropped.count])
-    assert plan.cut is not None
-    assert plan.cut.node_id == session.record.history.current.node_ids[plan.cut.index]
-
-
 async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say("four")], [Say(DIGEST)])
     stale = (await session.preview(CompactionRequest())).plan_id
@@ -155,15 +84,6 @@ async def test_a_plan_is_carried_out_unless_the_talk_went_on(make_stage: Any) ->
     assert (await compact(session, plan_id=fresh)).status == "completed"
 
 
-async def test_nothing_to_do_is_answered_at_once_with_the_reason(make_stage: Any) -> None:
-    stage = await make_stage([[Say("one")]])
-    session = await stage.session()
-    await stage.ask(session, "hi")
-    started = session.compact(CompactionRequest(), await session.judge(CompactionRequest()))
-    assert (started.disposition, started.reason) == ("noop", "there is nothing to condense")
-    assert (await started.outcome).status == "noop"
-
-
 async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
     stage = await make_stage([[Say("one")]])
     session = await stage.session(engine="none")
@@ -171,27 +91,6 @@ async def test_an_engine_that_does_not_compact_says_so(make_stage: Any) -> None:
     noop = await session.judge(CompactionRequest())
     assert noop is not None
     assert session.compact(CompactionRequest(), noop).reason == "this session's engine does not compact"
-
-
-async def test_the_gate_compacts_before_a_prompt_that_would_not_fit(make_stage: Any) -> None:
-    script = [*[[Say(LONG)]] * 6, [Say(DIGEST)], [Say("done")]]
-    stage = await make_stage(script, window=8_000)
-    session = await stage.session()
-    for number in range(6):
-        await stage.ask(session, f"prompt {number}")
-    outcome = await stage.ask(session, "the last")
-    assert [done.trigger for done in session.record.compactions.all] == ["auto"]
-    assert outcome.text == "done"
-    sent = stage.model.calls[-1].conversation.turns
-    assert sent[-1] == UserTurn((TextBlock("the last"),))
-    assert outcome.usage.used < outcome.usage.limit
-
-
-async def test_a_failing_summariser_degrades_to_the_local_digest_and_says_so(make_stage: Any) -> None:
-    _, session = await a_long_talk(make_stage, [Raise(RuntimeError("boom"))])
-    done = await compact(session)
-    assert (done.status, done.summary_source) == ("completed", "localFallback")
-    assert done.reason is not None
 
 
 @pytest.mark.parametrize(
@@ -216,18 +115,6 @@ async def test_a_cancel_is_accepted_until_the_compaction_is_stored(
     done = await compact(session)
     assert (answers, done.status) == ([accepted], status)
     assert (list(session.record.history.turns) == before) is accepted
-
-
-async def test_a_cancelled_compaction_changes_nothing(make_stage: Any) -> None:
-    stage, session = await a_long_talk(make_stage, [Hang()])
-    turns, head = list(session.record.history.turns), session.record.history.head
-    started = session.compact(CompactionRequest())
-    while len(stage.model.calls) < 4:
-        await stage.settle()
-    assert session.cancel_compaction(started.compaction_id)
-    assert (await started.outcome).status == "cancelled"
-    assert (list(session.record.history.turns), session.record.history.head) == (turns, head)
-    assert not session.cancel_compaction(started.compaction_id)
 
 
 async def test_a_compaction_waits_for_the_turn_and_goes_before_waiting_prompts(make_stage: Any) -> None:

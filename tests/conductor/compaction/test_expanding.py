@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fake_tool import FakeTool
+from long_talks import DIGEST, LONG
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import Compaction
 from sidecar.conductor.engine import CompactionRequest
@@ -19,8 +20,6 @@ from sidecar.conversation import Entry, EntryKind, History
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Call, Say
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
-DIGEST = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
 WHOLE = ExpandRequest()
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from histories import history_of
+from long_talks import LONG
 from model_cards import card
 from properties import cases
 from sidecar import boot
@@ -33,7 +34,6 @@ from sidecar.llmgateway.scripted import Raise, Say, ScriptedModel
 from talks import FORCED, TALKS, Follower, Talk, turns_of
 
 ENGINES = [name for name in boot.ENGINES if name != "none"]
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 NOTE = "# Objective\nGo on.\n# Guardrails\nnone\n# Carryover\nport 7013\nsee src/invented.py"
 PLANTED = "The zebra runs on port 7013 of zebra_host_12. Never rename zebra_gate."
 

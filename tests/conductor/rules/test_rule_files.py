@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import LONG
 from sidecar.capabilities.edit import WRITE
 from sidecar.capabilities.read import READ
 from sidecar.conductor.engine import CompactionRequest, entry_with_turn
@@ -26,7 +27,6 @@ from sidecar.llmgateway.contract import ToolResultBlock, ToolTurn
 from sidecar.llmgateway.scripted import Call, Say
 from turns import text
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 NOTES = (
     "# Files\nsub/x.py was read; it sets x to 1.\n# Parser\nA stack of brackets reports the first open one."
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import LONG
 from sidecar.boot import ENGINES
 from sidecar.conductor.contract import RuleStatement
 from sidecar.conductor.engine import CompactionRequest
@@ -17,7 +18,6 @@ from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import Conversation, TextBlock, UserTurn
 from sidecar.llmgateway.scripted import Say
 
-LONG = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
 PROPOSING = """# Objective
 parser
 # Plan

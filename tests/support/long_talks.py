@@ -1,0 +1,39 @@
+"""Conversations that are long enough to be compacted, and their compactions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sidecar.conductor.contract import Compaction
+from sidecar.conductor.engine import CompactionRequest
+from sidecar.conductor.record.compactions import with_undoable_now
+from sidecar.conductor.session import Session
+from sidecar.llmgateway.scripted import Say
+
+LONG: Final = "The parser keeps a stack of open brackets and reports the first that is not closed. " * 40
+"""An answer of a thousand tokens or so."""
+
+DIGEST: Final = "# Objective\nFix the parser.\n# Guardrails\nnone\n# Carryover\nnone"
+"""A summary that a model may write of it."""
+
+
+async def a_long_talk(
+    make_stage: Any, *after: Any, engine: str | None = None, **options: Any
+) -> tuple[Any, Session]:
+    """Return a stage and its session after three turns with long answers; *after* are further model calls."""
+    stage = await make_stage([[Say(LONG)]] * 3 + list(after), **options)
+    session = await stage.session(**({} if engine is None else {"engine": engine}))
+    for prompt in ("one", "two", "three"):
+        await stage.ask(session, prompt)
+    return stage, session
+
+
+async def compact(session: Session, **request: Any) -> Compaction:
+    """Compact *session* as *request* says, and return the record of that."""
+    return await session.compact(CompactionRequest(**request)).outcome
+
+
+def undoable(session: Session) -> list[bool]:
+    """Return which compactions can be undone now, in the order they were made."""
+    listed = with_undoable_now(session.record.compactions.all, session.record.history.current)
+    return [each.undoable for each in listed]
