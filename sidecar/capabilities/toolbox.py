@@ -183,36 +183,20 @@ class SessionToolBox:
     async def run(self, call: ToolCall, cancel: CancelToken) -> ToolOutcome:
         """Run *call* and return its outcome; never raises but for cancellation."""
         call = self.read_call(call)
-        tool = self._tools.get(call.name)
-        started = self.describe(call)
+        tool, started = self._tools.get(call.name), self.describe(call)
         self._observe(started)
         reply = _cancel_reply(call.name)
         watch: ProblemWatch | None = None
         try:
-            arguments = check_arguments(call)
-            if tool is None:
-                hint = f"use one of {', '.join(each.name for each in self._descriptors)}"
-                reply = error_reply(f"there is no tool {call.name!r}", hint)
-            elif isinstance(arguments, ToolReply):
-                reply = arguments
-            elif (
-                (context := self._make_context(call.id)).reads_only
+            problems = self._make_context(call.id).problems
+            if (
+                problems is not None
+                and tool is not None
+                and tool.effects.names_file
                 and tool.effects.may_change
-                and tool.effects.kind != "runs"
             ):
-                reply = error_reply(f"{call.name} is off: the mode is plan", "describe the change instead")
-            elif not cancel.cancelled:
-
-                async def ask(question: PermissionQuestion) -> PermissionDecision:
-                    return await unless_cancelled(context.ask(question), cancel) or PermissionDecision(False)
-
-                def progress(text: str) -> None:
-                    self._observe(replace(started, phase="progress", output=text))
-
-                own_context = replace(context, ask=ask, progress=progress)
-                if context.problems is not None and tool.effects.names_file and tool.effects.may_change:
-                    watch = context.problems.watch()
-                reply = await self._run_guarded(tool, arguments, own_context, cancel)
+                watch = problems.watch()
+            reply = await self.reply_to(call, tool, started, cancel)
             if isinstance(reply.output, str):
                 # Names on disk may hold bytes that are not text; from here on all can be encoded.
                 reply = replace(reply, output=reply.output.encode("utf-8", "replace").decode())
@@ -230,27 +214,57 @@ class SessionToolBox:
                     diffs=reply.diffs,
                 )
             )
-        output = reply.output
-        if tool is not None and tool.effects.names_file and not reply.is_error and reply.locations:
-            show_rules = self._make_context(call.id).show_rules
-            for path in {place.path: None for place in reply.locations}:
-                rules = "" if show_rules is None else await show_rules(path, call.id)
-                # For the model alone: a client shows the output of the tool.
-                output = f"{output}\n\n{rules}" if rules else output
+        # For the model alone: a client shows the output of the tool.
+        notes = await self.rules_for(tool, reply, call.id)
         if watch is not None:
             from sidecar.capabilities.diagnostics import new_problems  # not above: most sessions need it not
 
-            found = await new_problems(watch, reply, self._make_context(call.id).cwd, cancel)
-            output = f"{output}\n\n{found}" if found else output
+            notes.append(await new_problems(watch, reply, self._make_context(call.id).cwd, cancel))
+        notes.append(self.note_failure(call, reply))
+        background = self._make_context(call.id).background
+        notes.append("" if background is None else background.take_news())
+        told = list(filter(None, notes))
+        output = "\n\n".join((str(reply.output), *told)) if told else reply.output
+        return ToolOutcome(call.id, output, reply.is_error, reply.images)
+
+    async def reply_to(
+        self, call: ToolCall, tool: Tool | None, started: ToolActivity, cancel: CancelToken
+    ) -> ToolReply:
+        """Return the reply of *tool* to *call*, or the reason why it is not run."""
+        if tool is None:
+            hint = f"use one of {', '.join(each.name for each in self._descriptors)}"
+            return error_reply(f"there is no tool {call.name!r}", hint)
+        arguments, context = check_arguments(call), self._make_context(call.id)
+        if isinstance(arguments, ToolReply):
+            return arguments
+        if context.reads_only and tool.effects.may_change and tool.effects.kind != "runs":
+            return error_reply(f"{call.name} is off: the mode is plan", "describe the change instead")
+        if cancel.cancelled:
+            return _cancel_reply(call.name)
+
+        async def ask(question: PermissionQuestion) -> PermissionDecision:
+            return await unless_cancelled(context.ask(question), cancel) or PermissionDecision(False)
+
+        def progress(text: str) -> None:
+            self._observe(replace(started, phase="progress", output=text))
+
+        own_context = replace(context, ask=ask, progress=progress)
+        return await self._run_guarded(tool, arguments, own_context, cancel)
+
+    async def rules_for(self, tool: Tool | None, reply: ToolReply, call_id: str) -> list[str]:
+        """Return the rules of the project that become known with the files of a call."""
+        show_rules = self._make_context(call_id).show_rules
+        if show_rules is None or tool is None or not tool.effects.names_file or reply.is_error:
+            return []
+        paths = {place.path: None for place in reply.locations}
+        return [await show_rules(path, call_id) for path in paths]
+
+    def note_failure(self, call: ToolCall, reply: ToolReply) -> str:
+        """Count how often *call* has failed alike, and return the words about it; mostly none."""
         failed = (call.name, call.input, reply.output) if reply.is_error else None
         self.n_failed_alike = 1 + self.n_failed_alike * (failed == self._failed) if failed else 0
         self._failed = failed
-        if self.n_failed_alike >= _TOLD_AFTER:
-            output = f"{output}\n\n{_FAILED_ALIKE.format(self.n_failed_alike)}"
-        background = self._make_context(call.id).background
-        news = "" if background is None or not isinstance(output, str) else background.take_news()
-        output = f"{output}\n\n{news}" if news else output
-        return ToolOutcome(call.id, output, reply.is_error, reply.images)
+        return _FAILED_ALIKE.format(self.n_failed_alike) if self.n_failed_alike >= _TOLD_AFTER else ""
 
     async def _run_guarded(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext, cancel: CancelToken
