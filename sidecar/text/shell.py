@@ -329,6 +329,15 @@ class _Parser:
         elif is_group:
             self.parse_group()
         self.depth -= is_group
+        if not self.parse_words(is_behind_group=is_group) and not is_group:
+            self.doubt("a command is missing")
+        return is_group
+
+    def parse_words(self, *, is_behind_group: bool) -> bool:
+        """Read the assignments, words and redirections of a simple command; return whether there were any.
+
+        Behind a group only redirections may stand.
+        """
         start = self.at
         words: list[Word] = []
         redirections: list[Redirection] = []
@@ -345,7 +354,7 @@ class _Parser:
             before = self.at
             word = self.read_word()
             source = self.line[before : self.at]
-            if is_group or (not words and source in _RESERVED):
+            if is_behind_group or (not words and source in _RESERVED):
                 self.doubt(f"{source!r:.30} is not understood here")
             if _FILE_NUMBER.match(source) and self.rest(1) in ("<", ">"):
                 self.doubt("a redirection by name is not understood")
@@ -356,28 +365,27 @@ class _Parser:
                 names.append(re.split(r"\W", source, maxsplit=1)[0])
                 is_own = _SETTING.match(source) is not None and (word.is_literal or word.is_own)
                 own_names += names[-1:] if is_own else []
-        if words or redirections or assignments:
-            is_local = names == own_names and not words and not redirections
-            self.commands.append(
-                SimpleCommand(
-                    tuple(words),
-                    tuple(redirections),
-                    tuple(assignments),
-                    is_fed=self.is_fed,
-                    is_conditional=self.is_conditional,
-                    local_names=frozenset(names if is_local else ()),
-                    shells=self.shells,
-                    start=self.offset + start,
-                    end=self.offset + min(self.at, len(self.line)),
-                )
+        if not (words or redirections or assignments):
+            return False
+        is_local = names == own_names and not words and not redirections
+        self.commands.append(
+            SimpleCommand(
+                tuple(words),
+                tuple(redirections),
+                tuple(assignments),
+                is_fed=self.is_fed,
+                is_conditional=self.is_conditional,
+                local_names=frozenset(names if is_local else ()),
+                shells=self.shells,
+                start=self.offset + start,
+                end=self.offset + min(self.at, len(self.line)),
             )
-            self.scope.names.update(own_names)
-            self.scope.names.difference_update(set(names) - set(own_names))
-            for name in names:
-                self.scope.texts.pop(name, None)
-        elif not is_group:
-            self.doubt("a command is missing")
-        return is_group
+        )
+        self.scope.names.update(own_names)
+        self.scope.names.difference_update(set(names) - set(own_names))
+        for name in names:
+            self.scope.texts.pop(name, None)
+        return True
 
     def parse_group(self) -> None:
         """Read a group from its bracket on."""

@@ -45,7 +45,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Key, how_to_set
 from sidecar.llmgateway.providers.adapter import Adapter, ChunkReader, ModelCall
-from sidecar.llmgateway.providers.assembly import MalformedAnswerError, join_deltas
+from sidecar.llmgateway.providers.assembly import Assembly, MalformedAnswerError, join_deltas
 from sidecar.llmgateway.providers.failures import (
     ProviderFailure,
     is_refused_limit,
@@ -291,19 +291,25 @@ class ProviderModel(Generic[ClientT, ChunkT]):
         if reader is None or not is_whole:
             name = self._card.provider
             raise gateway_error("transport", f"{name} hung up in the middle of an answer", provider=name)
-        *last, done = reader.assembly.finish(self._card.id)
-        stop, usage = reader.assembly.stop, reader.assembly.usage
-        if (reason := reader.assembly.why_empty()) is not None:
-            # After tools some models end without a word, and the work is done. The end itself is a token: an
-            # answer of none is a failure of the service, which the next attempt seldom has.
-            is_end = bool(sent.turns) and sent.turns[-1].role == "tool" and stop in (None, "complete")
-            is_failure = usage is not None and usage.output_tokens == 0
-            may_retry = attempt < _EMPTY_ATTEMPTS and stop != "max_output"
-            if not is_end or (is_failure and may_retry):
-                name = self._card.provider
-                raise GatewayError("http", f"{name} {reason}", provider=name, retryable=may_retry)
-        for emission in (*last, done):
+        last = reader.assembly.finish(self._card.id)
+        self.refuse_empty_answer(reader.assembly, sent, attempt)
+        for emission in last:
             yield emission
+
+    def refuse_empty_answer(self, answer: Assembly, sent: Conversation, attempt: int) -> None:
+        """Raise GatewayError where the finished *answer* to *sent* has no text and no calls, and should have.
+
+        After tools some models end without a word, and the work is done. The end itself is a token: an answer
+        of none is a failure of the service, which the next attempt seldom has.
+        """
+        if (reason := answer.why_empty()) is None:
+            return
+        is_end = bool(sent.turns) and sent.turns[-1].role == "tool" and answer.stop in (None, "complete")
+        is_failure = answer.usage is not None and answer.usage.output_tokens == 0
+        may_retry = attempt < _EMPTY_ATTEMPTS and answer.stop != "max_output"
+        if not is_end or (is_failure and may_retry):
+            name = self._card.provider
+            raise GatewayError("http", f"{name} {reason}", provider=name, retryable=may_retry)
 
     def find_sanitizer(self, conversation: Conversation, memory: CallMemory | None) -> Sanitizer:
         """Return the sanitizer in *memory* that remembers *conversation*, a new one where none does."""
