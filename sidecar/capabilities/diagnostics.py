@@ -15,6 +15,7 @@ import msgspec
 from sidecar._internal.async_cancel import unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.contract import Problem, ProblemWatch, ToolContext, ToolReply
+from sidecar.capabilities.output import lines_that_fit
 from sidecar.capabilities.paths import display_path, resolve
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.text.calls import READS_FILE
@@ -75,17 +76,14 @@ def problem_lines(problems: Iterable[Problem], cwd: Path, cap_chars: int) -> lis
     >>> problem_lines([found], Path("/p"), 99)
     ['a.py:3: error: broken (mypy)']
     """
-    lines: list[str] = []
-    for each in problems:
+
+    def line_of(each: Problem) -> str:
         text = " ".join(each.message.split())[:_MESSAGE_CHARS]
         origin = " ".join(filter(None, (each.source, each.code)))
         place = f"{display_path(each.path, cwd)}:{each.line}"
-        line = f"{place}: {SEVERITIES.get(each.severity, 'error')}: {text}{f' ({origin})' if origin else ''}"
-        cap_chars -= len(line) + 1
-        if cap_chars < 0:
-            break
-        lines.append(line)
-    return lines
+        return f"{place}: {SEVERITIES.get(each.severity, 'error')}: {text}{f' ({origin})' if origin else ''}"
+
+    return lines_that_fit(map(line_of, problems), cap_chars)
 
 
 async def new_problems(watch: ProblemWatch, reply: ToolReply, cwd: Path, cancel: CancelToken) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.env import copy_environment
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.listing import TreeWalk
+from sidecar.capabilities.output import lines_that_fit
 from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
 from sidecar.capabilities.processes import ChildEnd, ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
@@ -159,9 +160,7 @@ class _Search(Struct):
                 display_path(self.paths[file["index"]], self.context.cwd), file["lines"]
             )
         ]
-        ends = accumulate(len(line) + 1 for line in lines)
-        cap_chars = self.context.max_output_chars - _NOTES_CHARS
-        kept = [line for line, end in zip(lines, ends, strict=True) if end <= cap_chars]
+        kept = lines_that_fit(lines, self.context.max_output_chars - _NOTES_CHARS)
         notes = [] if lines else [f"no matches in {len(self.paths)} files"]
         if summary is None:
             notes.append(f"[stopped after {_TIMEOUT_S} s: simplify the pattern or narrow the path]")

@@ -20,6 +20,7 @@ import msgspec
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
+from sidecar.capabilities.output import lines_that_fit
 from sidecar.capabilities.paths import display_path, outermost_root, resolve_readable
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.text.calls import SEARCHES
@@ -225,14 +226,11 @@ async def _run_search(search: _Search, context: ToolContext, cancel: CancelToken
         found = [entry for relative, entry in tree if search.wants(relative, entry)]
         if search.newest_first:
             found.sort(key=mtime_ns, reverse=True)
-        lines: list[str] = []
-        left = context.max_output_chars - _NOTES_CHARS
-        for entry in found[: search.max_results]:
-            line = display_path(entry.path, context.cwd) + "/" * is_folder(entry)
-            left -= len(line) + 1
-            if left < 0:
-                break
-            lines.append(line)
+        shown = (
+            display_path(entry.path, context.cwd) + "/" * is_folder(entry)
+            for entry in found[: search.max_results]
+        )
+        lines = lines_that_fit(shown, context.max_output_chars - _NOTES_CHARS)
         notes = [] if found else [search.nothing]
         if len(lines) < len(found):
             cut = f"{len(lines)} of {len(found)} paths; narrow the search or raise max_results"

@@ -55,6 +55,21 @@ def number_lines(lines: Iterable[str], *, first: int, cap_chars: int) -> Numbere
     return NumberedLines("\n".join(shown), len(shown))
 
 
+def lines_that_fit(lines: Iterable[str], cap_chars: int) -> list[str]:
+    """Return the first of *lines* that fit *cap_chars* together, each with its end.
+
+    >>> lines_that_fit(["a", "bb", "c"], 6)
+    ['a', 'bb']
+    """
+    kept: list[str] = []
+    for line in lines:
+        cap_chars -= len(line) + 1
+        if cap_chars < 0:
+            break
+        kept.append(line)
+    return kept
+
+
 def cut_line(line: str, cap: int = LINE_CAP) -> str:
     """Return *line*, or its first *cap* characters and a marker.
 
