@@ -9,7 +9,7 @@ from sidecar.chronicle.chronicle import (
     Written,
     entries_by_place,
 )
-from sidecar.chronicle.ranking import pick_telling
+from sidecar.chronicle.ranking import measure_telling, pick_telling
 
 __all__ = [
     "HEADER",
@@ -19,5 +19,6 @@ __all__ = [
     "Resolution",
     "Written",
     "entries_by_place",
+    "measure_telling",
     "pick_telling",
 ]

@@ -55,8 +55,9 @@ Resolution: TypeAlias = Literal["whole", "thinned", "line"]
 HEADER: Final = (
     "What follows is the conversation so far, shortened: the older, the thinner. #N is the place of an entry;"
     " #N-M stands for several, of which only the last is shown; ~ marks a part. > is the user, → a call,"
-    " ← its result. Of two sayings of the user the later one counts. The tool `recall` shows an entry by its"
-    " place, word for word, and finds words in all of them.\n"
+    " ← its result. Of two sayings of the user the later one counts, and this where a summary above says"
+    " otherwise. The tool `recall` shows an entry by its place, word for word, and finds words in all of"
+    " them.\n"
 )
 MARKS: Final[Mapping[EntryKind, str]] = {
     "user": "> ",

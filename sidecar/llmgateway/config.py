@@ -207,7 +207,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
     With *by_price* a compaction is due once it saves more than it costs, before the window needs it.
     With *branch_digests* the model is told of a branch that a rewind or a fork left.
-    *view_share* is the share of the window that the conversation takes after a compaction.
+    *view_share* is the share of the window that the conversation takes after a compaction. With *note*
+    ``auto`` a model writes a note beside it where that is cheap: see :meth:`Summarizer.writes_note`.
     """
 
     prepare: bool = True
@@ -215,6 +216,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     by_price: bool = True
     branch_digests: bool = True
     view_share: Annotated[float, msgspec.Meta(ge=0.02, le=0.25)] = 0.2
+    note: Literal["auto", "always", "never"] = "auto"
 
     @property
     def names_off(self) -> tuple[str, ...]:

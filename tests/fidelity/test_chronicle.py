@@ -8,6 +8,7 @@ import pytest
 
 import fidelity
 from planted_work import MANNERS, Manner, share_kept
+from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from use_of_views import items_used, share_in_view
 
 
@@ -37,18 +38,14 @@ def test_a_value_never_stands_without_its_correction() -> None:
 
 
 @pytest.mark.slow
-def test_a_view_holds_more_of_what_is_used_next_than_a_tail_of_its_size() -> None:
+async def test_a_compaction_leaves_more_of_what_is_used_next_than_a_tail_of_its_size() -> None:
     points = list(fidelity.planted_points())[::3]
-    for n_tokens in (12_000, 30_000):
-        shares = [
-            [
-                share_in_view(items_used(point.before, point.after, 40), view)["mean"]
-                for view in (
-                    fidelity.chronicle_view(point.before, n_tokens),
-                    fidelity.tail_view(point.before, n_tokens),
-                )
-            ]
-            for point in points
-        ]
-        ours, tail = (mean(each) for each in zip(*shares, strict=True))
-        assert ours >= tail + 0.06
+    for window, gain in ((60_000, 0.1), (150_000, 0.02)):
+        shares = []
+        for point in points:
+            ours = await fidelity.engine_view(WindowBudgetEngine, point.before, window)
+            tail = fidelity.tail_view(point.before, fidelity.count_quarters(ours))
+            used = items_used(point.before, point.after, 40)
+            shares.append([share_in_view(used, view)["mean"] for view in (ours, tail)])
+        kept, in_tail = (mean(each) for each in zip(*shares, strict=True))
+        assert kept >= in_tail + gain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from sidecar.extensions.contract import CustomCommand, Extensions
 from sidecar.llmgateway.config import CompactionSettings
@@ -11,7 +12,7 @@ from sidecar.rooms import KnowledgeSource, RoomEvent
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
 
 
-def compaction_settings(**chosen: bool) -> CompactionSettings:
+def compaction_settings(**chosen: Any) -> CompactionSettings:
     """Return settings with the *chosen* ones; the others are off."""
     return CompactionSettings(**{**dict.fromkeys(CompactionSettings.__struct_fields__, False), **chosen})
 

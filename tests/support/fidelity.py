@@ -59,7 +59,8 @@ from use_of_views import items_used, share_in_view, tail_within, text_of
 ENGINES: Sequence[type[SessionEngine]] = (
     *(WindowBudgetEngine, AgentcoreEngine, SummarizingEngine, RuntimeEngine, SlidingWindowEngine),
 )
-SIZES = (12_000, 20_000, 30_000, 45_000)
+WINDOWS = (60_000, 100_000, 150_000, 225_000)
+"""A compaction leaves a view of about a fifth of the window: 12,000, 20,000, 30,000 and 45,000 tokens."""
 HORIZONS = (40, 200)
 TAIL_SHARE = 4
 """The newest quarter of a view stands as it is, the chronicle before it."""
@@ -165,36 +166,39 @@ def planted_points() -> Iterator[Point]:
             )
 
 
-def report_use(points: Sequence[Point]) -> Iterator[str]:
-    """Yield the table of use: by half, size and view, for two horizons."""
+async def report_use(points: Sequence[Point]) -> list[str]:
+    """Return the table of use: by half, window and view, for two horizons.
+
+    The view is what the model is sent after a compaction by the default engine; beside it stand a plain tail
+    and the baseline, each of the same size.
+    """
+    rows: list[str] = []
     for half in ("decide", "report"):
         own = [point for point in points if point.half == half]
         if not own:
             continue
         used = [[items_used(point.before, point.after, horizon) for horizon in HORIZONS] for point in own]
-        chronicles = [Chronicle() for _ in own]
-        for chronicle, point in zip(chronicles, own, strict=True):
-            for entry in point.before:
-                chronicle.add(entry)
-        yield f"{half}: {len(own)} points"
-        for n_tokens in SIZES:
+        rows.append(f"{half}: {len(own)} points")
+        for window in WINDOWS:
+            texts = [await engine_view(WindowBudgetEngine, point.before, window) for point in own]
+            sizes = [*map(count_quarters, texts)]
             views = {
-                "tail": [tail_view(point.before, n_tokens) for point in own],
-                "thinning": [thinned_view(point.before, 4 * n_tokens) for point in own],
-                "chronicle": [
-                    view_of(chronicle, point.before, n_tokens)
-                    for chronicle, point in zip(chronicles, own, strict=True)
-                ],
+                "tail": [tail_view(point.before, size) for point, size in zip(own, sizes, strict=True)],
+                "thinning": [thinned_view(p.before, 4 * size) for p, size in zip(own, sizes, strict=True)],
+                "ours": texts,
             }
-            for name, texts in views.items():
-                rows = [
-                    [share_in_view(items, text) for items, text in zip(column, texts, strict=True)]
+            rows.append(f"window {window:,}, views of {mean(sizes):,.0f} tokens")
+            for name, shown in views.items():
+                shares = [
+                    [share_in_view(items, text) for items, text in zip(column, shown, strict=True)]
                     for column in zip(*used, strict=True)
                 ]
-                yield f"{n_tokens:>7,} {name:<10}" + "   ".join(
-                    " ".join(f"{kind[:5]} {mean_of(row, kind):.2f}" for kind in ("mean", *USES))
-                    for row in rows
-                )
+                rows.append(f"  {name:<10}" + "   ".join(map(use_row, shares)))
+    return rows
+
+
+def use_row(shares: Sequence[Mapping[str, float]]) -> str:
+    return " ".join(f"{kind[:5]} {mean_of(shares, kind):.2f}" for kind in ("mean", *USES))
 
 
 def mean_of(rows: Iterable[Mapping[str, float]], kind: str) -> float:
@@ -351,8 +355,8 @@ async def main() -> None:
     points = [*(recorded_points(Path(data)) if data else planted_points())]
     source = "recorded" if data else "planted"
     show(
-        f"Use of {source} sessions in the next {HORIZONS[0]} and {HORIZONS[1]} entries, by size of the view",
-        report_use(points),
+        f"Use of {source} sessions in the next {HORIZONS[0]} and {HORIZONS[1]} entries, by window",
+        await report_use(points),
     )
     show(
         "Planted facts in 150,000 tokens that stand in a view",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.conductor.window.compaction.check import drop_unfounded, find_fault, is_in_other_language
+from sidecar.conductor.window.compaction.check import (
+    NOTE_CHARS,
+    drop_unfounded,
+    find_fault,
+    is_in_other_language,
+    plain_text,
+    shorten_note,
+)
 
 HEADINGS = ("Objective", "Guardrails", "Status", "Rationale", "Plan", "Carryover")
 WHOLE = "".join(
@@ -184,3 +191,43 @@ def test_a_rule_said_in_other_words_is_dropped_in_any_language(rule: str, line: 
 )
 def test_other_lines_stay(rule: str, line: str) -> None:
     assert drop_unfounded(line, lambda _: True, [rule]) == (line, ())
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("- chose SQLite over Postgres", "We chose Postgres over SQLite, as it locks rows."),
+        ("retry_limit: 30 -> 3", "set the retry_limit from 3 -> 30"),
+        ("Wir nehmen Redis statt Kafka.", "Nimm bitte Kafka statt Redis."),
+        ("use lodash rather than ramda", "I would use ramda rather than lodash here"),
+    ],
+)
+def test_a_line_that_turns_two_names_round_goes(line: str, said: str) -> None:
+    kept, dropped = drop_unfounded(f"{line}\nthe rest", lambda name: True, (), plain_text(said))
+    assert kept == "the rest"
+    assert len(dropped) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("the lexer and the parser", "the parser and the lexer"),
+        ("chose Postgres over SQLite", "We chose Postgres over SQLite; not SQLite over Postgres."),
+        ("chose SQLite over Postgres", "We chose SQLite over Redis."),
+        ("lexer.py or parser.py", "parser.py or lexer.py"),
+    ],
+)
+def test_names_in_an_order_of_their_own_stay(line: str, said: str) -> None:
+    assert drop_unfounded(line, lambda name: True, (), plain_text(said)) == (line, ())
+
+
+def test_a_long_note_keeps_its_headings_and_its_telling_lines() -> None:
+    prose = ["All went as it should, and nothing else is to be said about that here."] * 80
+    note = "\n".join(["# Status", *prose, "- src/parser.py:42 still fails", "# Plan", "- ship v1.2.3"])
+    short = shorten_note(note)
+    assert len(short) <= NOTE_CHARS
+    assert [line for line in short.split("\n") if line not in prose] == [
+        *("# Status", "- src/parser.py:42 still fails", "# Plan", "- ship v1.2.3")
+    ]
+    assert shorten_note("# Status\n- fine") == "# Status\n- fine"
+    assert len(shorten_note("word " * 2_000)) <= NOTE_CHARS

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from bare_sessions import compaction_settings
 from fake_tool import FakeTool
 from long_talks import DIGEST, LONG, a_long_talk, compact
 from sidecar.capabilities.contract import ToolReply
@@ -27,7 +28,7 @@ from sidecar.conductor.session import Session
 from sidecar.conductor.window.compaction import compacting
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.head import RequestHead
-from sidecar.llmgateway.contract import TextBlock, ToolResultBlock
+from sidecar.llmgateway.contract import CostSheet, TextBlock, ToolResultBlock
 from sidecar.llmgateway.scripted import Call, Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER, RESTORED_FILE_PREFIX
 from turns import text
@@ -50,6 +51,31 @@ async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(mak
     assert first_text(session).startswith(DIGEST_HEADER)
     assert "Fix the parser." in first_text(session)
     assert [turn.role for turn in session.record.history.turns] == ["user", "user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "note", "instructions", "writes"),
+    [
+        pytest.param(CostSheet(0, 0), "auto", None, True, id="free"),
+        pytest.param(CostSheet(3, 15), "auto", None, False, id="priced, and not in a cache"),
+        pytest.param(CostSheet(3, 15, 0.3), "auto", None, False, id="in a cache, but not asked behind it"),
+        pytest.param(CostSheet(3, 15), "auto", "keep the ports", True, id="the user's words"),
+        pytest.param(CostSheet(3, 15), "always", None, True, id="by the settings"),
+        pytest.param(CostSheet(0, 0), "never", "keep the ports", False, id="never by the settings"),
+    ],
+)
+async def test_a_model_writes_a_note_where_that_is_cheap_or_wanted(
+    make_stage: Any, cost: CostSheet, note: str, instructions: str | None, writes: bool
+) -> None:
+    stage, session = await a_long_talk(
+        make_stage, [Say(DIGEST)], compaction=compaction_settings(note=note, view_share=0.2)
+    )
+    catalog = stage.models.catalog
+    stage.models.catalog = catalog.with_cards([replace(stage.models.card("scripted-1"), cost=cost)])
+    done = await compact(session, instructions=instructions)
+    assert done.status == "completed"
+    assert done.summary_source == ("model" if writes else "localFallback")
+    assert len(stage.model.calls) == 3 + writes
 
 
 async def test_undo_brings_back_the_conversation_and_what_came_since(make_stage: Any) -> None:

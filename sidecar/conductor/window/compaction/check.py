@@ -2,14 +2,16 @@
 
 An answer that is short and a refusal or a remark to the user, that ends before its last heading, or that is
 not in the user's language, is no note: then the model is asked once more, with the reason. A short answer in
-words of its own is a note, for another call costs more than the gaps of a note above the chronicle. Two kinds
-of lines are dropped from a note:
+words of its own is a note, for another call costs more than the gaps of a note above the chronicle. Three
+kinds of lines are dropped from a note:
 
 * lines with a path, a command, a hash, a version or a number of three digits that the model was not shown,
 * lines that say a rule of the user in other words: the rule stands in its own words, and a paraphrase may
-  turn it round.
+  turn it round,
+* lines that turn two names round: "A rather than B" where only "B rather than A" was said.
 
-Nothing else is changed. The check knows shapes and not truth: a wrong sentence in plain words passes.
+A note of over 800 tokens is thinned to its telling lines; its headings stay. The check knows shapes and not
+truth: a wrong sentence in plain words passes, and the chronicle below it counts.
 """
 
 from __future__ import annotations
@@ -17,6 +19,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
+
+from sidecar.chronicle import measure_telling
+from sidecar.text.clip import clip
+
+NOTE_CHARS: Final = 3_200
+"""The characters of the longest note, about 800 tokens."""
 
 SHORT_CHARS: Final = 600
 """A longer answer is no mere refusal or remark, whatever it begins with."""
@@ -70,6 +78,16 @@ A path has a suffix, or begins at a root or a folder; words with a slash between
 """
 
 
+_JOINED: Final = tuple(
+    re.compile(rf"(?=(?<![\w./@-])([\w./@-]{{1,60}})(,? {words}| ?(?:->|=>|→) ?)([\w./@-]*\w))")
+    for words in (r"[^\W\d_]+ ", r"[^\W\d_]+ [^\W\d_]+ ")
+)
+"""Two names and what joins them: an arrow, or one or two words."""
+
+LEAST_JOINING: Final = 4
+"""Words that are all shorter join names in any order, as "and the" does."""
+
+
 def find_fault(reply: str, headings: Sequence[str] = (), typed: str = "") -> str | None:
     """Return why *reply* is no note at all, as the end of a sentence; None where it may be one.
 
@@ -121,7 +139,7 @@ def short_words(text: str) -> list[str]:
 
 
 def drop_unfounded(
-    note: str, occurs: Callable[[str], bool], rules: Iterable[str] = ()
+    note: str, occurs: Callable[[str], bool], rules: Iterable[str] = (), shown: str = ""
 ) -> tuple[str, tuple[str, ...]]:
     """Return *note* without the lines that may not stand, and those lines with the reason.
 
@@ -129,6 +147,7 @@ def drop_unfounded(
         note: a model's note.
         occurs: whether a text stands in the shown ones.
         rules: the user's rules.
+        shown: the shown texts as :func:`plain_text` has them.
 
     >>> drop_unfounded("- fixed src/a.py\\n- fixed src/b.py", "we fixed src/a.py".__contains__)
     ('- fixed src/a.py', ('- fixed src/b.py: src/b.py occurs nowhere',))
@@ -139,10 +158,13 @@ def drop_unfounded(
     for line in note.split("\n"):
         missing = next((name for name in names_in(line) if not is_founded(name, occurs)), None)
         rule = None if line.startswith("#") else find_paraphrased(line, stated)
+        turned = find_turned_round(line, shown)
         if missing is not None:
             dropped.append(f"{line.strip()}: {missing} occurs nowhere")
         elif rule is not None:
             dropped.append(f"{line.strip()}: the rule is: {rule}")
+        elif turned is not None:
+            dropped.append(f"{line.strip()}: it was said: {turned}")
         else:
             kept.append(line)
     return "\n".join(kept), tuple(dropped)
@@ -163,6 +185,43 @@ def find_paraphrased(line: str, rules: Iterable[tuple[str, frozenset[str]]]) -> 
         if len(stems) > 1 and is_about_it and " ".join(rule.casefold().split()).rstrip(".!。") not in plain:
             return rule
     return None
+
+
+def plain_text(text: str) -> str:
+    """Return *text* in small letters, with one blank for each run of them."""
+    return " ".join(text.casefold().split())
+
+
+def find_turned_round(line: str, shown: str) -> str | None:
+    """Return the words that *line* turns round, such as "a over b" for "b over a"; None for none.
+
+    >>> find_turned_round("We chose SQLite over Postgres.", "i took postgres over sqlite, as it locks rows")
+    'postgres over sqlite'
+    """
+    for joined in _JOINED:
+        for one, joint, other in joined.findall(plain_text(line)):
+            joining = max(map(len, re.findall(r"[^\W\d_]+", joint)), default=LEAST_JOINING)
+            if one == other or joining < LEAST_JOINING:
+                continue
+            turned = f"{other}{joint}{one}"
+            if turned in shown and f"{one}{joint}{other}" not in shown:
+                return turned
+    return None
+
+
+def shorten_note(note: str) -> str:
+    """Return the headings and the telling lines of *note* in about 800 tokens, of a line the beginning."""
+    if len(note) <= NOTE_CHARS:
+        return note
+    lines = note.split("\n")
+    tellings, room, kept = measure_telling(lines), NOTE_CHARS, list[int]()
+    for at in sorted(
+        range(len(lines)), key=lambda at: (lines[at].startswith("#"), tellings[at]), reverse=True
+    ):
+        if len(lines[at]) < room:
+            room -= len(lines[at]) + 1
+            kept.append(at)
+    return "\n".join(lines[at] for at in sorted(kept)).strip() or clip(note, NOTE_CHARS)
 
 
 def _stems(text: str) -> frozenset[str]:

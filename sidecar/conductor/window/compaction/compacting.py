@@ -259,6 +259,7 @@ class Compactor:
             planned.engine,
             planned.given.history,
             lambda passage: self._events.emit(CompactionSummaryDelta(compaction_id, passage)),
+            request.instructions,
         )
         if checked is not None and isinstance(prepared, PreparedSummary):
             checked.dropped += prepared.mended

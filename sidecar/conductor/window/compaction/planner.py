@@ -125,7 +125,7 @@ class CompactionPlanner:
         if isinstance(done, CompactionResult):
             counted = await count_loss(planned.given.history, done, self.keeping.chronicle)
             plan = replace(plan, loss=counted.loss)
-        if self.summarizer.invoker() is not None:
+        if self.summarizer.writes_note(engine, request.instructions):
             return plan
         if isinstance(done, NoOp):
             return Plan(plan.plan_id, plan.expect_head, engine.name, plan.gate, noop=done)

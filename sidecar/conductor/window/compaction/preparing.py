@@ -71,8 +71,7 @@ class SummaryPreparer:
         engine = engines.get(request.engine)
         gate = self._planner.request.gate(request)
         is_near = gate.limit > 0 and gate.tokens >= NEAR_SHARE * gate.limit
-        writes = is_near and engine.writes and self._planner.summarizer.invoker() is not None
-        prepares = self._prepares and writes
+        prepares = is_near and self._prepares and self._planner.summarizer.writes_note(engine)
         if is_near and not self._was_near and engine.compacts:
             self._events.emit(CompactionNear(gate.tokens, gate.limit, gate.window, prepares))
         if self._base is not None and self._history.current.since(self._base) is None:

@@ -11,8 +11,10 @@ behind the whole of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from msgspec import Struct, field
@@ -22,7 +24,7 @@ from sidecar.conductor.contract import RuleStatement, SessionRule
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import CompactionResult, SessionEngine
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.compaction.check import drop_unfounded, find_fault
+from sidecar.conductor.window.compaction.check import drop_unfounded, find_fault, plain_text, shorten_note
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.rule_changes import RULES_MARK, ask_about_rules, split_statements
 from sidecar.conversation import History
@@ -59,6 +61,10 @@ _STOP_FAULTS: Final[dict[str, str]] = {
     "max_output": "it was cut off at its greatest length",
     "refusal": "it is a refusal",
 }
+LENGTH: Final = (
+    "Write at most 600 words: the state of the work, its reasons, the next step. The conversation itself"
+    " stays beside the summary, the older, the shorter."
+)
 _TYPED_CHARS: Final = 8_000
 """How much of the newest prompts tells the language of the user."""
 
@@ -72,7 +78,7 @@ class Summarizer:
     def __init__(self, record: SessionRecord, deps: SessionDeps, head: RequestHead) -> None:
         self._record = record
         self._models = deps.models
-        self._asks_behind = deps.compaction.same_prefix
+        self._settings = deps.compaction
         self._head = head
 
     @property
@@ -117,28 +123,53 @@ class Summarizer:
 
         return call
 
+    def writes_note(self, engine: SessionEngine, instructions: str | None = None) -> bool:
+        """Return whether a model writes a note in a compaction by *engine* with *instructions* of the user.
+
+        By itself it does where the note is cheap: it costs nothing, the provider has the conversation in its
+        cache, or the settings name a model for it.
+        """
+        own, note = self._record.info.model, self._settings.note
+        writer = self._models.summarizer_id(own)
+        if not engine.writes or note == "never" or self._models.summarizer(own)[0] is None:
+            return False
+        if note == "always" or instructions or writer != own or self._reads_cache:
+            return True
+        card = self._models.card(writer)
+        return card is None or card.cost.input_per_mtok == 0
+
     def check_answers(
-        self, engine: SessionEngine, history: History, on_text: Callable[[str], object] = lambda _: None
+        self,
+        engine: SessionEngine,
+        history: History,
+        on_text: Callable[[str], object] = lambda _: None,
+        instructions: str | None = None,
     ) -> CheckedModel | None:
         """Return the model for a compaction of *history* by *engine*, its answers checked; None for none.
 
-        *on_text* is that of :meth:`invoker`.
+        *on_text* is that of :meth:`invoker`, *instructions* are the user's for this compaction.
         """
-        invoke = self.invoker(on_text) if engine.writes else None
+        invoke = self.invoker(on_text) if self.writes_note(engine, instructions) else None
         if invoke is None:
             return None
         return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing, self.count)
+
+    @property
+    def _reads_cache(self) -> bool:
+        """Whether the provider of the newest request has it in a cache, and its model writes the summary."""
+        config, model = self._head.config, self._record.info.model
+        card = self._models.card(model)
+        caches = card is not None and card.cost.cache_read_per_mtok is not None
+        is_own = config is not None and config.model == model == self._models.summarizer_id(model)
+        return self._settings.same_prefix and caches and is_own
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
 
         A summary is written by the session's own model then, and behind the whole conversation.
         """
-        config, model = self._head.config, self._record.info.model
-        card = self._models.card(model)
-        caches = card is not None and card.cost.cache_read_per_mtok is not None
-        is_own = config is not None and config.model == model == self._models.summarizer_id(model)
-        if config is None or not (self._asks_behind and caches and is_own):
+        config = self._head.config
+        if config is None or not self._reads_cache:
             return None
         request = self._head.complete(build_conversation(self._record.history.turns, config))
         return CachedRequest(request, config.thinking)
@@ -203,7 +234,7 @@ class CheckedModel(Struct):
     async def ask(self, conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
         """Yield the answer to *conversation*; raises GatewayError where the model wrote no summary."""
         self.shown.append("\n".join(map(text_of_turn, conversation.turns)))
-        conversation = with_question(conversation, ask_about_rules(self.rules))
+        conversation = with_question(conversation, f"{LENGTH}\n\n{ask_about_rules(self.rules)}")
         for _ in range(_ATTEMPTS):
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
@@ -219,7 +250,11 @@ class CheckedModel(Struct):
                     self.fault = "it calls a tool"
             if self.fault is None:
                 rules = [rule.text for rule in self.rules]
-                mended, dropped = drop_unfounded(text or "", self.was_shown, rules)
+                shown = plain_text("\n".join(self.shown))
+                checked = partial(drop_unfounded, text or "", self.was_shown, rules, shown)
+                mended, dropped = await asyncio.to_thread(checked)
+                if 2 * len(mended) <= len(shown):  # a longer one is for the engine to refuse
+                    mended = shorten_note(mended)
                 self.dropped += dropped
                 self.statements += statements
                 for emission in answer if mended == reply.text else with_text(answer, mended):
