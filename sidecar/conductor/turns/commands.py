@@ -33,7 +33,6 @@ from sidecar.conductor.turns.changes import Changes
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.window import SessionWindow
-from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import describe_extensions
 from sidecar.conductor.workbench.files import shown_uri
 from sidecar.conductor.workbench.kept_changes import (
@@ -91,7 +90,7 @@ class Commands:
         self._pins = window.pins
         self._rules = window.rules
         self._request = window.request
-        self._checkpoints = checkpoints = workbench.checkpoints
+        self._checkpoints = workbench.checkpoints
         self._extensions = workbench.extensions
         self._shell = workbench.shell
         self._changes = changes
@@ -112,8 +111,8 @@ class Commands:
             "forget": self.forget,
             "fork": self.fork,
             "rewind": self.rewind,
-            "diff": lambda _: show_changes(checkpoints, self._folder),
-            "checkpoint": lambda rest: run_checkpoint(checkpoints, changes, rest, self._folder),
+            "diff": self.diff,
+            "checkpoint": self.checkpoint,
             "model": lambda rest: self.choose("model", rest),
             "engine": lambda rest: self.choose("engine", rest),
             "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
@@ -162,7 +161,7 @@ class Commands:
             what = "expansion"
         size = f"{done.post_count} turns, about {done.post_tokens or 0:,} tokens"
         text = f"The {what} is undone: {size}.{describe_edited(undone.edited_files, self._folder)}"
-        return text + await offer_restore(self._checkpoints, undone.changes, self._folder)
+        return text + await self._offer_restore(undone.changes)
 
     async def expand(self, rest: str) -> str:
         """Bring turns behind a summary back: all, some nodes, or a range; *rest* may name the compaction."""
@@ -278,7 +277,39 @@ class Commands:
         text = (
             f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files, self._folder)}"
         )
-        return text + await offer_restore(self._checkpoints, moved.changes, self._folder)
+        return text + await self._offer_restore(moved.changes)
+
+    async def diff(self, _rest: str) -> str:
+        """Show the changes of files by this session."""
+        diffs = await self._checkpoints.diff(self._checkpoints.since(None))
+        shown = describe_diffs(diffs, self._folder) or "This session has changed no files with its tools."
+        return "\n".join((shown, *describe_uncovered(self._checkpoints.uncovered)))
+
+    async def checkpoint(self, rest: str) -> str:
+        """List the checkpoints, or show the changes since one, or restore the files of one.
+
+        Raises InvalidInput for an unknown checkpoint.
+        """
+        checkpoints, folder = self._checkpoints, self._folder
+        match rest.split():
+            case []:
+                return describe_checkpoints(checkpoints.all)
+            case ["diff", checkpoint_id]:
+                diffs = await checkpoints.diff(checkpoints.since(checkpoint_id))
+                return describe_diffs(diffs, folder) or "The files are as they were then."
+            case ["restore", checkpoint_id]:
+                restored = await self._changes.restore_files(checkpoints.since(checkpoint_id))
+                return describe_restores(restored, folder)
+        return "Use /checkpoint, /checkpoint diff ID or /checkpoint restore ID."
+
+    async def _offer_restore(self, changes: Collection[str]) -> str:
+        """Return the diffs of files with *changes*, and the command that takes them back; empty for none."""
+        diffs = [each for each in await self._checkpoints.diff(changes) if each.outcome in TAKEN_BACK]
+        if not diffs:
+            return ""
+        command = f"/checkpoint restore {self._checkpoints.first_of(changes)}"
+        lines = (f"\n\n{command} takes these changes back:", describe_diffs(diffs, self._folder))
+        return "\n".join((*lines, *describe_uncovered(self._checkpoints.uncovered)))
 
     async def choose(self, config_id: str, rest: str) -> str:
         """Set the option *config_id* to *rest*, or show it without an argument."""
@@ -314,40 +345,6 @@ def _size(n_turns: int) -> str:
 _MOST_LISTED: Final = 40
 _MOST_DIFF_CHARS: Final = 20_000
 """The characters of diffs in one answer."""
-
-
-async def show_changes(checkpoints: Checkpoints, folder: Path) -> str:
-    """Return the answer of ``/diff``: the changes of files by this session, named as in *folder*."""
-    diffs = await checkpoints.diff(checkpoints.since(None))
-    shown = describe_diffs(diffs, folder) or "This session has changed no files with its tools."
-    return "\n".join((shown, *describe_uncovered(checkpoints.uncovered)))
-
-
-async def run_checkpoint(checkpoints: Checkpoints, made: Changes, rest: str, folder: Path) -> str:
-    """Run ``/checkpoint``, by the changes *made*, and return its answer, with files named as in *folder*.
-
-    Raises InvalidInput for an unknown checkpoint.
-    """
-    match rest.split():
-        case []:
-            return describe_checkpoints(checkpoints.all)
-        case ["diff", checkpoint_id]:
-            diffs = await checkpoints.diff(checkpoints.since(checkpoint_id))
-            return describe_diffs(diffs, folder) or "The files are as they were then."
-        case ["restore", checkpoint_id]:
-            restored = await made.restore_files(checkpoints.since(checkpoint_id))
-            return describe_restores(restored, folder)
-    return "Use /checkpoint, /checkpoint diff ID or /checkpoint restore ID."
-
-
-async def offer_restore(checkpoints: Checkpoints, changes: Collection[str], folder: Path) -> str:
-    """Return the diffs of files with *changes*, and the command that takes them back; empty for none."""
-    diffs = [each for each in await checkpoints.diff(changes) if each.outcome in TAKEN_BACK]
-    if not diffs:
-        return ""
-    command = f"/checkpoint restore {checkpoints.first_of(changes)}"
-    lines = (f"\n\n{command} takes these changes back:", describe_diffs(diffs, folder))
-    return "\n".join((*lines, *describe_uncovered(checkpoints.uncovered)))
 
 
 def describe_uncovered(names: Sequence[str]) -> Sequence[str]:
