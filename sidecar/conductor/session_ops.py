@@ -71,6 +71,21 @@ from sidecar.window_budget import (
 from sidecar.window_budget.contract import PreparedDigest
 from sidecar.window_budget.message import UserKind, blocks_of
 
+__all__ = [
+    "CondenseFn",
+    "CondenseOpts",
+    "IdentityCondense",
+    "WindowBudgetCondense",
+    "compact_messages",
+    "condense_transcript",
+    "content_to_blocks",
+    "extend_transcript",
+    "messages_to_turns",
+    "preview_prompt",
+    "restore_under_count_guard",
+    "turns_to_messages",
+]
+
 TOOL_TURN = "toolTurn"
 """The custom type under which a tool turn travels that is not simply a list of results."""
 
@@ -305,22 +320,6 @@ def find_cut(
     wanted = (cut,) if prompt_index is None else (cut, prompt_index)
     first_kept, *pinned = (find_turn(history.turns, index, n_messages) for index in wanted)
     return first_kept, tuple(pinned)
-
-
-__all__ = [
-    "CondenseFn",
-    "CondenseOpts",
-    "IdentityCondense",
-    "WindowBudgetCondense",
-    "compact_messages",
-    "condense_transcript",
-    "content_to_blocks",
-    "extend_transcript",
-    "messages_to_turns",
-    "preview_prompt",
-    "restore_under_count_guard",
-    "turns_to_messages",
-]
 
 
 class CondenseOpts(Value):

@@ -85,7 +85,6 @@ class SessionAgent:
         self._record = record
         self._history = record.history
         self._events = record.events
-        self._models = record.models
         self._max_model_calls = deps.max_model_calls
         self._n_calls = 0
         self._memory = CallMemory()
@@ -279,7 +278,7 @@ class SessionAgent:
                 on_warning=self._record.notices.on_warning,
                 memory=self._memory,
             )
-            return self._models.invoker(self._config.model)(prepared, notifying)
+            return self._record.models.invoker(self._config.model)(prepared, notifying)
 
         if self._knowledge.sources:
             return call_when_ready(lambda: self._add_knowledge(conversation), call)

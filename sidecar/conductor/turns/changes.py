@@ -66,7 +66,6 @@ class Changes:
     ) -> None:
         self._record = record
         self._history = record.history
-        self._events = record.events
         self._compactor = window.compactor
         self._expander = window.expander
         self._request = window.request
@@ -222,7 +221,7 @@ class Changes:
         if restored.entries:
             await self._history.append(*restored.entries)
         if restored.files or restored.missing:
-            self._events.emit(Rehydrated(restored.files, restored.missing))
+            self._record.events.emit(Rehydrated(restored.files, restored.missing))
             await self._store_size()
         return restored
 
@@ -231,7 +230,7 @@ class Changes:
         # In a thread: a rewind to the beginning removes as much as there is.
         edited = await asyncio.to_thread(self._edited_files, removed, self._history.current)
         tokens = await asyncio.to_thread(sum, map(entry_tokens, removed))
-        self._events.emit(HeadChanged(head, nodes, cause, edited))
+        self._record.events.emit(HeadChanged(head, nodes, cause, edited))
         await self._store_size()
         return HeadChange(head, nodes, tokens, edited)
 
@@ -262,4 +261,4 @@ class Changes:
         usage = self._request.usage()
         self._record.resize(usage, self._record.clock_ms(), compacted=compacted)
         await self._record.store()
-        self._events.emit(usage)
+        self._record.events.emit(usage)

@@ -82,8 +82,6 @@ class Commands:
         """*fork* starts a session from the head of another and returns its id."""
         self._record = record
         self._folder = record.roots[0]
-        self._history = record.history
-        self._compactions = record.compactions
         self._engines = window.engines
         self._planner = window.planner
         self._losses = window.losses
@@ -175,7 +173,7 @@ class Commands:
 
     def parse_expansion(self, words: Sequence[str]) -> ExpandRequest:
         """Return the request of the arguments of ``/expand``."""
-        known = {done.compaction_id for done in self._compactions.all}
+        known = {done.compaction_id for done in self._record.compactions.all}
         compaction_id = words[0] if words and words[0] in known else None
         nodes = words[1:] if compaction_id is not None else words
         if len(nodes) == 1 and ".." in nodes[0]:
@@ -271,9 +269,9 @@ class Commands:
         """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""
         node: str | None = rest
         if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
-            node = before_prompts(self._history.current, int(rest or 1))
+            node = before_prompts(self._record.history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
-        size = _size(len(self._history.current))
+        size = _size(len(self._record.history.current))
         text = (
             f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files, self._folder)}"
         )
@@ -324,8 +322,8 @@ class Commands:
         """Describe the settings and the size of the session."""
         info = self._record.info
         options = (f"- {option.name.lower()}: {option.current_value}" for option in self._options.all())
-        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(self._history.current))}", *options]
-        lines.append(f"- compactions: {len(self._compactions.all)}")
+        lines = [f"Session {info.sid} in {info.cwd}: {_size(len(self._record.history.current))}", *options]
+        lines.append(f"- compactions: {len(self._record.compactions.all)}")
         return "\n".join(lines)
 
     async def help(self, _rest: str) -> str:

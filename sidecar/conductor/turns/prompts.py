@@ -104,8 +104,6 @@ class Prompts:
         self._record = record
         self._queue = record.queue
         self._jobs = record.queue.jobs
-        self._history = record.history
-        self._events = record.events
         self._extensions = extensions
         self._request = request
         self._agent = agent
@@ -247,14 +245,14 @@ class Prompts:
     def settle_unrun(self, job: PromptJob) -> None:
         """End a prompt that never ran, as cancelled."""
         resolve(job.entered, None)
-        head = self._history.head
+        head = self._record.history.head
         try:
             usage = self._request.usage()
         except Exception as error:
             log_fault("the context meter", error)
             usage = unknown_usage(head)
         outcome = TurnOutcome(turn_id=job.turn_id, stop_reason="cancelled", head=head, usage=usage, text="")
-        self._events.emit_for(job.turn_id, Settled(job.turn_id, "cancelled", head, usage, 0))
+        self._record.events.emit_for(job.turn_id, Settled(job.turn_id, "cancelled", head, usage, 0))
         if not job.outcome.done():
             job.outcome.set_result(outcome)
 
@@ -273,7 +271,7 @@ class Prompts:
         """Emit the prompts that the agent has let into the running turn."""
         for job, entry in product(self._queue.steered, appended or ()):
             if job.turn is entry.turn:
-                self._events.emit(UserMessage(entry.node_id, job.content, job.author))
+                self._record.events.emit(UserMessage(entry.node_id, job.content, job.author))
 
     def on_end(self) -> None:
         """Forget the prompts that were steered into the turn, now that it has ended."""
@@ -296,7 +294,7 @@ class Prompts:
         if running is not None and may_enter:
             # It enters at the next safe step of the agent.
             if job.author is not None:
-                self._history.note_author(job.turn, job.author.client_id)
+                self._record.history.note_author(job.turn, job.author.client_id)
             self._agent.steer(job.turn, job.content)
             self._queue.steered.append(job)
             job, disposition = running, "steered"
@@ -352,7 +350,7 @@ class Prompts:
         items, compactions = self._emitted = self.items(), self._queue.compactions
         # Not whole: each event stays in the log, and a queue of n prompts emits n events.
         shown = tuple(replace(item, input=shorten(item.input)) for item in items[:_ITEMS_SHOWN])
-        self._events.emit(QueueChanged(shown, len(items), compactions))
+        self._record.events.emit(QueueChanged(shown, len(items), compactions))
 
 
 def shorten(value: Any) -> Any:

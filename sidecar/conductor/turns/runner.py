@@ -74,12 +74,8 @@ class TurnRunner:
         options: Options,
     ) -> None:
         self._record = record
-        self._models = record.models
-        self._clock_ms = record.clock_ms
         self._history = record.history
         self._events = record.events
-        self._notices = record.notices
-        self._queue = record.queue
         self._request = request
         self._agent = agent
         self._policy = workbench.policy
@@ -105,10 +101,10 @@ class TurnRunner:
 
     async def run(self, job: PromptJob) -> None:
         """Run *job* from its first event to its last."""
-        started_ms = self._clock_ms()
+        started_ms = self._record.clock_ms()
         self._record.look_up_card()
         self._stop = CancelToken()
-        self._queue.is_ending = False
+        self._record.queue.is_ending = False
         self._events.begin_turn(job.turn_id)
         self._policy.turn_rules = job.allow
         try:
@@ -122,7 +118,7 @@ class TurnRunner:
 
     async def _answer(self, job: PromptJob) -> _Answer:
         """Run a command, or let the agent answer a prompt that no hook refuses."""
-        self._notices.emit_pending()
+        self._record.notices.emit_pending()
         self._events.set_phase("invoking")
         extensions, refusal = self._extensions, None
         if job.command is not None and job.command.name in extensions.names:
@@ -197,7 +193,7 @@ class TurnRunner:
         entering = [block for entry in in_front for block in entry.turn.blocks]
         prompt = UserTurn((*entering, *job.turn.blocks)) if entering else job.turn
         await self._agent.make_room(prompt, lambda: resolve(job.entered, None))
-        self._notices.emit_pending()
+        self._record.notices.emit_pending()
         if self._stop.cancelled:
             return None
         # After a compaction, which drops the earlier notes.
@@ -214,7 +210,7 @@ class TurnRunner:
         # Where the provider does not tell its window, what it refused is more than that.
         window = refusal.window_tokens or (refused_tokens if refused_tokens >= _MIN_WINDOW else None)
         if window is not None:
-            self._models.learn_window(snapshot.model, window)
+            self._record.models.learn_window(snapshot.model, window)
             self._record.look_up_card()
         if self._was_stopped():
             return snapshot
@@ -243,7 +239,7 @@ class TurnRunner:
 
     async def _end(self, job: PromptJob, answer: _Answer, started_ms: int) -> None:
         """Store the turn and publish its last event; a step that raises makes it a fault."""
-        self._queue.is_ending = True
+        self._record.queue.is_ending = True
         self._history.forget_notes()
         head = self._history.head
         resolve(job.entered, head)
@@ -256,8 +252,8 @@ class TurnRunner:
             answer = _error_answer("the end of a turn", error)
         if self._was_stopped():  # at the last moment too: whoever stopped it was promised this end
             answer = replace(answer, stop="cancelled")
-        self._queue.is_over = True
-        fault, duration_ms = answer.fault, max(0, self._clock_ms() - started_ms)
+        self._record.queue.is_over = True
+        fault, duration_ms = answer.fault, max(0, self._record.clock_ms() - started_ms)
         try:
             if fault is None:
                 self._events.set_phase("settled")
@@ -288,7 +284,7 @@ class TurnRunner:
                 )
 
     async def _store(self, job: PromptJob, usage: ContextUsage) -> None:
-        now = self._clock_ms()
+        now = self._record.clock_ms()
         title = self._record.info.title or ("" if job.command is not None else prompt_title(job.turn.blocks))
         self._record.amend(lambda info: replace(info, title=title))
         self._record.resize(usage, now)

@@ -35,7 +35,6 @@ class Pins:
 
     def __init__(self, record: SessionRecord, losses: LossReports) -> None:
         self._record = record
-        self._history = record.history
         self._losses = losses
 
     @property
@@ -58,7 +57,7 @@ class Pins:
 
         Raises InvalidInput for an empty text and for an id that no report has.
         """
-        if given in self._history.graph.entries:
+        if given in self._record.history.graph.entries:
             return self.of_node(given)
         if not _FACT_ID.fullmatch(given):
             return self.of_text(given)
@@ -75,7 +74,7 @@ class Pins:
 
     def of_node(self, node_id: str) -> Pin:
         """Return the pin of an entry on any branch: its prose, or its results where it has none."""
-        entry = self._history.graph.entries.get(node_id)
+        entry = self._record.history.graph.entries.get(node_id)
         if entry is None:
             raise NodeNotFound(self._record.sid, node_id)
         text = prompt_text(entry.turn.blocks) or text_of_turn(entry.turn)

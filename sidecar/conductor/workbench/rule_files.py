@@ -164,8 +164,6 @@ class RuleFiles:
         self._home = home = deps.home
         self._workspace = deps.workspace
         self._files = files
-        self._notices = record.notices
-        self._history = record.history
         self.reached = folders_reached_index(tools.effects, roots[0])
         record.history.follow(self.reached)
         self._project = self._roots
@@ -180,7 +178,7 @@ class RuleFiles:
 
     async def refresh(self) -> None:
         """Read all files as they are now, the editor's unsaved text included."""
-        folders_then = self.reached.of(self._history.current).folders
+        folders_then = self.reached.of(self._record.history.current).folders
         reached = dict.fromkeys(self._files.path_now(Path(each)) for each in folders_then)
         existing = await self._workspace.find_existing(self._candidates)
         cwd, repository = self._roots[0], None
@@ -212,7 +210,9 @@ class RuleFiles:
         for rule_file in (*self.above, *self.below):
             if rule_file.n_cut:
                 text = f"{rule_file.name} has {len(rule_file.view.text):,} characters"
-                self._notices.add_unused(f"{text}; the model is shown {len(rule_file.shown):,} of them")
+                self._record.notices.add_unused(
+                    f"{text}; the model is shown {len(rule_file.shown):,} of them"
+                )
 
     def text(self, shown: Callable[[RuleFile], bool] | None = None) -> str:
         """Return the rules for the system prompt.
@@ -255,14 +255,14 @@ class RuleFiles:
         for each in new:
             n_lines = each.shown.count("\n") + 1 if each.n_cut else None
             self._files.record(each.view, call_id=call_id, line_count=n_lines)
-        self._notices.emit_pending()
+        self._record.notices.emit_pending()
         return "\n\n".join(f"[{each.render()}\n]" for each in new)
 
     def _fit(self, files: Sequence[RuleFile]) -> tuple[RuleFile, ...]:
         return share_room(files, min(ALL_RULES_CHARS, self._record.window or ALL_RULES_CHARS))
 
     def _begin_reading(self, known: Sequence[RuleFile] = ()) -> _Reading:
-        return _Reading(self._roots[0], self._workspace, self._notices, known)
+        return _Reading(self._roots[0], self._workspace, self._record.notices, known)
 
     def _is_in_view(self, rule_file: RuleFile) -> bool:
         return self._files.shows(rule_file.view)

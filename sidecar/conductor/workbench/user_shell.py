@@ -43,7 +43,6 @@ class UserShell:
         checkpoints: Checkpoints,
     ) -> None:
         self._record = record
-        self._history = record.history
         self._deps = deps
         self._tools = tools
         self._permissions = permissions
@@ -59,14 +58,14 @@ class UserShell:
         with self._permissions.skip_question(call_id) if is_sandboxed else nullcontext():
             outcome = await self._tools.runner.run(ToolCall(call_id, _TOOL, {"command": command}), cancel)
         output = str(outcome.output)
-        reads = self._history.take_reads(call_id)
+        reads = self._record.history.take_reads(call_id)
         end = _END.search(output)
         if end is not None:
             exit_code = int(end[1]) if end[1] and end[1] != "None" else None
             shown = output if exit_code is None else output[: end.start()]
             (turn,) = messages_to_turns([BashExecutionMessage(command, shown, exit_code)])
-            async with self._history.transaction():
+            async with self._record.history.transaction():
                 await self._record.store()
-                await self._history.append(Entry(turn, "shell", reads=reads))
+                await self._record.history.append(Entry(turn, "shell", reads=reads))
         fence = "`" * (4 if "```" in output else 3)
         return f"{fence}\n{output}\n{fence}"
