@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.content import Content
-from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionRule, SessionSnapshot
+from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
@@ -36,6 +36,7 @@ from sidecar.conductor.turns.runner import resolve
 from sidecar.conductor.turns.turns import Turns
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
 from sidecar.conductor.window.compaction.restoring import Restoration
+from sidecar.conductor.window.session_rules import SessionRules
 from sidecar.conductor.window.window import SessionWindow
 from sidecar.conductor.workbench.kept_changes import FileRestore
 from sidecar.conductor.workbench.workbench import Workbench
@@ -196,29 +197,11 @@ class Session:
             await self._open_knowledge()
         await self.record.store()
 
-    async def add_rule(self, text: str) -> SessionRule:
-        """Set a rule of the user; on disk when this returns. Raises InvalidInput."""
-        rule = self.window.rules.add(text)
+    async def change_rules(self, change: Callable[[SessionRules], T]) -> T:
+        """Return the result of *change*; on disk when this returns. Raises InvalidInput."""
+        changed = change(self.window.rules)
         await self.record.store()
-        return rule
-
-    async def remove_rule(self, wanted: str) -> SessionRule:
-        """Take back the rule with an id or some words; on disk when this returns. Raises InvalidInput."""
-        rule = self.window.rules.remove(wanted)
-        await self.record.store()
-        return rule
-
-    async def keep_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
-        """Keep a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
-        rules = self.window.rules.keep(wanted)
-        await self.record.store()
-        return rules
-
-    async def dismiss_rules(self, wanted: str | None) -> tuple[SessionRule, ...]:
-        """Dismiss a rule that was proposed, all for None; on disk when this returns. Raises InvalidInput."""
-        rules = self.window.rules.dismiss(wanted)
-        await self.record.store()
-        return rules
+        return changed
 
     def amend(self, change: Callable[[SessionInfo], SessionInfo]) -> Awaitable[None]:
         """Change the session's title or place in the list at once; on disk when awaited."""

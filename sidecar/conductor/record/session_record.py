@@ -141,10 +141,6 @@ class SessionRecord:
             last_compaction_at=now_ms if compacted else self.info.last_compaction_at,
         )
 
-    def set_todo(self, entries: tuple[PlanEntry, ...]) -> None:
-        """Replace the model's todo list."""
-        self.todo = entries
-
     def plan_items(self) -> tuple[PlanItem, ...]:
         """Return the model's todo list as clients see it."""
         return tuple(PlanItem(entry.content, entry.status, entry.priority) for entry in self.todo)

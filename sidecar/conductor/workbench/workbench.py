@@ -168,7 +168,7 @@ class Workbench:
             await history.append_records(to_record("rename", rename), *records)
 
     def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
-        self._record.set_todo(entries)
+        self._record.todo = entries
         self._record.events.emit(PlanChanged(self._record.plan_items()))
 
     async def _run_subagent(

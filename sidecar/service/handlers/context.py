@@ -132,25 +132,29 @@ def list_rules(connection: Connection, params: m.RuleListParams) -> m.RuleListRe
 async def add_rule(connection: Connection, params: m.RuleAddParams) -> m.RuleResult:
     """Set a rule."""
     session = connection.hub.session(params.sid)
-    return m.RuleResult(await session.add_rule(params.text), session.record.log.seq)
+    rule = await session.change_rules(lambda rules: rules.add(params.text))
+    return m.RuleResult(rule, session.record.log.seq)
 
 
 async def remove_rule(connection: Connection, params: m.RuleRemoveParams) -> m.RuleResult:
     """Take a rule back."""
     session = connection.hub.session(params.sid)
-    return m.RuleResult(await session.remove_rule(params.rule), session.record.log.seq)
+    rule = await session.change_rules(lambda rules: rules.remove(params.rule))
+    return m.RuleResult(rule, session.record.log.seq)
 
 
 async def keep_rules(connection: Connection, params: m.RuleKeepParams) -> m.RuleDecisionResult:
     """Keep a rule that was proposed, or all."""
     session = connection.hub.session(params.sid)
-    return m.RuleDecisionResult(await session.keep_rules(params.rule), session.record.log.seq)
+    decided = await session.change_rules(lambda rules: rules.keep(params.rule))
+    return m.RuleDecisionResult(decided, session.record.log.seq)
 
 
 async def dismiss_rules(connection: Connection, params: m.RuleDismissParams) -> m.RuleDecisionResult:
     """Dismiss a rule that was proposed, or all."""
     session = connection.hub.session(params.sid)
-    return m.RuleDecisionResult(await session.dismiss_rules(params.rule), session.record.log.seq)
+    decided = await session.change_rules(lambda rules: rules.dismiss(params.rule))
+    return m.RuleDecisionResult(decided, session.record.log.seq)
 
 
 HANDLERS: Final[dict[str, Handler]] = {

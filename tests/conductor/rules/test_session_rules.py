@@ -36,6 +36,10 @@ async def say(stage: Any, session: Session, prompt: str) -> str:
     return str((await stage.ask(session, prompt)).text)
 
 
+async def add_rule(session: Session, text: str) -> None:
+    await session.change_rules(lambda rules: rules.add(text))
+
+
 def sent(conversation: Conversation) -> str:
     """Return everything that a request says."""
     texts = [conversation.system or ""]
@@ -112,7 +116,7 @@ async def test_a_dismissed_rule_is_not_proposed_again(make_stage: Any) -> None:
     assert texts(session) == ["Money is in cents."]
     first, second = session.window.rules.all
     assert not first.holds
-    decided = await session.dismiss_rules(None)
+    decided = await session.change_rules(lambda rules: rules.dismiss(None))
     assert [rule.id for rule in decided] == [second.id]
     sid = session.sid
     await stage.hub.close(sid)
@@ -192,11 +196,11 @@ async def test_every_engine_sends_every_rule_after_any_number_of_compactions(
     long_rule = f"Never write to {', '.join(f'the {name * 3} bucket' for name in 'abcdefghijklm')}."
     await say(stage, session, "Fix the parser.")
     for rule in ("Fass vendor/ niemals an.", long_rule, "answer in Latin", "Never rename store.py."):
-        await session.add_rule(rule)
+        await add_rule(session, rule)
     for number in range(6):
         await say(stage, session, f"Do step {number}: {LONG}")
         if number == 3:
-            await session.remove_rule("store.py")
+            await session.change_rules(lambda rules: rules.remove("store.py"))
         await session.compact(CompactionRequest(force=True)).outcome
     await say(stage, session, "go on")
     told = " ".join(last_sent(stage).split())
@@ -210,14 +214,14 @@ async def test_a_compaction_alone_changes_the_beginning_of_a_request(make_stage:
     stage = await make_stage([[Say(SUMMARY)]], repeat=True, window=8_000)
     session = await stage.session(policy={"keepRecent": 600})
     await session.choose("engine", "agentcore")
-    await session.add_rule("Never rename store.py.")
+    await add_rule(session, "Never rename store.py.")
     for number in range(3):
         await say(stage, session, f"Do step {number}: {LONG}")
     await session.compact(CompactionRequest(force=True)).outcome
     await say(stage, session, "five")
     before = stage.model.calls[-1].conversation
     assert "Never rename store.py." in sent(before)
-    await session.remove_rule("store.py")
+    await session.change_rules(lambda rules: rules.remove("store.py"))
     await say(stage, session, "six")
     after = stage.model.calls[-1].conversation
     assert after.system == before.system
@@ -227,7 +231,7 @@ async def test_a_compaction_alone_changes_the_beginning_of_a_request(make_stage:
 
 async def test_proposed_rules_follow_the_path_and_rules_by_hand_do_not(make_stage: Any) -> None:
     stage, session = await a_session_with_proposals(make_stage, "Never push to main.")
-    await session.add_rule("answer in Latin")
+    await add_rule(session, "answer in Latin")
     assert texts(session) == ["Never push to main.", "answer in Latin"]
     await session.undo(None, force=False, expect_head=None)
     assert texts(session) == ["Never push to main.", "answer in Latin"]
@@ -240,7 +244,7 @@ async def test_proposed_rules_follow_the_path_and_rules_by_hand_do_not(make_stag
 async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
-    await session.add_rule("Never push to main.")
+    await add_rule(session, "Never push to main.")
     for prompt in ("one", "two", "three"):
         await say(stage, session, prompt)
     await say(stage, session, "/remember answer in Latin")
@@ -256,7 +260,7 @@ async def test_undoing_a_compaction_changes_no_rule(make_stage: Any) -> None:
 async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
-    await session.add_rule("Never push to main.")
+    await add_rule(session, "Never push to main.")
     await say(stage, session, "/remember answer in Latin")
     await say(stage, session, "hello")
     fork = await stage.hub.fork(ForkOf(session.sid))
@@ -270,7 +274,7 @@ async def test_a_fork_begins_with_the_rules_and_goes_its_own_way(make_stage: Any
 async def test_a_fork_after_several_compactions_has_all_rules(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session(policy={"keepRecent": 600})
-    await session.add_rule("Never push to main.")
+    await add_rule(session, "Never push to main.")
     for number in range(9):
         await say(stage, session, f"Do step {number}: {LONG}")
         if number % 3 == 2:
@@ -284,7 +288,7 @@ async def test_a_loaded_session_has_the_rules_it_had(make_stage: Any) -> None:
     stage = await a_stage(make_stage)
     session = await stage.session()
     for rule in ("Never push to main.", "Never rename store.py.", "answer in Latin"):
-        await session.add_rule(rule)
+        await add_rule(session, rule)
     await say(stage, session, "/forget push")
     await say(stage, session, "/forget store.py")
     for prompt in ("one", "two", "three"):
@@ -315,7 +319,7 @@ async def test_a_new_follower_is_sent_the_rules(make_stage: Any) -> None:
     session = await stage.session()
     session.introduce()
     assert published(session) == []
-    await session.add_rule("answer in Latin")
+    await add_rule(session, "answer in Latin")
     session.introduce()
     assert published(session) == [["answer in Latin"], ["answer in Latin"]]
 
