@@ -108,7 +108,7 @@ PROMISED: dict[str, tuple[str, ...]] = {
         "attach/test_floods.py::test_a_flood_leaves_others_their_turn_and_memory_its_bounds",
         "attach/test_floods.py::test_a_client_that_never_reads_costs_a_session_nothing_and_gets_its_gap",
         "attach/test_shared_daemon.py::test_the_death_of_a_shim_is_its_own",
-        "protocol/test_items.py::test_a_message_with_countless_wrong_items_is_refused_early",
+        "protocol/test_codec.py::test_a_message_with_countless_wrong_items_is_refused_early",
     ),
     "A client that is too slow loses events, and is told which.": (
         "transport/test_feed.py::test_events_that_a_slow_client_lost_are_a_gap",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,7 +10,14 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import ContextUsage
 from sidecar.conductor.events import Event, Faulted, FileStale, TextDelta, ToolStarted
-from sidecar.protocol.codec import event_to_wire, from_wire, read_strictly, result_from_wire, to_wire
+from sidecar.protocol.codec import (
+    MAX_WRONG_ITEMS,
+    event_to_wire,
+    from_wire,
+    read_strictly,
+    result_from_wire,
+    to_wire,
+)
 from sidecar.protocol.messages import (
     CompactStartParams,
     Empty,
@@ -159,3 +167,27 @@ def test_a_scalar_is_never_converted() -> None:
     for value, kind in ((True, int), ("5", int), (5, str), (True, float), (1, bool)):
         with pytest.raises(TypeError, match="expected"):
             read_strictly(value, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        pytest.param(TurnParams, {"sid": "s", "input": [0] * 100_000}, id="an array"),
+        pytest.param(
+            CompactStartParams,
+            {"sid": "s", "policy": {f"p{n}": "x" for n in range(100_000)}},
+            id="an object",
+        ),
+    ],
+)
+def test_a_message_with_countless_wrong_items_is_refused_early(kind: type[Any], value: Any) -> None:
+    """Each mistake costs kilobytes, so a message of megabytes would cost gigabytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput) as caught:
+            from_wire(kind, value)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.message.count(";") == MAX_WRONG_ITEMS - 1
+    assert peak < 2_000_000
