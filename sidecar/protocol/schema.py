@@ -4,7 +4,7 @@ The first two are made from the method table. The reference is ``REFERENCE.md`` 
 generated from the same table and from the golden messages of the tests, and a test keeps it up to date.
 
 A shape of the wire follows from its dataclass alone, as the codec reads it: wire names, optional members,
-choices. Both forms are written from these shapes.
+choices. TypeScript is written from the JSON Schema.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import json
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Union, assert_never, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from sidecar._internal.values import Value
 from sidecar.protocol.codec import to_camel, wire_name
 from sidecar.protocol.errors import ERROR_KINDS
 from sidecar.protocol.handshake import PROTOCOL
@@ -33,78 +32,40 @@ from sidecar.protocol.methods import (
     NotificationMethod,
 )
 
-
-class Scalar(Value):
-    """``string``, ``integer``, ``number``, ``boolean``, ``null``, or ``any`` JSON value."""
-
-    name: str
+Schema: TypeAlias = dict[str, Any]
+"""A JSON Schema, of an object or of one of its members."""
 
 
-class Choice(Value):
-    """One of some words."""
-
-    words: tuple[str, ...]
-
-
-class ListOf(Value):
-    """An array."""
-
-    item: Type
-
-
-class MapOf(Value):
-    """An object with any names."""
-
-    value: Type
-
-
-class Named(Value):
-    """Another shape."""
-
-    name: str
-
-
-class AnyOf(Value):
-    """One of several types."""
-
-    arms: tuple[Type, ...]
-
-
-Type: TypeAlias = Scalar | Choice | ListOf | MapOf | Named | AnyOf
-
-
-class Property(Value):
-    """One member of a shape; *default* is the JSON value of an absent member, None if it has none."""
-
-    name: str
-    type: Type
-    is_required: bool
-    default: Any = None
-
-
-class Shape(Value):
-    """One object of the wire; *doc* names its members as they are spelled there."""
-
-    name: str
-    doc: str
-    properties: tuple[Property, ...]
-
-
-def shapes_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, Shape]:
-    """Return the shapes of *kinds* and of the dataclasses in them, by name.
-
-    A message that is *sent by us* has every member that is not null; a client may leave out defaults.
-    """
-    found: dict[str, Shape] = {}
+def schemas_of(kinds: Iterable[type[Any]], *, are_sent_by_us: bool) -> dict[str, Schema]:
+    """Return the schemas of *kinds* and of the dataclasses in them, by name; see :func:`object_schema`."""
+    found: dict[str, Schema] = {}
     waiting = list(kinds)
     while waiting:
         kind = waiting.pop(0)
         if kind.__name__ not in found:
-            hints = get_type_hints(kind)
-            members = (property_of(field, hints[field.name], are_sent_by_us) for field in fields(kind))
-            found[kind.__name__] = Shape(kind.__name__, wire_doc(kind.__doc__ or ""), tuple(members))
-            waiting.extend(_dataclasses_in(hints.values()))
+            found[kind.__name__] = object_schema(kind, are_sent_by_us=are_sent_by_us)
+            waiting.extend(_dataclasses_in(get_type_hints(kind).values()))
     return found
+
+
+def object_schema(kind: type[Any], *, are_sent_by_us: bool) -> Schema:
+    """Return the schema of a dataclass; a member that is not required shows its default, if it has one.
+
+    A message that is *sent by us* has every member that is not null; a client may leave out defaults.
+    """
+    hints, members, required = get_type_hints(kind), dict[str, Schema](), list[str]()
+    for each in fields(kind):
+        name, member, default = wire_name(each), type_schema(hints[each.name]), each.default
+        if default is None and "anyOf" in member:  # it is left out when it is null
+            arms = [arm for arm in member["anyOf"] if arm != type_schema(type(None))]
+            member = arms[0] if len(arms) == 1 else {"anyOf": arms}
+        if default is MISSING or (are_sent_by_us and default is not None):
+            required.append(name)
+        elif default is not None:
+            member["default"] = list(default) if isinstance(default, tuple) else default
+        members[name] = member
+    found: Schema = {"type": "object", "description": wire_doc(kind.__doc__ or "")}
+    return found | ({"properties": members} if members else {}) | ({"required": required} if required else {})
 
 
 def wire_doc(docstring: str) -> str:
@@ -118,24 +79,24 @@ def wire_doc(docstring: str) -> str:
     return re.sub(r"\bNone\b", "null", text.replace("``", "`"))
 
 
-def type_of(hint: Any) -> Type:
-    """Return the type of a field's annotation.
+def type_schema(hint: Any) -> Schema:
+    """Return the schema of a field's annotation.
 
-    >>> type_of(tuple[str, ...])
-    ListOf(item=Scalar(name='string'))
+    >>> type_schema(tuple[str, ...])
+    {'type': 'array', 'items': {'type': 'string'}}
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return Choice(arguments)
+        return {"enum": [*arguments]}
     if origin in (Union, types.UnionType):
-        return AnyOf(tuple(map(type_of, arguments)))
+        return {"anyOf": [*map(type_schema, arguments)]}
     if origin is tuple:
-        return ListOf(type_of(arguments[0]))
+        return {"type": "array", "items": type_schema(arguments[0])}
     if origin is not None and issubclass(origin, Mapping):
-        return MapOf(type_of(arguments[1]))
+        return {"type": "object", "additionalProperties": type_schema(arguments[1])}
     if is_dataclass(hint):
-        return Named(hint.__name__)  # type: ignore[union-attr]  # an annotation names the class
-    return Scalar(_SCALARS[hint])
+        return _ref(hint)
+    return {} if hint is Any else {"type": _SCALARS[hint]}
 
 
 _SCALARS: dict[Any, str] = {
@@ -144,22 +105,11 @@ _SCALARS: dict[Any, str] = {
     float: "number",
     bool: "boolean",
     type(None): "null",
-    Any: "any",
 }
 
 
-def property_of(field: Field[Any], hint: Any, are_sent_by_us: bool) -> Property:
-    """Return *field* of type *hint* as a member; in a message of ours only a null may be left out."""
-    has_default = field.default is not MISSING
-    kind = type_of(hint)
-    if has_default and field.default is None and isinstance(kind, AnyOf):  # it is left out when it is null
-        arms = tuple(arm for arm in kind.arms if arm != Scalar("null"))
-        kind = arms[0] if len(arms) == 1 else AnyOf(arms)
-    is_required = not has_default or (are_sent_by_us and field.default is not None)
-    default = None if is_required else field.default
-    return Property(
-        wire_name(field), kind, is_required, list(default) if isinstance(default, tuple) else default
-    )
+def _ref(kind: Any) -> Schema:
+    return {"$ref": f"#/$defs/{kind.__name__}"}
 
 
 def _dataclasses_in(hints: Iterable[Any]) -> Iterator[type[Any]]:
@@ -188,9 +138,9 @@ def schema_text(form: SchemaFormat, face: Literal["lsp", "acp"] = "lsp") -> str:
     """Return the description of the protocol, with the names that *face* has; it ends with a newline."""
     match form:
         case "jsonschema":
-            text = json.dumps(schema_document(protocol_shapes()), indent=2) + "\n"
+            text = json.dumps(schema_document(), indent=2) + "\n"
         case "ts":
-            text = typescript(protocol_shapes())
+            text = typescript()
         case "markdown":
             return _REFERENCE.read_text(encoding="utf-8")
     return text if face == "lsp" else text.replace('"sidecar/', '"_sidecar/')
@@ -202,13 +152,13 @@ def schema_hash() -> str:
 
     Two daemons with the same hash exchange the same messages; a reworded description does not change it.
     """
-    structure = without_prose(schema_document(protocol_shapes()))
+    structure = without_prose(schema_document())
     return f"sha256:{sha256(json.dumps(structure, sort_keys=True).encode()).hexdigest()}"
 
 
 @cache
-def protocol_shapes() -> dict[str, Shape]:
-    """Return every shape of the protocol by name."""
+def protocol_shapes() -> dict[str, Schema]:
+    """Return the schema of every shape of the protocol by name."""
     by_clients, by_daemon = METHODS.values(), CLIENT_REQUESTS.values()
     from_clients = [
         *(row.params for row in by_clients),
@@ -221,10 +171,10 @@ def protocol_shapes() -> dict[str, Shape]:
         *(row.params for row in NOTIFICATIONS.values()),
         *EVENTS.values(),
     ]
-    return shapes_of(from_clients, are_sent_by_us=False) | shapes_of(from_daemon, are_sent_by_us=True)
+    return schemas_of(from_clients, are_sent_by_us=False) | schemas_of(from_daemon, are_sent_by_us=True)
 
 
-def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
+def schema_document() -> dict[str, Any]:
     """Return the protocol as one JSON Schema document, its messages by name beside ``$defs``.
 
     It allows members that it does not name, because every reader ignores them.
@@ -236,9 +186,9 @@ def schema_document(shapes: Mapping[str, Shape]) -> dict[str, Any]:
         "clientRequests": _methods(CLIENT_REQUESTS.values()),
         "clientNotifications": _notifications(CLIENT_NOTIFICATIONS.values()),
         "notifications": _notifications(NOTIFICATIONS.values()),
-        "events": {kind: _ref(payload.__name__) for kind, payload in EVENTS.items()},
+        "events": {kind: _ref(payload) for kind, payload in EVENTS.items()},
         "errors": {row.kind: asdict(row) for row in ERROR_KINDS.values()},
-        "$defs": {name: object_schema(shapes[name]) for name in sorted(shapes)},
+        "$defs": dict(sorted(protocol_shapes().items())),
     }
 
 
@@ -259,8 +209,8 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
     return {
         row.name: {
             "doc": row.doc,
-            "params": _ref(row.params.__name__),
-            "result": _ref(row.result.__name__),
+            "params": _ref(row.params),
+            "result": _ref(row.result),
             "scope": row.scope,
             "access": row.access,
             "capability": row.capability,
@@ -272,61 +222,17 @@ def _methods(rows: Iterable[Method]) -> dict[str, Any]:
 
 
 def _notifications(rows: Iterable[NotificationMethod]) -> dict[str, Any]:
-    return {
-        row.name: {"doc": row.doc, "params": _ref(row.params.__name__), "since": row.since} for row in rows
-    }
+    return {row.name: {"doc": row.doc, "params": _ref(row.params), "since": row.since} for row in rows}
 
 
-def object_schema(shape: Shape) -> dict[str, Any]:
-    """Return *shape* as a JSON Schema; a member that is not required shows its default, if it has one."""
-
-    def member(each: Property) -> dict[str, Any]:
-        return _type(each.type) | ({} if each.default is None else {"default": each.default})
-
-    required = [each.name for each in shape.properties if each.is_required]
-    found: dict[str, Any] = {"type": "object", "description": shape.doc}
-    if shape.properties:
-        found["properties"] = {each.name: member(each) for each in shape.properties}
-    return found | ({"required": required} if required else {})
-
-
-def _type(kind: Type) -> dict[str, Any]:
-    match kind:
-        case Scalar(name):
-            return {} if name == "any" else {"type": name}
-        case Choice(words):
-            return {"enum": list(words)}
-        case ListOf(item):
-            return {"type": "array", "items": _type(item)}
-        case MapOf(value):
-            return {"type": "object", "additionalProperties": _type(value)}
-        case Named(name):
-            return _ref(name)
-        case AnyOf(arms):
-            return {"anyOf": [_type(arm) for arm in arms]}
-        case _:
-            assert_never(kind)
-
-
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/$defs/{name}"}
-
-
-_TS_SCALARS = {"integer": "number", "any": "unknown"}
-
-
-def typescript(shapes: Mapping[str, Shape]) -> str:
-    """Return the declarations of *shapes*, and the maps from the names of messages to them."""
+def typescript() -> str:
+    """Return the declarations of the shapes, and the maps from the names of messages to them."""
     lines = [
         f"// The sidecar protocol, number {PROTOCOL}. Written by `sidecar schema --format ts`.",
         "// A choice of words may grow: treat a word that you do not know as one that needs no action.",
     ]
-    for name in sorted(shapes):
-        members = {
-            f"{each.name}{'' if each.is_required else '?'}": ts_type(each.type)
-            for each in shapes[name].properties
-        }
-        lines += _interface(name, shapes[name].doc, members)
+    for name, shape in sorted(protocol_shapes().items()):
+        lines += _interface(name, shape["description"], dict(ts_members(shape)))
     reports = {json.dumps(row.name): row.params.__name__ for row in CLIENT_NOTIFICATIONS.values()}
     notices = {json.dumps(row.name): row.params.__name__ for row in NOTIFICATIONS.values()}
     kinds = {json.dumps(kind): payload.__name__ for kind, payload in EVENTS.items()}
@@ -343,28 +249,32 @@ def typescript(shapes: Mapping[str, Shape]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ts_type(kind: Type) -> str:
-    """Return *kind* in TypeScript.
+def ts_members(shape: Schema) -> Iterator[tuple[str, str]]:
+    """Yield the members of *shape* in TypeScript, each with its type; one that may be missing has a ``?``."""
+    for name, member in shape.get("properties", {}).items():
+        yield f"{name}{'' if name in shape.get('required', ()) else '?'}", ts_type(member)
 
-    >>> ts_type(ListOf(AnyOf((Scalar("string"), Scalar("null")))))
+
+def ts_type(schema: Schema) -> str:
+    """Return the type *schema* in TypeScript.
+
+    >>> ts_type({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}})
     '(string | null)[]'
     """
-    match kind:
-        case Scalar(name):
-            return _TS_SCALARS.get(name, name)
-        case Choice(words):
+    match schema:
+        case {"$ref": str(ref)}:
+            return ref.rpartition("/")[2]
+        case {"enum": words}:
             return " | ".join(map(json.dumps, words))
-        case ListOf(item):
+        case {"anyOf": arms}:
+            return " | ".join(map(ts_type, arms))
+        case {"items": item}:
             inner = ts_type(item)
             return f"({inner})[]" if " | " in inner else f"{inner}[]"
-        case MapOf(value):
+        case {"additionalProperties": value}:
             return f"Record<string, {ts_type(value)}>"
-        case Named(name):
-            return name
-        case AnyOf(arms):
-            return " | ".join(map(ts_type, arms))
-        case _:
-            assert_never(kind)
+    kind = str(schema.get("type", "unknown"))
+    return "number" if kind == "integer" else kind
 
 
 def _requests(rows: Mapping[str, Method]) -> dict[str, str]:

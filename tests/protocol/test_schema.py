@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_type_hints
 
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
@@ -20,11 +19,8 @@ from sidecar.protocol.handshake import METHOD_NAMES, SCHEMA_HASH
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, CLIENT_REQUESTS, EVENTS, METHODS, NOTIFICATIONS
 from sidecar.protocol.schema import (
     FILE_NAMES,
-    Property,
-    Scalar,
-    Shape,
+    Schema,
     object_schema,
-    property_of,
     protocol_shapes,
     schema_document,
     schema_hash,
@@ -55,7 +51,7 @@ def test_the_hash_of_the_handshake_is_that_of_the_schema() -> None:
 
 
 def test_the_hash_ignores_prose_and_notices_a_field() -> None:
-    document = schema_document(protocol_shapes())
+    document = schema_document()
     reworded = copy.deepcopy(document)
     reworded["methods"]["sidecar/status"]["doc"] = "Other words."
     reworded["$defs"]["SidParams"]["description"] = "Other words."
@@ -110,9 +106,7 @@ def test_every_request_of_a_session_names_it() -> None:
     """The order of requests is kept by session: without one there would be none to keep."""
     for row in METHODS.values():
         if row.scope != "daemon":
-            assert "sid" in {each.name for each in protocol_shapes()[row.params.__name__].properties}, (
-                row.name
-            )
+            assert "sid" in protocol_shapes()[row.params.__name__]["properties"], row.name
 
 
 def all_errors(error: type[SidecarError] = SidecarError) -> set[type[SidecarError]]:
@@ -166,26 +160,26 @@ def test_the_command_prints_one_form_and_writes_all(
 
 @dataclass
 class _Members:
+    """A thing."""
+
     wanted: int
-    word: str = "auto"
+    to_word: str = "me"
     nothing: str | None = None
 
 
 @pytest.mark.parametrize(
-    ("are_sent_by_us", "required"), [(True, [True, True, False]), (False, [True, False, False])]
+    ("are_sent_by_us", "required", "word"),
+    [
+        (True, ["wanted", "toWord"], {"type": "string"}),
+        (False, ["wanted"], {"type": "string", "default": "me"}),
+    ],
 )
-def test_a_message_of_ours_has_every_member_but_a_null(are_sent_by_us: bool, required: list[bool]) -> None:
-    hints = get_type_hints(_Members)
-    found = [property_of(field, hints[field.name], are_sent_by_us) for field in fields(_Members)]
-    assert [each.is_required for each in found] == required
-    assert found[2] == Property("nothing", Scalar("string"), is_required=False)
-
-
-def test_a_schema_of_an_object_shows_the_default_of_an_absent_member() -> None:
-    members = (Property("n", Scalar("integer"), True), Property("to", Scalar("string"), False, "me"))
-    assert object_schema(Shape("Sent", "A thing.", members)) == {
+def test_a_message_of_ours_has_every_member_but_a_null(
+    are_sent_by_us: bool, required: list[str], word: Schema
+) -> None:
+    assert object_schema(_Members, are_sent_by_us=are_sent_by_us) == {
         "type": "object",
         "description": "A thing.",
-        "properties": {"n": {"type": "integer"}, "to": {"type": "string", "default": "me"}},
-        "required": ["n"],
+        "properties": {"wanted": {"type": "integer"}, "toWord": word, "nothing": {"type": "string"}},
+        "required": required,
     }

@@ -24,7 +24,7 @@ from sidecar.protocol.methods import (
     Method,
     NotificationMethod,
 )
-from sidecar.protocol.schema import AnyOf, Choice, ListOf, MapOf, Named, Type, protocol_shapes
+from sidecar.protocol.schema import Schema, protocol_shapes
 from tests.same.canonical import messages_of
 from tests.same.compare import FOLDER, NAMES
 from tests.same.engine_texts import TEXTS
@@ -81,50 +81,61 @@ ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
 """What the recorded day does not have, on which face, by the file and the test that sees it."""
 
 
-def words_of(kind: Type) -> Iterator[str]:
+def words_of(kind: Schema) -> Iterator[str]:
     """Yield the words that a value of *kind* may be or have."""
     match kind:
-        case Choice(words):
+        case {"enum": words}:
             yield from words
-        case ListOf(inner) | MapOf(inner):
+        case {"items": inner} | {"additionalProperties": inner}:
             yield from words_of(inner)
-        case AnyOf(arms):
+        case {"anyOf": arms}:
             for arm in arms:
                 yield from words_of(arm)
 
 
-def found_in(kind: Type, value: Any, where: str) -> Iterator[str]:
+def found_in(kind: Schema, value: Any, where: str) -> Iterator[str]:
     """Yield the members and words that occur in *value*; *where* is the member that has it."""
     match kind, value:
-        case Choice(words), str():
+        case {"enum": words}, str():
             yield from (f"{where} = {word}" for word in words if word == value)
-        case Named(name), dict():
-            for member in _SHAPES[name].properties:
-                if member.name in value:
-                    yield f"{name}.{member.name}"
-                    yield from found_in(member.type, value[member.name], f"{name}.{member.name}")
-        case ListOf(item), list():
+        case {"$ref": str(ref)}, _:
+            yield from found_in_shape(ref.rpartition("/")[2], value)
+        case {"items": item}, list():
             for each in value:
                 yield from found_in(item, each, where)
-        case MapOf(item), dict():
+        case {"additionalProperties": item}, dict():
             for each in value.values():
                 yield from found_in(item, each, where)
-        case AnyOf(arms), _:
+        case {"anyOf": arms}, _:
             for arm in arms:
                 yield from found_in(arm, value, where)
+
+
+def members_of(name: str) -> Iterable[tuple[str, Schema]]:
+    """Return the members of the shape *name*."""
+    members: Mapping[str, Schema] = _SHAPES[name].get("properties", {})
+    return members.items()
+
+
+def found_in_shape(name: str, value: Any) -> Iterator[str]:
+    """Yield the members and words that occur in *value*, a shape *name* or null."""
+    for member, kind in members_of(name):
+        if isinstance(value, dict) and member in value:
+            yield f"{name}.{member}"
+            yield from found_in(kind, value[member], f"{name}.{member}")
 
 
 def shape_names(names: Iterable[str]) -> set[str]:
     """Return *names* of shapes, and those of the shapes in them."""
     found, waiting = set[str](), list(names)
 
-    def named(kind: Type) -> Iterator[str]:
+    def named(kind: Schema) -> Iterator[str]:
         match kind:
-            case Named(name):
-                yield name
-            case ListOf(inner) | MapOf(inner):
+            case {"$ref": str(ref)}:
+                yield ref.rpartition("/")[2]
+            case {"items": inner} | {"additionalProperties": inner}:
                 yield from named(inner)
-            case AnyOf(arms):
+            case {"anyOf": arms}:
                 for arm in arms:
                     yield from named(arm)
 
@@ -132,8 +143,8 @@ def shape_names(names: Iterable[str]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            for member in _SHAPES[name].properties:
-                waiting.extend(named(member.type))
+            for _, kind in members_of(name):
+                waiting.extend(named(kind))
     return found
 
 
@@ -152,9 +163,9 @@ def wanted_on(face: str) -> Iterator[str]:
     sent = [_MESSAGES[name].params.__name__ for name in (*METHODS, *CLIENT_NOTIFICATIONS)]
     names = shape_names(sent) if face == "acp" else _SHAPES
     for name in sorted(names):
-        for member in _SHAPES[name].properties:
-            yield f"{name}.{member.name}"
-            yield from (f"{name}.{member.name} = {word}" for word in words_of(member.type))
+        for member, kind in members_of(name):
+            yield f"{name}.{member}"
+            yield from (f"{name}.{member} = {word}" for word in words_of(kind))
 
 
 @cache
@@ -174,7 +185,7 @@ def _read_record(name: str, wanted: str) -> Iterator[str]:
             asked[side, number] = method
             yield method
             params = message.get("params", {})
-            yield from found_in(Named(_MESSAGES[method].params.__name__), params, method)
+            yield from found_in_shape(_MESSAGES[method].params.__name__, params)
             if method == "sidecar/event":
                 yield from _read_event(params["kind"], params["data"])
         elif method == "session/update":
@@ -190,12 +201,12 @@ def _read_record(name: str, wanted: str) -> Iterator[str]:
             other = "-->" if side == "<--" else "<--"
             if (row := _REQUESTS.get(asked.get((other, number), ""))) is not None:
                 yield f"answer to {row.name}"
-                yield from found_in(Named(row.result.__name__), message["result"], row.name)
+                yield from found_in_shape(row.result.__name__, message["result"])
 
 
 def _read_event(kind: str, data: Any) -> Iterator[str]:
     yield f"event {kind}"
-    yield from found_in(Named(EVENTS[kind].__name__), data, kind)
+    yield from found_in_shape(EVENTS[kind].__name__, data)
 
 
 UPDATES: Final[Mapping[str, tuple[str, ...]]] = {

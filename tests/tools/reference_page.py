@@ -25,7 +25,7 @@ from sidecar.protocol.methods import (
     NOTIFICATIONS,
     Method,
 )
-from sidecar.protocol.schema import Property, Shape, protocol_shapes, schema_text, ts_type
+from sidecar.protocol.schema import Schema, protocol_shapes, schema_text, ts_members
 
 TESTS = Path(__file__).parents[1]
 TEMPLATE = TESTS / "reference" / "template.md"
@@ -117,8 +117,8 @@ def _method(folder: str, row: Method) -> Iterator[str]:
     yield row.doc + (f" The client must declare `{row.capability}`." if row.capability else "")
     yield _code("ts", [*_signature("params", params), *_signature("result", result)])
     for title, shape in (("Params", params), ("Result", result)):
-        if shape.properties:
-            yield f"*{title}.* {shape.doc}"
+        if "properties" in shape:
+            yield f"*{title}.* {shape['description']}"
     example = golden(folder, row.name)
     yield _code(
         "json",
@@ -135,8 +135,8 @@ def _notification(name: str) -> Iterator[str]:
     yield f"### `{name}`"
     yield row.doc
     yield _code("ts", _signature("params", shape))
-    if shape.properties:
-        yield shape.doc
+    if "properties" in shape:
+        yield shape["description"]
     example = golden("notifications", name)
     yield _code("json", [pretty({"method": name, "params": example["params"]})])
 
@@ -144,14 +144,14 @@ def _notification(name: str) -> Iterator[str]:
 def _event(kind: str) -> Iterator[str]:
     shape = _shape_of(EVENTS[kind])
     yield f"### Event `{kind}`"
-    yield shape.doc
+    yield shape["description"]
     yield _code("ts", _signature("data", shape))
     yield _code("json", [pretty(golden("events", kind))])
 
 
 def _shape(name: str) -> Iterator[str]:
     yield f"### {name}"
-    yield protocol_shapes()[name].doc
+    yield protocol_shapes()[name]["description"]
     yield _code("ts", _signature("", protocol_shapes()[name]))
 
 
@@ -165,24 +165,21 @@ def _shown_elsewhere() -> set[str]:
     return {kind.__name__ for kind in kinds} - nested
 
 
-def _shape_of(kind: type[Any]) -> Shape:
+def _shape_of(kind: type[Any]) -> Schema:
     return protocol_shapes()[kind.__name__]
 
 
 def _doc(kind: type[Any]) -> str:
-    return re.split(r"(?<=\.)\s", _shape_of(kind).doc)[0]
+    return re.split(r"(?<=\.)\s", _shape_of(kind)["description"])[0]
 
 
-def _signature(name: str, shape: Shape) -> list[str]:
-    head = f"{name} {{" if name else "{"
-    if not shape.properties:
+def _signature(name: str, shape: Schema) -> list[str]:
+    head, members = f"{name} {{" if name else "{", shape.get("properties", {}).values()
+    if not members:
         return [f"{head}}}"]
-    return [head, *(f"  {_member(each)}" for each in shape.properties), "}"]
-
-
-def _member(member: Property) -> str:
-    default = "" if member.default is None else f" = {json.dumps(member.default)}"
-    return f"{member.name}{'' if member.is_required else '?'}: {ts_type(member.type)}{default}"
+    defaults = (f" = {json.dumps(each['default'])}" if "default" in each else "" for each in members)
+    lines = zip(ts_members(shape), defaults, strict=True)
+    return [head, *(f"  {member}: {kind}{default}" for (member, kind), default in lines), "}"]
 
 
 def _sections(sections: Iterable[Iterable[str]]) -> str:
