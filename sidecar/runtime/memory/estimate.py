@@ -11,7 +11,6 @@ of 4000 characters takes 1004 tokens. The system prompt and the tools are the ca
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -27,6 +26,7 @@ from sidecar.llmgateway.contract import (
     Turn,
 )
 from sidecar.runtime.contract import CompactionPolicy
+from sidecar.text.clip import compact_json
 
 DEFAULT_POLICY: Final = CompactionPolicy(trigger_ratio=0.8, keep_recent=8)
 """At 80 % of the window, keeping the 8 newest turns."""
@@ -109,14 +109,7 @@ def serialize(value: Any) -> str:
     """
     if value is None:
         return ""
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError):
-        return str(value)
-    except RecursionError:
-        return f"<{type(value).__name__} nested too deeply to print>"
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def render_turn(turn: Turn) -> str:
