@@ -1,7 +1,8 @@
 """Text with half a surrogate pair, which Python and JSON can hold and UTF-8 cannot.
 
 JavaScript programs cut strings between the two halves of a character and send the halves as ``"\\ud83d"``. A
-half is kept as it is for as long as it stays in the daemon; where text leaves it, U+FFFD stands for the half.
+half is kept as it is for as long as it stays in the daemon. Where text leaves it for a client, U+FFFD stands
+for the half, and ``?`` in text for a model or a database.
 """
 
 from __future__ import annotations
@@ -41,6 +42,24 @@ def replace_halves_in(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [replace_halves_in(item) for item in value]
     return value
+
+
+def encodable(text: str) -> str:
+    """Return *text* with ``?`` for a lone half; *text* itself when it has none.
+
+    >>> encodable("a\\ud800")
+    'a?'
+    """
+    return text.encode("utf-8", "replace").decode() if has_halves(text) else text
+
+
+def to_storable(text: str) -> str:
+    """Return *text* as a database can store it: without NUL, and with ``?`` for a half.
+
+    >>> to_storable("a\\0\\ud83d")
+    'a ?'
+    """
+    return encodable(text.replace("\0", " "))
 
 
 def has_halves(text: str) -> bool:

@@ -30,6 +30,7 @@ from typing import Literal, TypeAlias
 
 from sidecar._internal.cancel import CancelledByToken
 from sidecar._internal.run_work import RunWork, run_now
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.agentcore.estimate import (
     BYTES_PER_TOKEN,
@@ -167,7 +168,7 @@ def build_prompt(conversation: str, previous: str, instruction: str, wishes: str
             defused = text.replace(f"</{tag}>", f"<\\/{tag}>")
             blocks.append(f"<{tag}>\n{defused}\n</{tag}>")
     blocks.append(f"{instruction}\n\nThe user asks of this summary: {wishes}" if wishes else instruction)
-    return "\n\n".join(blocks).encode("utf-8", "replace").decode("utf-8")
+    return encodable("\n\n".join(blocks))
 
 
 def serialize_parts(messages: Sequence[AgentMessage]) -> tuple[str, ...]:

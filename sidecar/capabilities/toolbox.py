@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from sidecar._internal.async_cancel import cancel_future, unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import replace
 from sidecar.capabilities.background import BASH_KILL, BASH_OUTPUT
 from sidecar.capabilities.bash import BASH, runs_posix_shell
@@ -199,7 +200,7 @@ class SessionToolBox:
             reply = await self.reply_to(call, tool, started, cancel)
             if isinstance(reply.output, str):
                 # Names on disk may hold bytes that are not text; from here on all can be encoded.
-                reply = replace(reply, output=reply.output.encode("utf-8", "replace").decode())
+                reply = replace(reply, output=encodable(reply.output))
         finally:
             # Also when this very task is cancelled: a report on a start is followed by one on an end.
             self._observe(

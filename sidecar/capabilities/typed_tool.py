@@ -16,6 +16,7 @@ import msgspec
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, SidecarError
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import ToolContext, ToolReply
 from sidecar.capabilities.paths import find_near
@@ -124,7 +125,7 @@ def parse_arguments(of: type[A], raw: Mapping[str, Any]) -> A:
         f"{name} ({each.get('type', 'value')}{', required' if name in required else ''})"
         for name, each in schema["properties"].items()
     )
-    given = ", ".join(sorted(map(str, raw))).encode("utf-8", "replace").decode() or "nothing"
+    given = encodable(", ".join(sorted(map(str, raw)))) or "nothing"
     raise InvalidInput(f"bad arguments: {problem}; given: {given}", hint=f"it takes {usage}")
 
 

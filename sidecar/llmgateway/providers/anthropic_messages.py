@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     Block,
     ImageBlock,
@@ -41,7 +42,6 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     REDACTED_MARK,
     TurnMemo,
-    encodable,
     is_anthropic_signature,
     join_roles,
     json_text,

@@ -18,6 +18,7 @@ from math import isfinite
 from operator import is_
 from typing import Any, Final, Generic, TypeVar
 
+from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import ToolCallBlock, ToolDescriptor, Turn, Usage
 
 CHAT_MARK: Final = "chat:"
@@ -54,21 +55,6 @@ def without_mark(signature: str | None, mark: str) -> str | None:
     ('c2ln', None)
     """
     return signature.removeprefix(mark) if signature is not None and signature.startswith(mark) else None
-
-
-def encodable(text: str) -> str:
-    """Return *text* without lone surrogates, which UTF-8 cannot hold; *text* itself when it has none.
-
-    >>> encodable("a\\ud800")
-    'a?'
-    """
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
 
 
 def encodable_json(value: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     Block,
@@ -39,7 +40,6 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     GOOGLE_MARK,
     TurnMemo,
-    encodable,
     encodable_json,
     find_tool,
     join_roles,

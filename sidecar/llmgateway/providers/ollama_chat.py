@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -30,7 +31,6 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
     TurnMemo,
-    encodable,
     find_tool,
     function_tools,
     json_text,

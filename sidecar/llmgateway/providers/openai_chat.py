@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -38,7 +39,6 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     CHAT_MARK,
     TurnMemo,
-    encodable,
     function_tools,
     json_text,
     reported_cost,

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from sidecar._internal.surrogates import encodable
 from sidecar.llmgateway.contract import (
     AssistantTurn,
     Block,
@@ -28,7 +29,6 @@ from sidecar.llmgateway.providers.failures import ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     RESPONSES_MARK,
     TurnMemo,
-    encodable,
     json_text,
     usage_of,
     without_mark,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct, field
 
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -35,7 +36,6 @@ from sidecar.llmgateway.providers.assembly import Assembly, Emissions
 from sidecar.llmgateway.providers.failures import NOT_SET_UP, ProviderFailure
 from sidecar.llmgateway.providers.fields import (
     PYDANTIC_AI_MARK,
-    encodable,
     json_text,
     usage_of,
     without_mark,

@@ -23,6 +23,7 @@ from dataclasses import replace
 from operator import is_
 from typing import Any, Final, TypeVar
 
+from sidecar._internal.surrogates import encodable
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import (
     AssistantTurn,
@@ -36,7 +37,7 @@ from sidecar.llmgateway.contract import (
     Turn,
     UserTurn,
 )
-from sidecar.llmgateway.providers.fields import TurnMemo, encodable, encodable_json
+from sidecar.llmgateway.providers.fields import TurnMemo, encodable_json
 from sidecar.runtime.cadence import UNPARSED
 from sidecar.runtime.wire import OPENING, Outgoing
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.state_folder import make_private_folder
+from sidecar._internal.surrogates import to_storable
 from sidecar._internal.values import Value
 from sidecar.rooms.knowledge.words import (
     TextChunk,
@@ -37,7 +38,6 @@ from sidecar.rooms.knowledge.words import (
     normalize_rank,
     query_words,
     split_chunks,
-    to_storable,
     words_in_names,
 )
 

@@ -23,6 +23,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from sidecar._internal.surrogates import to_storable
+
 MAX_QUERY_WORDS = 48
 MAX_RANKED_WORDS = 12
 BM25_K1 = 1.2
@@ -45,11 +47,6 @@ _STOPWORDS = frozenset(
     we were what when where which who why will with would you your
     """.split()  # noqa: SIM905
 )
-
-
-def to_storable(text: str) -> str:
-    """Return *text* as a database can store it: without NUL, and without halves of surrogate pairs."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
 def words_in_names(text: str) -> list[str]:

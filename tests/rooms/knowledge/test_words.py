@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidecar._internal.surrogates import to_storable
 from sidecar.rooms.knowledge.words import (
     MAX_QUERY_WORDS,
     TextChunk,
@@ -17,7 +18,6 @@ from sidecar.rooms.knowledge.words import (
     normalize_rank,
     query_words,
     split_chunks,
-    to_storable,
     words_in_names,
 )
 

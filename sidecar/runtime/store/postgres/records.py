@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from msgspec import field
 
+from sidecar._internal.surrogates import to_storable
 from sidecar._internal.values import Value
 from sidecar.runtime.store.codec import encode_record, hash_record, records_of
 from sidecar.runtime.store.errors import TakenOverError
@@ -168,12 +169,7 @@ def words_of(turn: Mapping[str, Any]) -> str:
     blocks = [block for block in turn.get("blocks", ()) if isinstance(block, Mapping)]
     found = [block.get("text") or block.get("output") for block in blocks]
     text = "\n".join(each[:_MAX_WORDS] for each in found if isinstance(each, str))[:_MAX_WORDS]
-    return to_text(text.lower())  # a database may know the upper case of plain ASCII alone
-
-
-def to_text(text: str) -> str:
-    """Return *text* without the characters that the database refuses."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode()
+    return to_storable(text.lower())  # a database may know the upper case of plain ASCII alone
 
 
 class Batch(Value):

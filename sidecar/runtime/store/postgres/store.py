@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from psycopg.rows import TupleRow
 
 from sidecar._internal.errors import InvalidInput
+from sidecar._internal.surrogates import to_storable
 from sidecar.conversation import Entry, kind_by_role
 from sidecar.runtime.contract import Migrator
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
@@ -38,7 +39,6 @@ from sidecar.runtime.store.postgres.records import (
     lines_of,
     remove_session,
     rows_of,
-    to_text,
 )
 from sidecar.runtime.store.reading import StoredSession, read_session
 
@@ -209,7 +209,7 @@ class PostgresStore:
 
     async def search(self, words: Sequence[str]) -> Set[str]:
         """Return the ids of the sessions with all *words* in them. Raises StoreUnavailable."""
-        given = {"words": to_text(" ".join(words).lower())}
+        given = {"words": to_storable(" ".join(words).lower())}
 
         def search(connection: PatientConnection) -> Set[str]:
             return {row[0] for row in connection.execute(_SEARCH.encode(), given)}
@@ -244,7 +244,7 @@ class PostgresStore:
     def _query(self, session_id: str, query: str, key: str | None = None) -> list[TupleRow]:
         """Return the rows of *query* for *key*, by default the session; no rows for a text with a NUL."""
         values = (session_id if key is None else key,)
-        if to_text(values[0]) != values[0]:
+        if to_storable(values[0]) != values[0]:
             return []
         try:
             return self.database.run(lambda connection: connection.execute(query.encode(), values).fetchall())
@@ -304,7 +304,7 @@ class PostgresStore:
 
 def checked_id(session_id: str) -> str:
     """Return *session_id*. Raises InvalidInput for one that a database cannot hold."""
-    if to_text(session_id) != session_id:
+    if to_storable(session_id) != session_id:
         hint = "give the session another id"
         raise InvalidInput(f"a database cannot hold the session id {session_id!r:.100}", hint=hint)
     return session_id
@@ -323,7 +323,7 @@ def read_page(connection: PatientConnection, query: SessionQuery, describe: Desc
         where = " AND ".join(["updated_ms IS NOT NULL", *conditions, *([] if after is None else [_AFTER])])
         values["limit"] = limit
         if after is not None:
-            values |= {"after_ms": after[0], "after_id": to_text(after[1])}
+            values |= {"after_ms": after[0], "after_id": to_storable(after[1])}
         rows = connection.execute(_PAGE.format(where).encode(), values).fetchall()
         lines = map(describe, map(summary_of, rows))
         found += [line for line in lines if line is not None and query.matches(line)]
@@ -337,11 +337,11 @@ def conditions_of(query: SessionQuery) -> tuple[list[str], dict[str, Any]]:
     conditions, values = [], dict[str, Any]()
     if query.cwd is not None:
         # A record with half a character in it is stored in ASCII.
-        spellings = {to_text(json.dumps(query.cwd, ensure_ascii=is_ascii)) for is_ascii in (False, True)}
+        spellings = {to_storable(json.dumps(query.cwd, ensure_ascii=is_ascii)) for is_ascii in (False, True)}
         folders = {f"cwd{at}": each[:_FOLDER_CHARS] for at, each in enumerate(spellings)}
         conditions.append(f"({' OR '.join(f'cwd = %({name})s' for name in folders)})")
         values |= folders
-    words = {f"word{at}": to_text(word) for at, word in enumerate(query.words)}
+    words = {f"word{at}": to_storable(word) for at, word in enumerate(query.words)}
     conditions += map(_TITLE.format, words)
     values |= words
     if not query.archived:
