@@ -202,27 +202,10 @@ class TestCancel:
         assert stop_reason(await stage.panel.answer(1)) == "cancelled"
         assert stop_reason(await stage.run(2, sid)) == "end_turn"
 
-    async def test_of_a_waiting_request_right_behind_it_leaves_the_running_one(self, stage: Stage) -> None:
-        sid = await at_work(stage)
-        stage.prompt(2, sid)
-        stage.panel.notify("$/cancel_request", {"requestId": 2})
-        assert stop_reason(await stage.panel.answer(2)) == "cancelled"
-        assert stage.panel.answers(1) == []
-        stage.panel.notify("session/cancel", {"sessionId": sid})
-        await stage.panel.answer(1)
-
     async def test_while_idle_does_not_stop_the_next_prompt(self, stage: Stage) -> None:
         sid = await stage.session(DONE)
         stage.panel.notify("session/cancel", {"sessionId": sid})
         assert stop_reason(await stage.run(1, sid)) == "end_turn"
-
-    async def test_twice_is_once(self, stage: Stage) -> None:
-        sid = await at_work(stage, DONE)
-        for _ in range(2):
-            stage.panel.notify("session/cancel", {"sessionId": sid})
-        assert stop_reason(await stage.panel.answer(1)) == "cancelled"
-        stage.panel.notify("$/cancel_request", {"requestId": 1})
-        assert stop_reason(await stage.run(2, sid)) == "end_turn"
 
     async def test_while_the_user_is_asked_takes_the_question_back(self, stage: Stage) -> None:
         call = {"toolCall": {"name": "bash", "input": {"command": "env true"}, "id": "c1"}}

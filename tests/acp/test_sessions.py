@@ -70,12 +70,6 @@ async def test_more_folders_may_be_given(stage: Stage) -> None:
     assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
 
 
-@pytest.mark.parametrize("cwd", ["relative", "/no/such/folder", None, 7])
-async def test_a_session_needs_a_folder(stage: Stage, cwd: Any) -> None:
-    answer = await stage.call("session/new", {"cwd": cwd, "mcpServers": []})
-    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32602, "invalidParams")
-
-
 async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
     """Servers of an unknown type are left out, as the protocol's schema asks."""
     process = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}
@@ -142,16 +136,6 @@ class TestLoad:
         assert answer["result"]["_meta"]["sidecar"]["integrity"]["ok"]
         assert answer["result"]["configOptions"]
 
-    async def test_and_it_goes_on(self, stage: Stage) -> None:
-        sid = await conversation(stage)
-        await stage.call("session/close", {"sessionId": sid})
-        await stage.open()
-        await stage.call("session/load", params(stage, sid))
-        stage.script([{"text": "more"}])
-        n_before = len(stage.panel.updates("agent_message_chunk"))
-        assert (await stage.run(2, sid))["result"]["stopReason"] == "end_turn"
-        assert shown(stage.panel.updates("agent_message_chunk")[n_before]) == "agent_message_chunk: more"
-
     async def test_a_running_session_may_be_loaded_by_a_second_panel(self, stage: Stage) -> None:
         sid = await conversation(stage)
         first = stage.panel
@@ -210,14 +194,6 @@ class TestLoad:
         answer = await stage.call(method, params(stage, "nothing"))
         assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32002, "sessionNotFound")
         assert stage.panel.updates() == []
-
-    async def test_more_folders_may_be_given_again(self, stage: Stage) -> None:
-        sid = await conversation(stage)
-        await stage.call("session/close", {"sessionId": sid})
-        more = str(stage.folder.parent)
-        given = params(stage, sid, additionalDirectories=[more])
-        result = (await stage.call("session/resume", given))["result"]
-        assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
 
 
 class TestList:

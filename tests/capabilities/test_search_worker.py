@@ -14,7 +14,6 @@ from sidecar.capabilities.grep import find_decoder
 from sidecar.capabilities.search_worker import (
     Job,
     Search,
-    cut_around,
     find_required_literals,
     make_prefilter,
     read_records,
@@ -208,13 +207,6 @@ def test_a_prefilter_is_wrong_only_in_favour_of_a_file(
     literals: list[str], ignore_case: bool, raw: bytes, may_hold: bool
 ) -> None:
     assert make_prefilter(literals, ignore_case=ignore_case)(raw) is may_hold
-
-
-def test_a_long_line_is_cut_around_its_match() -> None:
-    line = "a" * 500 + "b" * 500
-    assert cut_around(line, 500, 1000) == line
-    assert cut_around(line, 0, 4) == "aaaa [cut: line of 1000 characters]"
-    assert cut_around(line, 500, 102) == f"...{'a' * 100}bb [cut: line of 1000 characters]"
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:

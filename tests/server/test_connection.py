@@ -94,11 +94,6 @@ async def test_a_nested_jsonrpc_key_in_initialize_is_data() -> None:
     assert editor.opened == [{"models": {"jsonrpc": "2.0", "id": 4}}]
 
 
-async def test_a_custom_request_without_params_is_answered() -> None:
-    editor = await ready()
-    assert (await editor.request(1, "sidecar/fake/echo"))["result"] is None
-
-
 async def test_a_request_sent_as_a_notification_is_ignored() -> None:
     """If it began, its answer would have no receiver."""
     editor = await ready(capabilities={"textDocument": {"codeLens": {}}})

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import random
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from fake_editor import FakeEditor
-from sidecar.protocol.framing import frame_with_header
 
 RECORDED = Path(__file__).parents[2].parent / "shared" / "data" / "dev" / "lsp"
 HERE = pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded sessions are not beside the checkout")
@@ -81,40 +78,6 @@ async def session() -> list[dict[str, Any]]:
     ]
 
 
-def mutated(rng: random.Random, value: Any) -> Any:
-    """Return *value* with one place in it replaced by something else."""
-    if isinstance(value, dict) and value and rng.random() < 0.8:
-        key = rng.choice(list(value))
-        return {**value, key: mutated(rng, value[key])}
-    if isinstance(value, list) and value and rng.random() < 0.8:
-        at = rng.randrange(len(value))
-        return [*value[:at], mutated(rng, value[at]), *value[at + 1 :]]
-    return rng.choice(
-        [None, True, 0, -1, 2**70, 1.5, "", "file:///p/n", "\u2028", [], {}, [[]], {"jsonrpc": "2.0"}]
-    )
-
-
-async def test_mutated_messages_are_each_answered_once_and_the_connection_lives() -> None:
-    """Two thousand messages of the right shape with one wrong thing in them."""
-    rng = random.Random(7)
-    editor = FakeEditor()
-    await editor.initialize(sidecar={})
-    good = await session()
-    n_requests = 0
-    for n in range(2_000):
-        message = mutated(rng, rng.choice(good))
-        if not isinstance(message, dict) or message.get("method") in ("shutdown", "exit"):
-            continue
-        if "id" in message:
-            message, n_requests = {**message, "id": f"m{n}"}, n_requests + 1
-        editor.send({"jsonrpc": "2.0", **message})
-    editor.service.released.set()
-    assert (await editor.request("last", "sidecar/fake/echo", 1))["result"] == 1
-    await editor.stream.wait_until(lambda: answered(editor) >= n_requests)
-    assert answered(editor) == n_requests
-    await editor.connection.aclose(1)
-
-
 async def test_ten_thousand_notifications_leave_no_task_and_no_future_behind() -> None:
     editor = FakeEditor()
     await editor.initialize(sidecar={}, workspaceFolders=[{"uri": "file:///a", "name": "a"}])
@@ -140,23 +103,3 @@ def pending_futures() -> list[asyncio.Future[Any]]:
 def answered(editor: FakeEditor) -> int:
     """Return how many requests of the fuzz have an answer."""
     return len([m for m in editor.messages if "method" not in m and str(m.get("id")).startswith("m")])
-
-
-async def test_mutated_bytes_neither_crash_nor_hang() -> None:
-    """A hundred connections, each with a session whose bytes were changed here and there."""
-    rng = random.Random(8)
-    initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"capabilities": {}}}
-    messages = [initialize] + [{"jsonrpc": "2.0", **message} for message in await session()]
-    good = b"".join(frame_with_header(msgspec.json.encode(message)) for message in messages)
-    for _ in range(100):
-        data = bytearray(good)
-        for _ in range(rng.randint(1, 20)):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        editor = FakeEditor()
-        editor.stream.send(bytes(data))
-        editor.stream.hang_up()
-        editor.service.released.set()
-        await editor.connection.wait_ended()
-        await editor.connection.aclose(1)
-        ids = [m["id"] for m in editor.messages if "method" not in m and m["id"] is not None]
-        assert len(ids) <= len(messages)

@@ -547,19 +547,6 @@ async def test_concurrent_retrieves_share_one_call() -> None:
     assert len(results[1].events) == 8
 
 
-async def test_a_cancelled_waiter_cancels_nobody_else() -> None:
-    """The first one, who began the call, goes; the second gets its answer."""
-    chat, provider = waiting_chat()
-    first, second = asyncio.create_task(chat.ask()), asyncio.create_task(chat.ask())
-    await provider.asked.wait()
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    provider.let_go.set()
-    assert (await second).messages == [summary("notes")]
-    assert len(provider.calls) == 1
-
-
 async def test_a_later_state_of_the_room_waits_for_the_call_under_way() -> None:
     """And then finds that nothing is left to summarise."""
     chat, provider = waiting_chat()
