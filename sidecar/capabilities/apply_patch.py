@@ -38,6 +38,7 @@ from sidecar.capabilities.file_changes import (
     FileChange,
     apply_changes,
     find_target,
+    record_known,
     require_current,
     show_places,
 )
@@ -141,14 +142,11 @@ def report_change(
         return f"deleted {name}"
     before = change.target.view
     if before is None or edited is None:
-        if applied.note is None:
-            context.reads.record(applied.view, call_id=context.call_id)
+        record_known(context, applied)
         return "\n".join(filter(None, (f"created {name}", applied.note)))
     record = context.reads.get(before.path)
-    if applied.note is None and record is not None:
-        # The model knows the new text as far as it knew the old one: unread lines stay unread.
-        for line, count in shift_ranges(record.ranges or ((1, None),), edited.replaced):
-            context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
+    if record is not None:
+        record_known(context, applied, shift_ranges(record.ranges or ((1, None),), edited.replaced))
     heading = f"edited {name}"
     heading += f" (its lines were found but for {edited.forgiven}):" if edited.forgiven else ":"
     places, n_more = [], 0

@@ -18,6 +18,7 @@ from sidecar.capabilities.file_changes import (
     FileChange,
     apply_changes,
     find_target,
+    record_known,
     require_current,
     show_places,
 )
@@ -89,10 +90,7 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
         ranges = shift_ranges(ranges, step.replaced)
         first = step.replaced[0]
         places = (*shift_ranges(places, step.replaced), (first.first_line, first.n_lines_after))
-    if applied.note is None:
-        # The model knows the new text as far as it knew the old one: unread lines stay unread.
-        for line, count in ranges:
-            context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
+    record_known(context, applied, ranges)
     heading = f"edited {display_path(applied.view.path, context.cwd)}"
     n_replaced = len(steps[-1].replaced)
     if len(edits) > 1:
@@ -140,8 +138,7 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
             raise FileAccessError("notReadYet", message, hint="use edit for a part, or read the other lines")
     change = FileChange(target, arguments.content)
     (applied,) = await apply_changes(context, "write", [change])
-    if applied.note is None and applied.view is not None:
-        context.reads.record(applied.view, call_id=context.call_id)
+    record_known(context, applied)
     n_lines = LineText(arguments.content).n_lines
     done = f"{'created' if target.view is None else 'wrote'} {name}, {n_lines} lines"
     return ToolReply(

@@ -15,7 +15,7 @@ from sidecar._internal.values import Value
 from sidecar.capabilities.contract import Diff, PermissionQuestion, PlannedChange, ToolContext
 from sidecar.capabilities.output import number_lines
 from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
-from sidecar.conversation import FileRead
+from sidecar.conversation import FileRead, LineRange
 from sidecar.permissions.access import EditAccess, PatchAccess
 from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.line_index import LineText
@@ -147,7 +147,19 @@ async def take_back_change(context: ToolContext, change: FileChange, applied: Ap
         await context.workspace.delete(path, expected_hash=now)
 
 
-def show_places(text: str, places: Sequence[tuple[int, int | None]]) -> str:
+def record_known(
+    context: ToolContext, applied: AppliedChange, ranges: Sequence[LineRange] = ((1, None),)
+) -> None:
+    """Record the lines that the model knows of a changed file: none where the text was altered on the way.
+
+    It knows the new text as far as it knew the old one: unread lines stay unread.
+    """
+    if applied.view is not None and applied.note is None:
+        for line, count in ranges:
+            context.reads.record(applied.view, call_id=context.call_id, first_line=line, line_count=count)
+
+
+def show_places(text: str, places: Sequence[LineRange]) -> str:
     """Return the numbered lines of *text* around *places* (first line, count), from the top."""
     lines = LineText(text)
     shown: list[str] = []
