@@ -137,6 +137,13 @@ class SimpleCommand(Value):
     start: int = 0
     end: int = 0
 
+    @property
+    def text_of_cat(self) -> str | None:
+        """The text of the one here-document of ``cat`` without files; None for all other commands."""
+        documents = [each.target.text for each in self.redirections if each.operator in ("<<", "<<-")]
+        is_cat = [word.text for word in self.words] == ["cat"]
+        return documents[0] if is_cat and len(documents) == 1 else None
+
 
 class CommandLine(Value):
     """A line as far as it could be read: its *commands*, and *doubts*, the parts that are not understood."""
@@ -681,9 +688,8 @@ class _Parser:
         parser.parse_list(closer)
         if len(parser.commands) == 1:
             (command,) = parser.commands
-            documents = [each.target.text for each in command.redirections if each.operator in ("<<", "<<-")]
             is_bare = command.words == (Word("cat"),) and not command.assignments
-            if is_bare and len(command.redirections) == 1 and documents and documents[0] is not None:
-                return documents[0].rstrip("\n")
+            if is_bare and len(command.redirections) == 1 and (text := command.text_of_cat) is not None:
+                return text.rstrip("\n")
         self.commands.extend(parser.commands)
         return None

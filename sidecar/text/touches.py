@@ -411,9 +411,7 @@ def touches_of_redirections(command: SimpleCommand) -> list[Touch]:
     kinds |= {">>": "edit", "&>>": "edit"}
     known = programs().get(command.words[0].text or "") if command.words else None
     kinds["<"] = "read" if known is not None and known.kind == "read" else "search"
-    is_cat = [word.text for word in command.words] == ["cat"]
-    documents = [each.target.text for each in command.redirections if each.operator in ("<<", "<<-")]
-    text = (documents[0] or "") if is_cat and len(documents) == 1 else ""
+    text = command.text_of_cat or ""
     found: list[Touch] = []
     for each in command.redirections:
         kind, path = kinds.get(each.operator.lstrip("0123456789")), each.target.text
