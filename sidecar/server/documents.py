@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from sidecar.conductor.contract import EditorRange
 from sidecar.server.handshake import ClientProfile, read_params
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 from sidecar.workspace.contract import (
@@ -67,25 +68,11 @@ class VersionedDocument(Struct):
     version: int
 
 
-class Position(Struct):
-    """A place in a document; *character* counts in the negotiated unit."""
-
-    line: int
-    character: int
-
-
-class Range(Struct):
-    """A part of a document."""
-
-    start: Position
-    end: Position
-
-
 class Change(Struct):
-    """One edit; one without a range replaces the whole text."""
+    """One edit, in positions of the negotiated unit; one without a range replaces the whole text."""
 
     text: str
-    range: Range | None = None
+    range: EditorRange | None = None
 
 
 class DidOpen(Struct, rename="camel"):
