@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import field
 
@@ -37,7 +37,11 @@ from sidecar.runtime.contract import ModelInvoker
 from sidecar.text.calls import ToolEffects
 from sidecar.window_budget.contract import CachedRequest
 
-WOULD_NOT_SHRINK = NoOp("the result would not be smaller")
+NO_WINDOW: Final = NoOp("the model's context window is unknown")
+NO_MODEL: Final = NoOp("no model is at hand to condense with")
+NOTHING_TO_FOLD: Final = NoOp("there is nothing to condense")
+UNDER_LIMIT: Final = NoOp("the conversation is under the limit")
+WOULD_NOT_SHRINK: Final = NoOp("the result would not be smaller")
 SUMMARY_TOO_LONG = "the model's summary was too long to be worth it"
 
 
@@ -143,7 +147,6 @@ class CompactionPlan(Value, kw_only=True):
 
     Attributes:
         cut: the index of the first entry kept.
-        dropped: the indices of the entries that the summary will stand for, oldest first.
         pinned: the indices before *cut* that stay all the same.
         pre_tokens: the size of a request before it, in the engine's own tokens.
         dropped_tokens: the tokens that go, with an earlier summary and the parts cut from entries.
@@ -160,7 +163,6 @@ class CompactionPlan(Value, kw_only=True):
     """
 
     cut: int
-    dropped: tuple[int, ...]
     pinned: tuple[int, ...] = ()
     pre_tokens: int
     dropped_tokens: int
@@ -174,6 +176,16 @@ class CompactionPlan(Value, kw_only=True):
     details: Any = None
 
     __repr__ = hide_in_repr("details")
+
+    @property
+    def dropped(self) -> list[int]:
+        """The indices of the entries that the summary will stand for, oldest first."""
+        return [index for index in range(self.cut) if index not in self.pinned]
+
+    @property
+    def n_dropped(self) -> int:
+        """The number of them."""
+        return self.cut - len(self.pinned)
 
 
 class FreshFile(Value):

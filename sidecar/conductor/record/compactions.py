@@ -38,7 +38,7 @@ def describe_plan(plan: Plan, found: CompactionPlan, history: History, *, detail
         plan,
         cut=Cut(history.node_at(found.cut), found.cut),
         pre_tokens=found.pre_tokens,
-        dropped=Dropped(len(found.dropped), found.dropped_tokens, dropped),
+        dropped=Dropped(found.n_dropped, found.dropped_tokens, dropped),
         kept=Kept(len(history) - found.cut + len(found.pinned), found.kept_tokens),
         microcompact=found.microcompact,
         prompt=found.prompt() if detail else None,

@@ -126,7 +126,7 @@ class SessionChronicle:
         self, plan: CompactionPlan, planned_by: SessionEngine, given: EngineInput, limit: int
     ) -> CompactionPlan:
         """Return *plan*, which *planned_by* made, with its tail thinned and the chronicle below *limit*."""
-        if not plan.dropped:
+        if not plan.n_dropped:
             return plan
         plan = thin_plan(plan, planned_by, given.history, self.view_of(given))
         room = self.room_of(given, plan, limit)
@@ -204,7 +204,7 @@ def fold_without_note(planned: PlannedCompaction, reason: str | None = None) -> 
     return CompactionResult(
         entries=entries,
         cut=plan.cut,
-        dropped_count=len(plan.dropped),
+        dropped_count=plan.n_dropped,
         pre_tokens=plan.pre_tokens,
         post_tokens=given.overhead_tokens + planned.engine.weigh(entries),
         summary="",

@@ -324,7 +324,7 @@ async def fold(planned: PlannedCompaction, means: EngineDeps) -> CompactionResul
         CancelledByToken: the token of *means* fired.
     """
     plan = planned.plan
-    if means.invoke is None and plan.dropped:
+    if means.invoke is None and plan.n_dropped:
         return await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
     why = SUMMARY_TOO_LONG
     outcome: CompactionResult | NoOp
@@ -339,6 +339,6 @@ async def fold(planned: PlannedCompaction, means: EngineDeps) -> CompactionResul
         outcome, why = WOULD_NOT_SHRINK, str(error)
     if isinstance(outcome, CompactionResult) and outcome.summary_source == "localFallback":
         why, outcome = outcome.fallback_reason or why, WOULD_NOT_SHRINK
-    if outcome == WOULD_NOT_SHRINK and plan.dropped:
+    if outcome == WOULD_NOT_SHRINK and plan.n_dropped:
         outcome = await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned, why))
     return outcome

@@ -134,7 +134,7 @@ class CompactionPlanner:
 
     async def compact_locally(self, planned: PlannedCompaction) -> CompactionResult | NoOp:
         """Return the result of a compaction without a model, with its chronicle."""
-        if planned.plan.dropped:
+        if planned.plan.n_dropped:
             done = await weigh_result(planned, await asyncio.to_thread(fold_without_note, planned))
             return done if isinstance(done, NoOp) else await keep_chronicle(planned, done, self.keeping)
         deps = EngineDeps(None, CancelToken(), SUMMARY_DEADLINE_S)

@@ -212,7 +212,7 @@ async def find_files(
     """
     fresh = await look([use.path for use in uses])
     budget = files_budget(given, gate, plan.pre_tokens, plan.projected_tokens)
-    found = await asyncio.to_thread(restore_uses, uses, fresh, budget, max_files=len(plan.dropped))
+    found = await asyncio.to_thread(restore_uses, uses, fresh, budget, max_files=plan.n_dropped)
     return found, fresh
 
 

@@ -38,6 +38,10 @@ from sidecar.agentcore.summaries import LOCAL_HEADING, serialize_parts
 from sidecar.agentcore.view import shrink_message
 from sidecar.conductor.contract import Gate, Microcompact, NoOp
 from sidecar.conductor.engine import (
+    NO_MODEL,
+    NO_WINDOW,
+    NOTHING_TO_FOLD,
+    UNDER_LIMIT,
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -52,10 +56,6 @@ from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import TextBlock, Turn, UserTurn
 from sidecar.text.calls import ANYTHING
 
-_NO_CARD: Final = NoOp("the model's context window is unknown")
-_NO_MODEL: Final = NoOp("no model is at hand to condense with")
-_NOTHING: Final = NoOp("there is nothing to condense")
-_UNDER: Final = NoOp("the conversation is under the limit")
 _LEAST_GAIN: Final = 20
 """An automatic compaction saves at least one in so many tokens: it costs a call and the provider's cache."""
 
@@ -136,7 +136,7 @@ class AgentcoreEngine(SessionEngine):
         own = with_unread(self._sync(given.history), given.history, self._turn_at)
         plan, is_forced = self._plan(own, request, new_compaction(_config(given, request)))
         if plan is None:
-            return _NOTHING
+            return NOTHING_TO_FOLD
         messages, cut, pinned = self._synced.messages, self._turn_at(plan.cut), self._find_pinned(plan)
         whole = sum(cost_in_prompt(messages[index]) for index, _ in plan.shrink)
         shrunk = sum(cost_in_prompt(shrink_message(messages[index], most)) for index, most in plan.shrink)
@@ -147,7 +147,6 @@ class AgentcoreEngine(SessionEngine):
             high = max(high, pre_tokens)  # with a summary of that length nothing is done
         return CompactionPlan(
             cut=cut,
-            dropped=tuple(index for index in range(cut) if index not in pinned),
             pinned=pinned,
             pre_tokens=pre_tokens,
             dropped_tokens=self._synced.tokens - kept,
@@ -166,7 +165,7 @@ class AgentcoreEngine(SessionEngine):
     ) -> CompactionResult | NoOp:
         """Summarise the head, update an earlier summary, keep the tail."""
         if deps.invoke is None:
-            return _NO_MODEL
+            return NO_MODEL
         planned: _Planned = plan.details
         infos: list[CompactionInfo] = []
         model = InvokerModel(deps.invoke, cancel=lambda: deps.cancel)
@@ -191,8 +190,8 @@ class AgentcoreEngine(SessionEngine):
 
     def _refusal(self, given: EngineInput, request: CompactionRequest) -> NoOp | None:
         if _budget(given, request) is None:
-            return _NO_CARD
-        return None if request.force or self.gate(given, request).over else _UNDER
+            return NO_WINDOW
+        return None if request.force or self.gate(given, request).over else UNDER_LIMIT
 
     def _plan(
         self, messages: Sequence[AgentMessage], request: CompactionRequest, compactor: HistoryCompactor

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from sidecar._internal.values import Value
 from sidecar.conductor.engine import CompactionRequest, EngineInput, SessionEngine
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import (
@@ -134,12 +135,6 @@ class SessionRoom:
             return None
         return "".join(block.text for block in self._first.turn.blocks if isinstance(block, TextBlock))
 
-    def kept_turns(self, places: Iterable[int], max_tokens: int) -> list[Turn]:
-        """Return the turns of the events at *places*; one of more than *max_tokens* is shortened."""
-        return [
-            turn for place in places for turn in self.turns_to_send(fit_event(self.events[place], max_tokens))
-        ]
-
     def context(self, recent: Sequence[RoomEvent], participants: tuple[Participant, ...]) -> RoomContext:
         """Return the context of a memory provider; *recent* is the tail of the events."""
         bindings = (ChannelBinding(CLIENTS, ChannelType.WEBSOCKET), ChannelBinding(MODEL, ChannelType.AI))
@@ -204,6 +199,44 @@ class SessionRoom:
         self.events.append(event)
         self.before.append(self.before[-1] + event_tokens(event))
         return self
+
+
+class RoomCut(Value):
+    """The events that stay of a room: those from *start* on, and the newest prompt where that is before it.
+
+    One of more than *item_tokens* is shortened.
+    """
+
+    room: SessionRoom
+    start: int
+    item_tokens: int
+
+    @property
+    def cut(self) -> int:
+        """The index of the first entry kept."""
+        return self.room.turn_of(self.start)
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """The turn of the newest prompt where it stays in front of the cut."""
+        prompt = self.room.prompt
+        return (self.room.turn_of(prompt),) if prompt is not None and prompt < self.start else ()
+
+    @property
+    def events(self) -> list[RoomEvent]:
+        """The events that stay, as they are kept, oldest first."""
+        events = self.room.events
+        stay = (*(events[self.room.at_turn(turn)] for turn in self.pinned), *events[self.start :])
+        return [fit_event(event, self.item_tokens) for event in stay]
+
+    @property
+    def tokens(self) -> int:
+        """Their tokens."""
+        return sum(map(event_tokens, self.events))
+
+    def turns(self) -> list[Turn]:
+        """Return their turns."""
+        return [turn for event in self.events for turn in self.room.turns_to_send(event)]
 
 
 class RoomEngine(SessionEngine):

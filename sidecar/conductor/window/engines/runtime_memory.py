@@ -12,7 +12,11 @@ from typing import ClassVar
 
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
+    NO_MODEL,
+    NO_WINDOW,
+    NOTHING_TO_FOLD,
     SUMMARY_TOO_LONG,
+    UNDER_LIMIT,
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -40,11 +44,7 @@ from sidecar.runtime.memory import (
     turn_chars,
 )
 
-_NO_CARD = NoOp("the model's context window is unknown")
-_NOTHING = NoOp("there is nothing to condense")
-_UNDER = NoOp("the conversation is under the limit")
 _NO_SUMMARY = "the model gave no usable summary"
-_NO_MODEL = NoOp("no model is at hand to condense with")
 
 
 class RuntimeEngine(SessionEngine):
@@ -87,7 +87,6 @@ class RuntimeEngine(SessionEngine):
         dropped_tokens = found.tokens_before - found.kept_tokens
         return CompactionPlan(
             cut=found.cut,
-            dropped=tuple(index for index in range(found.cut) if index not in pinned),
             pinned=pinned,
             pre_tokens=found.tokens_before + given.overhead_tokens,
             dropped_tokens=dropped_tokens,
@@ -104,9 +103,9 @@ class RuntimeEngine(SessionEngine):
         """Condense the turns before the cut into one gist."""
         found: LiveCut = plan.details
         if given.card is None:
-            return _NO_CARD
+            return NO_WINDOW
         if deps.invoke is None:
-            return _NO_MODEL
+            return NO_MODEL
         reader = given.summarizer_card or given.card
         done = await compact_live(
             given.history.turns,
@@ -123,14 +122,14 @@ class RuntimeEngine(SessionEngine):
 
     def _cut(self, given: EngineInput, request: CompactionRequest) -> LiveCut | NoOp:
         if given.card is None or not given.card.context_window:
-            return _NO_CARD
+            return NO_WINDOW
         card, policy, tokens = given.card, _policy(request), self._tokens(given.history)
         if request.force:
             # By hand it goes as if the window were just full: what is worth a model call follows from that.
             full = min(card.context_window, tokens + given.overhead_tokens)
             card, policy = replace(card, context_window=full), CompactionPolicy(1.0, policy.keep_recent)
         elif not self.gate(given, request).over:
-            return _UNDER
+            return UNDER_LIMIT
         else:
             # What takes more than it is weighed here leaves less room, by the units of this engine.
             more = max(1.0, given.context_tokens / max(1, tokens + given.overhead_tokens))
@@ -144,7 +143,7 @@ class RuntimeEngine(SessionEngine):
             kinds=[entry.kind for entry in given.history],
         )
         if found is None:
-            return _NOTHING
+            return NOTHING_TO_FOLD
         if request.force:
             room = int(given.card.context_window * _policy(request).trigger_ratio) - given.overhead_tokens
             found = replace(found, room_tokens=max(found.room_tokens, room))

@@ -7,18 +7,16 @@ until it is full again. The newest prompt stays however many rounds of tools fol
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Final
 
-from sidecar._internal.values import Value
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
+    NOTHING_TO_FOLD,
     CompactionPlan,
     CompactionRequest,
     EngineInput,
 )
-from sidecar.conductor.window.engines.room import RoomEngine, SessionRoom, limits_of, read_setting
-from sidecar.rooms.memory.estimate import event_tokens
+from sidecar.conductor.window.engines.room import RoomCut, RoomEngine, limits_of, read_setting
 
 _MAX_EVENTS: Final = 50
 _STEPS: Final = 4
@@ -31,37 +29,7 @@ _SUMMARY_SHARE: Final = 10
 _MOST_SUMMARY_TOKENS: Final = 4_000
 """The digest takes at most one in so many tokens of the window, and at most so many tokens."""
 
-_NOTHING: Final = NoOp("there is nothing to condense")
 _UNDER: Final = NoOp("the window is not full")
-
-
-class _Window(Value):
-    """The events that stay in a room: from *start* on, with the newest prompt where that is before it."""
-
-    room: SessionRoom
-    start: int
-    item_tokens: int
-
-    @property
-    def pinned(self) -> tuple[int, ...]:
-        """The turn of the newest prompt where it stays in front of the cut."""
-        prompt = self.room.prompt
-        return (self.room.turn_of(prompt),) if prompt is not None and prompt < self.start else ()
-
-    @property
-    def places(self) -> list[int]:
-        """The events that stay, oldest first."""
-        return [*map(self.room.at_turn, self.pinned), *range(self.start, len(self.room.events))]
-
-    @property
-    def cut(self) -> int:
-        """The index of the first entry kept."""
-        return self.room.turn_of(self.start)
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of the events that stay."""
-        return sum(min(self.item_tokens, event_tokens(self.room.events[at])) for at in self.places)
 
 
 class SlidingWindowEngine(RoomEngine):
@@ -89,7 +57,6 @@ class SlidingWindowEngine(RoomEngine):
         summary = min(summary_tokens(given), (before - after) // 2)
         return CompactionPlan(
             cut=found.cut,
-            dropped=tuple(index for index in range(found.cut) if index not in found.pinned),
             pinned=found.pinned,
             pre_tokens=before + given.overhead_tokens,
             dropped_tokens=before - after,
@@ -97,11 +64,11 @@ class SlidingWindowEngine(RoomEngine):
             projected_tokens=after + summary + given.overhead_tokens,
             low_tokens=after + given.overhead_tokens,
             high_tokens=min(before, after + summary_tokens(given)) + given.overhead_tokens,
-            kept=partial(found.room.kept_turns, found.places, found.item_tokens),
+            kept=found.turns,
             details=found,
         )
 
-    def _slide(self, given: EngineInput, request: CompactionRequest) -> _Window | NoOp:
+    def _slide(self, given: EngineInput, request: CompactionRequest) -> RoomCut | NoOp:
         """Return the window after a step, or why it does not slide."""
         is_over = self.gate(given, request).over
         if not (is_over or request.force):
@@ -124,8 +91,8 @@ class SlidingWindowEngine(RoomEngine):
                 break
             left -= costs[start]
             start += 1
-        window = _Window(room, start, item_tokens)
-        return window if start > first and window.tokens < room.tokens(0) else _NOTHING
+        window = RoomCut(room, start, item_tokens)
+        return window if start > first and window.tokens < room.tokens(0) else NOTHING_TO_FOLD
 
 
 def max_events(request: CompactionRequest) -> int:

@@ -18,6 +18,10 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import Gate, NoOp
 from sidecar.conductor.engine import (
+    NO_MODEL,
+    NO_WINDOW,
+    NOTHING_TO_FOLD,
+    UNDER_LIMIT,
     WOULD_NOT_SHRINK,
     CompactionPlan,
     CompactionRequest,
@@ -28,7 +32,7 @@ from sidecar.conductor.engine import (
     SummaryFailedError,
     compacted_entries,
 )
-from sidecar.conductor.window.engines.room import RoomEngine, SessionRoom, fit_event, limits_of
+from sidecar.conductor.window.engines.room import RoomCut, RoomEngine, SessionRoom, fit_event, limits_of
 from sidecar.llmgateway.channel import collect_reply
 from sidecar.llmgateway.contract import Conversation, ModelCard, StreamOptions, TextBlock, UserTurn
 from sidecar.rooms import AIContext, AIProvider, AIResponse, EventSource, RoomEvent, TextContent
@@ -48,10 +52,6 @@ from sidecar.rooms.memory.summarizing import SummaryProgress, first_prompt, summ
 from sidecar.runtime.contract import ModelInvoker
 from sidecar.text.clip import cut_end
 
-_NO_CARD: Final = NoOp("the model's context window is unknown")
-_NO_MODEL: Final = NoOp("no model is at hand to condense with")
-_NOTHING: Final = NoOp("there is nothing to condense")
-_UNDER: Final = NoOp("the conversation is under the limit")
 _NOBODY: Final = RoomEvent(id="", room_id="", source=EventSource("", ""), content=TextContent(""))
 _NOTES_CUT: Final = "[... {} characters of these notes left out ...]"
 _LENGTH_DIGITS: Final = 8
@@ -95,24 +95,9 @@ class _Folding(Value):
         """The tokens of the conversation before it."""
         return self.room.tokens(0)
 
-    def start_behind(self, folded: Sequence[RoomEvent]) -> int:
-        """Return the index of the first event that stays behind notes on *folded*."""
-        return self.room.at_turn(folded[-1].index) + 1
-
-    def find_pinned(self, start: int) -> tuple[int, ...]:
-        """Return the turn of the newest prompt where it stays in front of the event *start*."""
-        prompt = self.room.prompt
-        return (self.room.turn_of(prompt),) if prompt is not None and prompt < start else ()
-
-    def places(self, start: int) -> list[int]:
-        """Return the events that stay, oldest first."""
-        return [*map(self.room.at_turn, self.find_pinned(start)), *range(start, len(self.room.events))]
-
-    def kept_tokens(self, start: int) -> int:
-        """Return the tokens of the events that stay."""
-        return sum(
-            event_tokens(fit_event(self.room.events[at], self.item_tokens)) for at in self.places(start)
-        )
+    def cut_behind(self, folded: Sequence[RoomEvent]) -> RoomCut:
+        """Return the events that stay behind notes on *folded*."""
+        return RoomCut(self.room, self.room.at_turn(folded[-1].index) + 1, self.item_tokens)
 
 
 class SummarizingEngine(RoomEngine):
@@ -136,15 +121,14 @@ class SummarizingEngine(RoomEngine):
         if isinstance(found, NoOp):
             return found
         folded, overhead = found.reading.to_summarize, given.overhead_tokens
-        start = found.start_behind(folded)
-        cut, pinned, kept = found.room.turn_of(start), found.find_pinned(start), found.kept_tokens(start)
+        staying = found.cut_behind(folded)
+        kept = staying.tokens
         most = message_tokens(summary_message("x" * chars_within(found.limits.summary_max_tokens)))
         notes = min(most, sum(map(event_tokens, folded)) // 2)
         low = kept + message_tokens(summary_message(""))
         return CompactionPlan(
-            cut=cut,
-            dropped=tuple(index for index in range(cut) if index not in pinned),
-            pinned=pinned,
+            cut=staying.cut,
+            pinned=staying.pinned,
             pre_tokens=found.before + overhead,
             dropped_tokens=found.before - kept,
             kept_tokens=kept,
@@ -152,7 +136,7 @@ class SummarizingEngine(RoomEngine):
             low_tokens=low + overhead,
             # Longer notes stand whole where they free a part of the room all the same.
             high_tokens=min(found.before, max(kept + most, found.before - found.worth_tokens)) + overhead,
-            kept=partial(found.room.kept_turns, found.places(start), found.item_tokens),
+            kept=staying.turns,
             prompt=partial(first_request_text, given, found),
             details=found,
         )
@@ -163,7 +147,7 @@ class SummarizingEngine(RoomEngine):
         """Have notes taken on the oldest events. Raises SummaryFailedError when none came."""
         found: _Folding = plan.details
         if deps.invoke is None:
-            return _NO_MODEL
+            return NO_MODEL
         provider = InvokerProvider(
             deps.invoke, given.summarizer_card, deps.cancel, wishes=request.instructions
         )
@@ -179,9 +163,9 @@ class SummarizingEngine(RoomEngine):
         """Return the compaction of the conversation as it is now, or why there is none to be made."""
         limits = limits_of(given, request)
         if limits is None:
-            return _NO_CARD
+            return NO_WINDOW
         if not self.gate(given, request).over and not request.force:
-            return _UNDER
+            return UNDER_LIMIT
         room = self._rooms.of(given.history)
         notes = limits.summary_max_tokens + SUMMARY_OVERHEAD_TOKENS
         item_tokens = room.share_of_newest(limits.tier2_tokens - notes)
@@ -204,7 +188,7 @@ class SummarizingEngine(RoomEngine):
             most = given.window // _WINDOW_SHARE or sum(costs)
             cut = tail_cut(costs, min(sum(costs) // _FORCED_SHARE, most))
             if sum(costs[:cut]) < _LEAST_FOLDED_TOKENS:
-                return _NOTHING
+                return NOTHING_TO_FOLD
         else:
             asked = [] if room.prompt is None else [fit_event(room.events[room.prompt], item_tokens)]
             taken = limits.summary_max_tokens + sum(map(event_tokens, asked))
@@ -212,17 +196,17 @@ class SummarizingEngine(RoomEngine):
             worth = bisect_left(list(accumulate(costs)), limits.summary_max_tokens * _WORTH) + 1
             cut = max(tail_cut(costs, left), min(worth, len(costs) - limits.min_events))
         if not 0 < cut <= len(costs):
-            return _NOTHING
+            return NOTHING_TO_FOLD
         found = _Folding(room, limits, replace(reading, cut=cut), item_tokens)
-        start = found.start_behind(found.reading.to_summarize)
-        return found if found.kept_tokens(start) < found.before else WOULD_NOT_SHRINK
+        staying = found.cut_behind(found.reading.to_summarize)
+        return found if staying.tokens < found.before else WOULD_NOT_SHRINK
 
 
 def to_result(given: EngineInput, found: _Folding, progress: SummaryProgress) -> CompactionResult | NoOp:
     """Return the result with the notes of *progress*; NoOp where the conversation is not smaller."""
     folded = found.reading.to_summarize[: progress.n_events]
-    start = found.start_behind(folded)
-    cut, pinned, kept_tokens = found.room.turn_of(start), found.find_pinned(start), found.kept_tokens(start)
+    staying = found.cut_behind(folded)
+    cut, pinned, kept_tokens = staying.cut, staying.pinned, staying.tokens
     # A model may write more than it was asked for, and nothing of it is lost where it pays all the same.
     notes, most = progress.summary, chars_within(found.limits.summary_max_tokens)
     gained = found.before - kept_tokens - message_tokens(summary_message(notes))
@@ -233,9 +217,8 @@ def to_result(given: EngineInput, found: _Folding, progress: SummaryProgress) ->
     if after >= found.before:
         return WOULD_NOT_SHRINK
     turn = UserTurn((TextBlock(str(message.content)),))
-    kept = found.room.kept_turns(found.places(start), found.item_tokens)
     return CompactionResult(
-        entries=compacted_entries(given.history, cut, turn, kept, pinned=pinned),
+        entries=compacted_entries(given.history, cut, turn, staying.turns(), pinned=pinned),
         cut=cut,
         dropped_count=cut - len(pinned),
         pre_tokens=found.before + given.overhead_tokens,
@@ -244,7 +227,7 @@ def to_result(given: EngineInput, found: _Folding, progress: SummaryProgress) ->
         summary_source="model",
         info={
             "eventsSummarised": len(folded),
-            "eventsKept": len(found.places(start)),
+            "eventsKept": len(staying.events),
             "tokensBefore": found.before,
             "tokensAfter": after,
         },

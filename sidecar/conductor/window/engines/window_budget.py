@@ -106,12 +106,8 @@ class WindowBudgetEngine(SessionEngine):
         cut, pinned = find_cut(given.history, len(plan.transcript), plan.cut, plan.prompt_index)
         overhead = given.overhead_tokens
         low, high = project_tokens(plan, 0)
-        dropped = [*range(cut)]
-        for index in sorted(pinned, reverse=True):
-            del dropped[index]
         return CompactionPlan(
             cut=cut,
-            dropped=tuple(dropped),
             pinned=pinned,
             pre_tokens=plan.tokens_before + overhead,
             dropped_tokens=plan.dropped_tokens,
