@@ -33,6 +33,7 @@ from sidecar.conductor.session_ops import messages_to_turns
 from sidecar.conductor.window.compaction.chronicling import Keeping
 from sidecar.conductor.window.compaction.file_choice import FILE_SHARE, MAX_FILES, FilePiece, choose_lines
 from sidecar.conductor.window.compaction.file_use import FileUse, RecentCalls, rank_by_use
+from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conversation import Entry, FileRead, History, merge_ranges
 from sidecar.llmgateway.contract import ToolResultBlock, Turn
 from sidecar.text.clip import compact_json
@@ -260,8 +261,7 @@ def files_budget(given: EngineInput, gate: Gate, before: int, after: int) -> int
 
 def rank_kept(given: EngineInput, plan: CompactionPlan) -> Sequence[FileUse]:
     """Return the files that may come back with *plan*, the most used first."""
-    kept = given.history.turns[plan.cut :] if plan.kept is None else plan.kept()
-    return rank_files(given, plan.cut, kept)
+    return rank_files(given, plan.cut, kept_turns(plan, given.history))
 
 
 def rank_files(given: EngineInput, cut: int, kept: Iterable[Turn]) -> Sequence[FileUse]:
