@@ -223,8 +223,8 @@ class OneTimeNotices:
         """*problems* are sentences about settings that are ignored."""
         self._emit = emit
         self.pending = [Notice("warning", _UNUSED, problem) for problem in problems]
-        self._repairs: set[str] = set()
-        self._refused: set[str] = set()
+        self._emitted: set[str] = set()
+        self._added: set[str | None] = set()
         self._has_sent = False
 
     def add_report(self, report: IntegrityReport) -> None:
@@ -238,19 +238,17 @@ class OneTimeNotices:
         self.add_unused(f"{name} is not used: {problem.message}")
 
     def add_unused(self, text: str) -> None:
-        """Add the notice *text* about rules, once; there is a limit, for a project can cause any number."""
-        if text not in self._refused and len(self._refused) < _MAX_UNUSED:
-            self._refused.add(text)
-            self.pending.append(Notice("warning", _RULES, text))
+        """Add the notice *text* about rules, once."""
+        self.add_once(Notice("warning", _RULES, text))
 
     def add(self, notice: Notice) -> None:
         """Add *notice* to the next turn."""
         self.pending.append(notice)
 
     def add_once(self, notice: Notice) -> None:
-        """Add *notice* to the next turn, once for each text; there is a limit, as for rules."""
-        if notice.description not in self._refused and len(self._refused) < _MAX_UNUSED:
-            self._refused.add(notice.description or "")
+        """Add *notice* to the next turn, once for each text, up to a limit: a project can cause many."""
+        if notice.description not in self._added and len(self._added) < _MAX_UNUSED:
+            self._added.add(notice.description)
             self.pending.append(notice)
 
     def emit_pending(self) -> None:
@@ -261,9 +259,7 @@ class OneTimeNotices:
 
     def on_repair(self, repair: str) -> None:
         """Emit a notice about a *repair* of a request; the same repair, made for every request, only once."""
-        if repair not in self._repairs:
-            self._repairs.add(repair)
-            self._emit(Notice("warning", "The conversation was repaired before it was sent", repair))
+        self._emit_once("The conversation was repaired before it was sent", repair)
 
     def on_cut_prompt(self, prompt: Entry) -> None:
         """Emit a notice that *prompt* is sent cut, because it does not fit the window."""
@@ -272,9 +268,7 @@ class OneTimeNotices:
 
     def on_warning(self, warning: str) -> None:
         """Emit *warning* about the session's model, once."""
-        if warning not in self._repairs:
-            self._repairs.add(warning)
-            self._emit(Notice("warning", "Model", warning))
+        self._emit_once("Model", warning)
 
     def on_request(self, sent: Sequence[Turn], stored: Sequence[Turn]) -> None:
         """Emit a notice when the first request does not send the turns *stored*: the file was damaged."""
@@ -283,6 +277,11 @@ class OneTimeNotices:
                 "some turns could not be sent as they are and were put in order; what is stored is unchanged"
             )
         self._has_sent = True
+
+    def _emit_once(self, title: str, text: str) -> None:
+        if text not in self._emitted:
+            self._emitted.add(text)
+            self._emit(Notice("warning", title, text))
 
 
 def newest_answer(snapshot: RunSnapshot) -> AssistantTurn | None:

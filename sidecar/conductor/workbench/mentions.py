@@ -34,6 +34,7 @@ from sidecar.capabilities.diagnostics import problem_lines
 from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.read import ReadArguments, read_file
 from sidecar.capabilities.surroundings import working_diff
+from sidecar.conductor.contract import EditorRange
 from sidecar.conductor.workbench.files import as_read
 from sidecar.conductor.workbench.session_editor import SessionEditor, SessionPaths
 from sidecar.conversation import Entry, FileRead
@@ -219,12 +220,7 @@ class MentionReader:
                 "the selection is in a file that is ignored or outside of the session's folders"
             )
         for each in ranges if path is not None else ():
-            last = (
-                each.end.line
-                if each.end.character == 0 and each.end.line > each.start.line
-                else each.end.line + 1
-            )
-            mention = Mention("@selection", str(path), True, each.start.line + 1, last)
+            mention = Mention("@selection", str(path), True, *lines_of(each))
             brought.files.append(await self.read_file(mention, context))
         if active.selected_text is not None:
             text = active.selected_text[: context.max_output_chars]
@@ -267,6 +263,13 @@ async def choose_reading(readings: Sequence[Mention], context: ToolContext) -> M
         named = (each for each in reversed(readings) if _NAME_LIKE.fullmatch(each.name))
         wanted = next((each for each in named if Path(each.name).suffix.lower() in suffixes), None)
     return wanted
+
+
+def lines_of(selected: EditorRange) -> tuple[int, int]:
+    """Return the first and the last line of a selection, from 1; an end before a line leaves it out."""
+    start, end = selected.start, selected.end
+    ends_before = end.character == 0 and end.line > start.line
+    return start.line + 1, end.line + (0 if ends_before else 1)
 
 
 def list_suffixes(folder: Path) -> set[str]:

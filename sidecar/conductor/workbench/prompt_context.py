@@ -26,11 +26,11 @@ from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.clients import EditorState
 from sidecar.conductor.content import ATTACHED, Content
-from sidecar.conductor.contract import EditorFile, EditorRange
+from sidecar.conductor.contract import EditorFile
 from sidecar.conductor.events import Notice
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.workbench.files import as_read
-from sidecar.conductor.workbench.mentions import NOTE_HEADER, MentionReader, note_entry
+from sidecar.conductor.workbench.mentions import NOTE_HEADER, MentionReader, lines_of, note_entry
 from sidecar.conductor.workbench.session_editor import (
     SessionEditor,
     SessionPaths,
@@ -224,13 +224,6 @@ def describe_selection(state: EditorState, view: FileView, name: str) -> tuple[s
     n_more = last - first + 1 - len(shown)
     body = [f"  {line}" for line in shown] + ([f"  [{n_more} more lines]"] if n_more > 0 else [])
     return "\n".join((place, *body)), as_read(view, first_line=first, line_count=len(shown))
-
-
-def lines_of(selected: EditorRange) -> tuple[int, int]:
-    """Return the first and the last line of a selection, from 1; an end before a line leaves it out."""
-    start, end = selected.start, selected.end
-    ends_before = end.character == 0 and end.line > start.line
-    return start.line + 1, end.line + (0 if ends_before else 1)
 
 
 def describe_tabs(state: EditorState, paths: SessionPaths, cwd: Path) -> str:
