@@ -660,3 +660,12 @@ def test_a_record_is_recognised_by_its_own_format_first(name: str) -> None:
 def test_every_reason_of_a_note_has_a_sentence_and_every_format_a_name() -> None:
     assert all(NOTES.values())
     assert all(name == each.name for name, each in FORMATS.items())
+
+
+def test_of_prompts_with_one_text_a_compaction_keeps_as_many_as_it_carries(tmp_path: Path) -> None:
+    prompts = [{"type": "message", "role": "user", "content": text} for text in ("go on", "stop", "go on")]
+    items = [{"type": "response_item", "timestamp": AT, "payload": each} for each in prompts]
+    compacted = {"message": "So far.", "replacement_history": [prompts[1], prompts[2]]}
+    records = [CODEX[0], *items, {"type": "compacted", "timestamp": AT, "payload": compacted}]
+    session = import_records(tmp_path, *records)
+    assert shown(session) == ["summary: So far.", "user: stop", "user: go on"]
