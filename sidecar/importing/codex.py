@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -108,23 +108,10 @@ class _Reader:
 
     def read_compaction(self, payload: Mapping[str, Json], at_ms: int | None) -> None:
         """Read a compaction; the messages that it carries on stay in view."""
-        self._builder.fold(as_text(payload.get("message")), kept=self._find_carried(payload), at_ms=at_ms)
+        self._builder.fold(
+            as_text(payload.get("message")), kept=find_carried(self._builder.path, payload), at_ms=at_ms
+        )
         self._n_answers += 1
-
-    def _find_carried(self, payload: Mapping[str, Json]) -> Iterator[Item]:
-        """Yield the messages that a compaction carries on, the newest first.
-
-        Of several messages with one text as many as are carried: else each further compaction would look at
-        all that stayed before.
-        """
-        carried = [as_mapping(item) for item in as_list(payload.get("replacement_history"))]
-        texts = Counter((as_text(item.get("role")), flatten(item.get("content"))) for item in carried)
-        calls = {as_text(item.get("call_id")) for item in carried if as_text(item.get("type")) in _CALLS}
-        for item in reversed(self._builder.path):
-            named = (item.kind, join_texts(item.blocks))
-            if texts[named] > 0 or any(call.id in calls for call in item.calls):
-                texts[named] -= 1
-                yield item
 
     def read_event(self, event: Mapping[str, Json]) -> None:
         """Read an event; two kinds of them change the conversation."""
@@ -161,6 +148,22 @@ class _Reader:
 
     def _answer(self, block: Block, at_ms: int | None) -> None:
         self._builder.answer([block], at_ms=at_ms, group=self._n_answers)
+
+
+def find_carried(path: Sequence[Item], payload: Mapping[str, Json]) -> Iterator[Item]:
+    """Yield the messages of *path* that a compaction carries on, the newest first.
+
+    Of several messages with one text as many as are carried: else each further compaction would look at all
+    that stayed before.
+    """
+    carried = [as_mapping(item) for item in as_list(payload.get("replacement_history"))]
+    texts = Counter((as_text(item.get("role")), flatten(item.get("content"))) for item in carried)
+    calls = {as_text(item.get("call_id")) for item in carried if as_text(item.get("type")) in _CALLS}
+    for item in reversed(path):
+        named = (item.kind, join_texts(item.blocks))
+        if texts[named] > 0 or any(call.id in calls for call in item.calls):
+            texts[named] -= 1
+            yield item
 
 
 def parse_call(item: Mapping[str, Json]) -> ToolCallBlock:
