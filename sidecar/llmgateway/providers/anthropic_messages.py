@@ -51,6 +51,7 @@ from sidecar.llmgateway.providers.fields import (
 from sidecar.llmgateway.providers.http_calls import (
     END_MARK,
     EventBody,
+    Events,
     RefusedRequestError,
     ReportedFailureError,
     open_client,
@@ -64,7 +65,7 @@ from sidecar.llmgateway.providers.windows import direct_mounts
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
-Send: TypeAlias = Callable[[SdkArguments], AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]]
+Send: TypeAlias = Callable[[SdkArguments], AbstractAsyncContextManager[Events]]
 """Sends a request and streams the events of the answer.
 
 Raises RefusedRequestError, or ReportedFailureError.
@@ -173,9 +174,7 @@ class AnthropicMessages:
             request |= call.sampling_arguments()
         return request
 
-    def open(
-        self, client: Send, request: SdkArguments
-    ) -> AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]:
+    def open(self, client: Send, request: SdkArguments) -> AbstractAsyncContextManager[Events]:
         """Stream one message."""
         return client(request)
 
@@ -221,9 +220,7 @@ def find_credentials(endpoint: Endpoint) -> AsyncAnthropic | None:
 
 
 @asynccontextmanager
-async def stream_by_sdk(
-    client: AsyncAnthropic, request: SdkArguments
-) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+async def stream_by_sdk(client: AsyncAnthropic, request: SdkArguments) -> AsyncIterator[Events]:
     """Send *request*, signed by the SDK, and stream the events of the answer; raises as a :data:`Send`."""
     from anthropic import APIConnectionError, APIStatusError, CredentialsError
     from httpx2 import Response

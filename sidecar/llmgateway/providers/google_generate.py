@@ -48,7 +48,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import RefusedRequestError, open_client, stream_events
+from sidecar.llmgateway.providers.http_calls import Events, RefusedRequestError, open_client, stream_events
 from sidecar.llmgateway.providers.sanitize import WireRules
 
 if TYPE_CHECKING:
@@ -156,9 +156,7 @@ class GoogleGenerate:
         return request | ({"generationConfig": set_knobs} if set_knobs else {})
 
     @asynccontextmanager
-    async def open(
-        self, client: GoogleClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    async def open(self, client: GoogleClient, request: SdkArguments) -> AsyncIterator[Events]:
         """Stream one answer."""
         body = {name: value for name, value in request.items() if name != "model"}
         name = str(request["model"]).removeprefix("models/")

@@ -18,7 +18,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.request import getproxies
 
 import msgspec
@@ -54,6 +54,9 @@ EVENTS_A_TURN: Final = 16
 
 MAX_EVENT_BYTES: Final = 64 << 20
 """The longest event of a stream; a longer one would fill the memory."""
+
+Events: TypeAlias = AsyncIterator[list[dict[str, Any]]]
+"""The events of an answer as JSON values: those that came together, one or more at a time."""
 
 
 class RefusedRequestError(Exception):
@@ -133,7 +136,7 @@ async def post(
 @asynccontextmanager
 async def stream_events(
     client: AsyncClient, path: str, request: SdkArguments, headers: Mapping[str, str] | None = None
-) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+) -> AsyncIterator[Events]:
     """Send *request* to *path* and stream the events of the answer. Raises RefusedRequestError."""
     async with post(client, path, request, headers) as response:
         yield EventBody(response).events()
@@ -163,7 +166,7 @@ class EventBody:
         self._data: list[bytes] = []
         self._n_data_bytes = 0
 
-    async def events(self) -> AsyncIterator[list[dict[str, Any]]]:
+    async def events(self) -> Events:
         """Yield the JSON values of the events that came together.
 
         Raises ReportedFailureError for a failure in place of an event, behind the events before it.

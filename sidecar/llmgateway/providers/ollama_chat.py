@@ -37,6 +37,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
 )
 from sidecar.llmgateway.providers.http_calls import (
+    Events,
     RefusedRequestError,
     ReportedFailureError,
     batches,
@@ -94,13 +95,11 @@ class OllamaChat:
         return request
 
     @asynccontextmanager
-    async def open(
-        self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    async def open(self, client: AsyncClient, request: SdkArguments) -> AsyncIterator[Events]:
         """Stream one answer, a JSON object a line."""
         async with post(client, "/api/chat", request) as response:
 
-            async def answers() -> AsyncIterator[list[dict[str, Any]]]:
+            async def answers() -> Events:
                 async for lines, _ in read_lines(response):
                     for together in batches(map(read_line, filter(bytes.strip, lines))):
                         yield together

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from hashlib import sha256
@@ -46,7 +46,7 @@ from sidecar.llmgateway.providers.fields import (
     usage_of,
     without_mark,
 )
-from sidecar.llmgateway.providers.http_calls import END_MARK, ReportedFailureError, stream_events
+from sidecar.llmgateway.providers.http_calls import END_MARK, Events, ReportedFailureError, stream_events
 from sidecar.llmgateway.providers.markup import assembly_of
 from sidecar.llmgateway.providers.openai_http import OpenAIService, cache_key, effort_of, is_official
 from sidecar.llmgateway.providers.quirks import ChatDialect, dialect_of
@@ -121,9 +121,7 @@ class OpenAIChat(OpenAIService):
         request |= dialect.members
         return {name: value for name, value in request.items() if name not in dialect.omits}
 
-    def open(
-        self, client: AsyncClient, request: SdkArguments
-    ) -> AbstractAsyncContextManager[AsyncIterator[list[dict[str, Any]]]]:
+    def open(self, client: AsyncClient, request: SdkArguments) -> AbstractAsyncContextManager[Events]:
         """Stream one completion."""
         return stream_events(client, "/chat/completions", request)
 

@@ -35,6 +35,7 @@ from sidecar.llmgateway.providers.fields import (
 )
 from sidecar.llmgateway.providers.http_calls import (
     END_MARK,
+    Events,
     RefusedRequestError,
     ReportedFailureError,
     stream_events,
@@ -93,9 +94,7 @@ class OpenAIResponses(OpenAIService):
         return request
 
     @asynccontextmanager
-    async def open(
-        self, client: AsyncClient, request: SdkArguments
-    ) -> AsyncIterator[AsyncIterator[list[dict[str, Any]]]]:
+    async def open(self, client: AsyncClient, request: SdkArguments) -> AsyncIterator[Events]:
         """Stream one response.
 
         Summaries of reasoning are for verified organizations alone; for another one they are left out.
