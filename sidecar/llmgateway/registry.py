@@ -29,7 +29,6 @@ from sidecar.llmgateway.config import (
     read_settings,
 )
 from sidecar.llmgateway.contract import (
-    CallMemory,
     Channel,
     Conversation,
     DoneEmission,
@@ -47,7 +46,6 @@ from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, Route, Routes, stream
 from sidecar.llmgateway.names import OLLAMA, Provider, extra_of
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
-from sidecar.llmgateway.providers.fields import TurnMemo
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.scripted import model_from_json
 from sidecar.llmgateway.survey import Proposal, Survey, load_for_survey, survey_machine
@@ -226,8 +224,7 @@ class ModelRegistry:
         """
         setup, card = self._setup, self.card(route.name)
         n_read = usage.input_tokens + (usage.cache_read_tokens or 0)
-        memory = options.memory or CallMemory()
-        n_sent = least_tokens(conversation, memory.by_model.setdefault(route, TurnMemo()))
+        n_sent = least_tokens(conversation)
         is_cut = _LEAST_CUT <= n_read < n_sent
         if route in setup.confirmed and not is_cut:
             return
@@ -397,20 +394,14 @@ class ModelRegistry:
             self.providers = {**self.providers, card.provider: factory}
 
 
-def least_tokens(conversation: Conversation, memo: TurnMemo[int] | None = None) -> int:
+def least_tokens(conversation: Conversation) -> int:
     """Return a number of tokens that *conversation* has at least: one for eight characters of its text.
-
-    *memo* has the characters of its turns from earlier calls.
 
     >>> from sidecar.llmgateway.contract import UserTurn
     >>> least_tokens(Conversation((UserTurn((TextBlock("x" * 80),)),)))
     10
     """
-
-    def count_chars(at: int) -> int:
-        blocks = conversation.turns[at].blocks
-        texts = (block.text for block in blocks if isinstance(block, TextBlock))
-        outputs = (str(block.output) for block in blocks if isinstance(block, ToolResultBlock))
-        return sum(map(len, (*texts, *outputs)))
-
-    return sum((memo or TurnMemo()).write(conversation.turns, count_chars)) // _CHARS_PER_TOKEN
+    blocks = [block for turn in conversation.turns for block in turn.blocks]
+    n_chars = sum(len(block.text) for block in blocks if isinstance(block, TextBlock))
+    n_chars += sum(len(str(block.output)) for block in blocks if isinstance(block, ToolResultBlock))
+    return n_chars // _CHARS_PER_TOKEN
