@@ -131,8 +131,6 @@ class TextIndex:
         import sqlite3
 
         self._connection = sqlite3.connect(path or ":memory:", timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        self._n_rows = 0
-        self._counted_at = -1
         try:
             ((application_id,),) = self._rows("PRAGMA application_id")
             ((version,),) = self._rows("PRAGMA user_version")
@@ -239,10 +237,8 @@ class TextIndex:
             for word in query_words(query)
         }
         max_ranked = MAX_RANKED_ROWS if room is None else sys.maxsize
-        if self._counted_at != self._connection.total_changes:
-            ((self._n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
-            self._counted_at = self._connection.total_changes
-        weights = choose_ranking_words(counts, self._n_rows, max_ranked)
+        ((n_rows,),) = self._rows("SELECT count(*) FROM chunk_docsize")
+        weights = choose_ranking_words(counts, n_rows, max_ranked)
         if not weights:
             return []
         match = " OR ".join(f'"{word}"' for word in weights)
