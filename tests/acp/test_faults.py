@@ -82,6 +82,14 @@ async def test_line_separators_of_unicode_end_no_line(panel: FakePanel) -> None:
     assert (await panel.answer(7))["result"] == {"t": text}
 
 
+async def test_a_line_over_the_limit_is_refused_under_its_id(panels: Callable[..., FakePanel]) -> None:
+    panel = panels(limits=Limits(max_body_bytes=10_000))
+    await panel.initialize()
+    answer = await panel.request("big", "_sidecar/fake/echo", {"t": "x" * 20_000})
+    assert (answer["error"]["code"], answer["error"]["data"]["kind"]) == (-32600, "messageTooLarge")
+    await alive(panel)
+
+
 async def test_an_id_that_is_open_is_not_open_twice(stage: Stage) -> None:
     sid = await stage.session([{"text": "x"}, {"hang": True}])
     stage.prompt(1, sid)

@@ -57,8 +57,8 @@ async def test_compact_replaces_the_head_by_a_digest_and_keeps_the_last_turn(mak
     ("cost", "note", "instructions", "writes"),
     [
         pytest.param(CostSheet(0, 0), "auto", None, True, id="free"),
-        pytest.param(CostSheet(3, 15), "auto", None, False, id="priced, and not in a cache"),
-        pytest.param(CostSheet(3, 15, 0.3), "auto", None, False, id="in a cache, but not asked behind it"),
+        pytest.param(CostSheet(3, 15), "auto", None, False, id="priced, and no cache"),
+        pytest.param(CostSheet(3, 15, 0.3), "auto", None, True, id="a cache"),
         pytest.param(CostSheet(3, 15), "auto", "keep the ports", True, id="the user's words"),
         pytest.param(CostSheet(3, 15), "always", None, True, id="by the settings"),
         pytest.param(CostSheet(0, 0), "never", "keep the ports", False, id="never by the settings"),

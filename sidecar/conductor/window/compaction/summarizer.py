@@ -126,17 +126,17 @@ class Summarizer:
     def writes_note(self, engine: SessionEngine, instructions: str | None = None) -> bool:
         """Return whether a model writes a note in a compaction by *engine* with *instructions* of the user.
 
-        By itself it does where the note is cheap: it costs nothing, the provider has the conversation in its
-        cache, or the settings name a model for it.
+        By itself it does where the note is cheap: it costs nothing, the provider has a cache, or the settings
+        name a model for it.
         """
         own, note = self._record.info.model, self._settings.note
         writer = self._models.summarizer_id(own)
         if not engine.writes or note == "never" or self._models.summarizer(own)[0] is None:
             return False
-        if note == "always" or instructions or writer != own or self._reads_cache:
+        if note == "always" or instructions or writer != own:
             return True
         card = self._models.card(writer)
-        return card is None or card.cost.input_per_mtok == 0
+        return card is None or not card.cost.input_per_mtok or card.cost.cache_read_per_mtok is not None
 
     def check_answers(
         self,
@@ -154,22 +154,16 @@ class Summarizer:
             return None
         return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing, self.count)
 
-    @property
-    def _reads_cache(self) -> bool:
-        """Whether the provider of the newest request has it in a cache, and its model writes the summary."""
-        config, model = self._head.config, self._record.info.model
-        card = self._models.card(model)
-        caches = card is not None and card.cost.cache_read_per_mtok is not None
-        is_own = config is not None and config.model == model == self._models.summarizer_id(model)
-        return self._settings.same_prefix and caches and is_own
-
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
 
         A summary is written by the session's own model then, and behind the whole conversation.
         """
-        config = self._head.config
-        if config is None or not self._reads_cache:
+        config, model = self._head.config, self._record.info.model
+        card = self._models.card(model)
+        caches = card is not None and card.cost.cache_read_per_mtok is not None
+        is_own = config is not None and config.model == model == self._models.summarizer_id(model)
+        if config is None or not (self._settings.same_prefix and caches and is_own):
             return None
         request = self._head.complete(build_conversation(self._record.history.turns, config))
         return CachedRequest(request, config.thinking)
