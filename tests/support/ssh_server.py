@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 _PRIVILEGES = Path("/run/sshd")
-"""A folder without which a server of root does not start."""
+"""A folder without which a server of root accepts nobody. It stays: other runs may have a server, too."""
 
 
 def find_sshd() -> str | None:
@@ -46,9 +46,8 @@ class SshServer:
             "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
         )
         self._folder = folder
-        self._made_privileges = os.geteuid() == 0 and not _PRIVILEGES.exists()
-        if self._made_privileges:
-            _PRIVILEGES.mkdir(mode=0o755)
+        if os.geteuid() == 0:
+            _PRIVILEGES.mkdir(mode=0o755, exist_ok=True)
         command = [sshd, "-D", "-e", "-f", str(folder / "config")]
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -76,9 +75,6 @@ class SshServer:
         """End the server; its connections end with their clients."""
         self._process.terminate()
         self._process.wait(20)
-        if self._made_privileges:
-            with suppress(OSError):
-                _PRIVILEGES.rmdir()
 
     def _wait_ready(self) -> None:
         for _ in range(200):
