@@ -222,7 +222,7 @@ class Hub:
         """
         if sid in self._sessions:
             await self.close(sid)
-        elif not await self._store.exists(sid):
+        elif not await self._store.place.exists(sid):
             raise SessionNotFound(sid)
         await self._store.delete(sid)
         self._deps.library.forget(sid)
@@ -250,13 +250,13 @@ class Hub:
         """Close every session concurrently, with its queue stored, then the models."""
         closing = [self.close(sid, keeps_queue=True) for sid in self._sessions]
         await asyncio.gather(*closing, return_exceptions=True)
-        await self._store.aclose()
+        await self._store.place.aclose()
         await self._deps.models.aclose()
 
     async def list(self, query: SessionQuery = ALL_SESSIONS, content: str = "") -> Sequence[SessionSummary]:
         """Return the sessions that *query* asks for with the words of *content*, in memory and stored."""
         if words := content.split():
-            query = replace(query, ids=await self._store.search(words))
+            query = replace(query, ids=await self._store.place.search(words))
         stored = await self._store.list(query.widen(len(self._sessions)))
         loaded = [
             (each.info, each.snapshot().phase, len(each.record.history.turns)) for each in self.sessions
@@ -280,7 +280,7 @@ class Hub:
     async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
         """Return the nodes with the numbers *page*, on the path to the head or of all branches."""
         if (session := self._sessions.get(sid)) is None:
-            return await (await self._store_of(sid)).page(sid, page, of_path=of_path)
+            return await (await self._store_of(sid)).place.page(sid, page, of_path=of_path)
         entries = (
             session.record.history.current
             if of_path
@@ -364,7 +364,7 @@ class Hub:
         return Loaded(session, opened.journal.integrity)
 
     async def _store_of(self, sid: str) -> SessionShelf:
-        if not await self._store.exists(sid):
+        if not await self._store.place.exists(sid):
             raise SessionNotFound(sid)
         return self._store
 

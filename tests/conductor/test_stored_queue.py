@@ -135,7 +135,7 @@ async def test_a_prompt_that_ran_is_never_restored(make_stage: Any, tmp_path: Pa
         folder.mkdir()
         (folder / file.name).write_bytes(file.read_bytes()[:cut])
         other = await make_stage(store=folder)
-        if await other.shelf.exists(session.sid):
+        if await other.shelf.place.exists(session.sid):
             loaded = (await other.hub.load(session.sid, str(stage.folder))).session
             seen = asked(loaded) + queued(loaded)
             assert len(seen) == len(set(seen)), cut

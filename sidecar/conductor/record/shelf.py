@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from sidecar.capabilities.output import remove_outputs
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.history import entries_with_earlier_reads
 from sidecar.conductor.records import SessionInfo, from_record
-from sidecar.conversation import Entry
 from sidecar.runtime.store import (
     Hold,
     SessionGraph,
@@ -45,13 +44,14 @@ class SessionShelf:
     """The sessions of ``runtime.store`` for the hub: opened under a lock for writing, read without one.
 
     Attributes:
+        place: where they are stored.
         freed: returns the memory of sessions that were closed.
     """
 
-    def __init__(self, store: SessionPlace, home: Path) -> None:
-        self._store = store
+    def __init__(self, place: SessionPlace, home: Path) -> None:
+        self.place = place
         self._home = home
-        self._list = store.lister(SessionSummary, describe_stored)
+        self._list = place.lister(SessionSummary, describe_stored)
         self.freed = FreedMemory()
 
     async def open(self, sid: str, *, create: bool) -> OpenedSession:
@@ -60,9 +60,9 @@ class SessionShelf:
         The lines of closed sessions that a full disk refused are written first, so that they do not pile up.
         """
         held: Hold | None = None
-        await self._store.settle()
+        await self.place.settle()
         try:
-            held = await self._store.hold(sid)
+            held = await self.place.hold(sid)
         except StoreUnavailable:
             if not create:
                 raise
@@ -70,21 +70,21 @@ class SessionShelf:
 
     async def take_over(self, sid: str) -> OpenedSession:
         """Open the stored *sid* under its lock, which an idle daemon on another machine gives up for that."""
-        await self._store.settle()
-        return await self._open_held(sid, await self._store.take_over(sid), create=False)
+        await self.place.settle()
+        return await self._open_held(sid, await self.place.take_over(sid), create=False)
 
     async def _open_held(self, sid: str, held: Hold | None, *, create: bool) -> OpenedSession:
         async def release() -> None:
-            self._store.close(sid)
+            self.place.close(sid)
             if held is not None:
                 held.release()
             self.freed.return_soon()
-            await self._store.wait_free(sid)
+            await self.place.wait_free(sid)
 
         try:
             if not create:
-                await self._store.write_waiting(sid)
-            journal = self._store.journal(sid)
+                await self.place.write_waiting(sid)
+            journal = self.place.journal(sid)
             if held is None:  # the id is new
                 journal.start_empty(sid)
             return await _load(journal, release)
@@ -101,43 +101,27 @@ class SessionShelf:
 
         return await _load(journal_in_memory(sid), release)
 
-    async def exists(self, sid: str) -> bool:
-        """Whether *sid* is stored."""
-        return await self._store.exists(sid)
-
     async def graph(self, sid: str) -> SessionGraph:
         """Return every branch of *sid*."""
-        stored = await self._store.open(sid)
+        stored = await self.place.open(sid)
         stored.graph.amend(entries_with_earlier_reads(stored.graph.entries.values(), stored.records))
         return stored.graph
 
-    async def page(self, sid: str, page: range, *, of_path: bool) -> Sequence[Entry]:
-        """Return nodes of *sid*."""
-        return await self._store.page(sid, page, of_path=of_path)
-
     async def records(self, sid: str) -> Sequence[Mapping[str, Any]]:
         """Return the records of *sid* that are not nodes."""
-        return (await self._store.open(sid)).records
+        return (await self.place.open(sid)).records
 
     async def delete(self, sid: str) -> bool:
         """Delete *sid* with its long outputs and kept files; False when it is not stored."""
-        is_deleted = await self._store.delete(sid)
+        is_deleted = await self.place.delete(sid)
         await asyncio.to_thread(remove_outputs, self._home, sid)
         await asyncio.to_thread(KeptContents(self._home).remove, sid)
         return is_deleted
 
-    async def aclose(self) -> None:
-        """Settle, and let go of the place."""
-        await self._store.aclose()
-
-    async def search(self, words: Sequence[str]) -> Set[str]:
-        """Return the ids of the sessions with all *words* in them."""
-        return await self._store.search(words)
-
     async def list(self, query: SessionQuery = ALL_SESSIONS) -> Sequence[SessionSummary]:
         """Return the lines of the sessions that *query* asks for, the newest first."""
         found = await self._list(query)
-        holders = await self._store.holders([each.sid for each in found if each.host is None])
+        holders = await self.place.holders([each.sid for each in found if each.host is None])
         host = platform.node()
         return [
             replace(each, host=host, pid=holders[each.sid]) if each.sid in holders else each for each in found
