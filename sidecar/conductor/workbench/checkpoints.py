@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -160,7 +161,7 @@ class CallCheckpoints(Value):
 
     async def keep(self, changes: Sequence[PlannedChange]) -> None:
         """Keep the files of *changes* as they are; on disk when this returns."""
-        await self.checkpoints.keep(self.call_id, changes)
+        await self.checkpoints.keep(self.checkpoints.begin(self.call_id), changes)
 
     async def watch_command(self, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
         """Keep the files that the model has read or that are *named*; return the function to call after."""
@@ -231,10 +232,6 @@ class Checkpoints:
         """Return the checkpoints for the changes of one tool call."""
         return CallCheckpoints(self, call_id)
 
-    async def keep(self, call_id: str, changes: Sequence[PlannedChange]) -> None:
-        """Keep the files of *changes* by a tool call as they are; on disk when this returns."""
-        await self._keep(self._begin(call_id), changes)
-
     async def watch_command(self, call_id: str, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
         """Keep the files that the model has read or that are *named*; return the function to call after."""
         watch = None if call_id in self._left_out else self._watch
@@ -242,8 +239,7 @@ class Checkpoints:
 
         async def keep_changed() -> None:
             for path, file, view in () if watch is None else await watch.find_changed(before):
-                change = replace(
-                    self._begin(call_id),
+                change = self.begin(call_id)(
                     change_id=self._new_id(),
                     path=str(path),
                     uri=path_to_uri(path),
@@ -341,19 +337,9 @@ class Checkpoints:
             if step.origin is None or self._contents is None:
                 done.append(FileRestore(step.uri, step.outcome, step.reason))
                 continue
-            blank = KeptChange(
-                change_id="",
-                checkpoint_id=checkpoint_id,
-                at=at,
-                cause="restore",
-                path="",
-                uri="",
-                before=None,
-                after=None,
-                head=None,
-            )
+            restoring = partial(KeptChange, checkpoint_id=checkpoint_id, at=at, cause="restore")
             text = None if step.original is None else step.original.text or ""
-            await self._keep(blank, [PlannedChange(step.path, step.view, text)])
+            await self.keep(restoring, [PlannedChange(step.path, step.view, text)])
             done.append(await self.take_back(step, text))
         return tuple(done)
 
@@ -372,20 +358,16 @@ class Checkpoints:
             found.append(FileDiff(step.uri, step.outcome, diff, is_cut, step.reason))
         return tuple(found)
 
-    def _begin(self, call_id: str) -> KeptChange:
-        """Return a blank change by a tool call of the turn that runs."""
+    def begin(self, call_id: str) -> Callable[..., KeptChange]:
+        """Return :class:`KeptChange` with the members that all changes by a tool call of this turn share."""
         newest = next(reversed(self.changes.values()), None)
         turn_id = self._events.turn_id
         is_same = newest is not None and newest.cause == "turn" and newest.turn_id == turn_id
-        return KeptChange(
-            change_id="",
+        return partial(
+            KeptChange,
             checkpoint_id=newest.checkpoint_id if newest is not None and is_same else self._next_id(),
             at=self._clock_ms(),
             cause="turn",
-            path="",
-            uri="",
-            before=None,
-            after=None,
             turn_id=turn_id,
             head=self._history.head,
             call_id=call_id,
@@ -397,19 +379,17 @@ class Checkpoints:
     def _next_id(self) -> str:
         return f"c{len({each.checkpoint_id for each in self.changes.values()}) + 1}"
 
-    async def _keep(self, blank: KeptChange, changes: Sequence[PlannedChange]) -> None:
-        """Keep the contents before *changes*, and then store their records, each filled into *blank*."""
+    async def keep(self, begun: Callable[..., KeptChange], changes: Sequence[PlannedChange]) -> None:
+        """Keep the contents before *changes*, and then store their records, each made by *begun*."""
         if self._contents is None:
             return
         for change in changes:
-            after = None if change.text is None else text_hash(change.text.removeprefix(BOM))
-            planned = replace(
-                blank,
+            planned = begun(
                 change_id=self._new_id(),
                 path=str(change.path),
                 uri=path_to_uri(change.path) if change.before is None else change.before.uri,
                 before=None if change.before is None else change.before.hash,
-                after=after,
+                after=None if change.text is None else text_hash(change.text.removeprefix(BOM)),
             )
             if change.before is not None:
                 planned = await asyncio.to_thread(self.keep_content, planned, change.before)

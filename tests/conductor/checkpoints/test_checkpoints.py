@@ -81,7 +81,7 @@ async def test_a_change_that_was_kept_and_never_made_is_left_out(make_stage: Any
     stage, session, path = await a_changed_file(make_stage, tmp_path / "home")
     await stage.ask(session, "change it")
     checkpoints: Checkpoints = session.workbench.checkpoints
-    await checkpoints.keep("3", [PlannedChange(path, stage.workspace.now(path), "never\n")])
+    await checkpoints.of_call("3").keep([PlannedChange(path, stage.workspace.now(path), "never\n")])
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
     assert [each.checkpoint_id for each in loaded.workbench.checkpoints.all] == ["c1", "c2"]
