@@ -162,13 +162,6 @@ async def test_a_tiny_reserve_still_asks_for_an_answer(draw: Draw, clock: Clock)
     assert "[User]: u70" in summary_of(run.view).summary
 
 
-async def test_the_clock_has_a_default(draw: Draw) -> None:
-    view = await new_compaction(CompactionConfig(ScriptedChatModel(), 1000, 200, 100))(draw("ua" * 41))
-    made_at = summary_of(view).timestamp
-    assert made_at is not None
-    assert made_at.tzinfo is not None
-
-
 @pytest.mark.parametrize("feed", FEEDS)
 async def test_one_summary_a_crossing_and_the_next_updates_it(draw: Draw, clock: Clock, feed: Feed) -> None:
     run = Run(clock, feed=feed)
@@ -263,14 +256,6 @@ async def test_conversations_may_share_a_transform(draw: Draw, clock: Clock) -> 
         assert summary_of(await run.transform(two)).summary == "summary 2"
         one, two = [*one, *draw("ua")], [*two, *draw("ua")]
     assert len(run.model.calls) == 2
-
-
-async def test_a_tuple_is_fed_like_a_list(draw: Draw, clock: Clock) -> None:
-    run = Run(clock)
-    messages = tuple(draw("ua" * 41))
-    first = await run.transform(messages)
-    assert await run.transform((*messages, *draw("u"))) == [*first, *draw("u")]
-    assert len(run.model.calls) == 1
 
 
 @pytest.mark.parametrize("feed", FEEDS)

@@ -102,11 +102,6 @@ def test_each_result_is_a_message_of_its_own() -> None:
     ]
 
 
-def test_neighbouring_tool_turns_stay_apart() -> None:
-    turns: list[Turn] = [ToolTurn((ToolResultBlock("1", "a"),)), ToolTurn((ToolResultBlock("2", "b"),))]
-    assert messages_to_turns(turns_to_messages(turns)) == turns
-
-
 def test_a_digest_turn_is_a_summary_with_its_files() -> None:
     summary = CompactionSummary("so far\n\n<read-files>\na\n</read-files>", read_files=("a",))
     assert turns_to_messages([DIGEST]) == [summary]

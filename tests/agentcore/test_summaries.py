@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -163,16 +162,6 @@ async def test_a_prefix_without_text_is_left_out(draw: Draw) -> None:
     assert (written.text, len(model.calls)) == ("history", 1)
 
 
-async def test_calls_are_made_one_after_the_other(draw: Draw) -> None:
-    class Waiting(ScriptedChatModel):
-        async def pause(self) -> None:
-            await asyncio.sleep(0)
-
-    model = Waiting()
-    await write(model, draw("uaucta"), plan_of(5, turn_start=2))
-    assert (len(model.calls), model.n_running_most) == (2, 1)
-
-
 async def test_a_summary_with_nothing_new_is_not_written_again(draw: Draw) -> None:
     model = ScriptedChatModel(["prefix"])
     written = await write(model, [CompactionSummary("the old one"), *draw("ucta")], plan_of(4, 1, 1))
@@ -243,11 +232,6 @@ async def test_a_failing_model_leaves_a_local_digest(reply: object) -> None:
     written = await write(ScriptedChatModel([cast(Message, reply)]), history, plan_of(2))
     assert (written.source, written.failed) == ("local", True)
     assert written.text == f"the old one\n\n{LOCAL_HEADING}\n- [User]: fix it"
-
-
-async def test_without_a_model_nobody_failed(draw: Draw) -> None:
-    written = await write(None, draw("uau"), plan_of(2))
-    assert (written.source, written.failed) == ("local", False)
 
 
 async def test_a_failed_history_does_not_ask_for_the_prefix(draw: Draw) -> None:
@@ -462,12 +446,6 @@ PARTS = [
     "[Tool result error]: no such file",
     "[Assistant]: it is broken",
 ]
-
-
-def test_everything_is_told_where_it_fits() -> None:
-    assert local_digest(PARTS, "Before.", 5000) == "\n".join(
-        ["Before.", "", LOCAL_HEADING, *(f"- {part}" for part in PARTS)]
-    )
 
 
 def test_what_matters_most_goes_first() -> None:

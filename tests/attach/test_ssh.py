@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["stage"]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.processes]
+pytestmark = [pytest.mark.e2e, pytest.mark.processes, pytest.mark.slow]
 WRITE = {"name": "write", "input": {"path": "new.txt", "content": "hello"}}
 SCRIPT = {"fake-1": {"scripted": [[{"toolCall": WRITE}], [{"text": "done"}]]}}
 

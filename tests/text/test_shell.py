@@ -257,7 +257,7 @@ def test_bash_runs_no_other_commands_than_those_that_were_read() -> None:
     """With variables, loops and conditions: what bash runs is among what was read, computed words aside."""
     lines: list[str] = []
 
-    @settings(max_examples=1500)
+    @settings(max_examples=800)
     @given(st.tuples(LINES, SEPARATORS, st.just("show $x k $y")).map("".join))
     def collect(line: str) -> None:
         with contextlib.suppress(ShellSyntaxError):

@@ -121,6 +121,10 @@ def item(**fields: Any) -> bytes:
     return response("response.output_item.added", item=whole | fields)
 
 
+def ollama_call(**function: Any) -> bytes:
+    return json.dumps({"message": {"tool_calls": [{"function": function}]}}).encode() + b"\n"
+
+
 WRONG_TYPES = [
     pytest.param("openai-chat", chat({"content": 7}), id="chat: a number as text"),
     pytest.param("openai-chat", chat({"content": {"text": "hi"}}), id="chat: an object as text"),
@@ -168,6 +172,11 @@ WRONG_TYPES = [
         frame({"candidates": [{"content": {"parts": [{"functionCall": {"name": 7}}]}}]}),
         id="generate: name of a call",
     ),
+    pytest.param("ollama-chat", b'{"message": {"content": 7}}\n', id="ollama: a number as text"),
+    pytest.param("ollama-chat", b'{"message": {"tool_calls": ["read"]}}\n', id="ollama: a call that is text"),
+    pytest.param("ollama-chat", ollama_call(name=7), id="ollama: name of a call"),
+    pytest.param("ollama-chat", ollama_call(name="read", arguments=7), id="ollama: arguments"),
+    pytest.param("ollama-chat", b"[7]\n", id="ollama: a list as a line"),
 ]
 
 

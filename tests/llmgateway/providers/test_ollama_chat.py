@@ -11,7 +11,6 @@ from sidecar.llmgateway.contract import (
     AssistantTurn,
     Conversation,
     DoneEmission,
-    ErrorEmission,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -21,16 +20,6 @@ from sidecar.llmgateway.contract import (
     UserTurn,
 )
 from sidecar.llmgateway.providers.ollama_chat import ollama_messages
-
-LINES = [
-    pytest.param(b'{"message": {"content": 7}}\n', id="a number as text"),
-    pytest.param(b'{"message": {"tool_calls": ["read"]}}\n', id="a call that is text"),
-    pytest.param(b'{"message": {"tool_calls": [{"function": {"name": 7}}]}}\n', id="name of a call"),
-    pytest.param(
-        b'{"message": {"tool_calls": [{"function": {"name": "read", "arguments": 7}}]}}\n', id="arguments"
-    ),
-    pytest.param(b"[7]\n", id="a list as a line"),
-]
 
 
 def test_a_conversation_as_messages() -> None:
@@ -92,12 +81,3 @@ async def test_a_model_without_a_parser_leaves_its_calls_in_the_text(on_stage: A
     thinking, call = done.reply.blocks
     assert isinstance(call, ToolCallBlock)
     assert (thinking, call.name, call.input) == (ThinkingBlock("hm", "chat:text"), "read", {"path": "a"})
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("line", LINES)
-async def test_a_value_of_another_type_ends_the_call_as_a_parse_error(on_stage: Any, line: bytes) -> None:
-    async with on_stage("ollama-chat", [line, Ended()]) as stage:
-        played = await stage.play()
-    assert isinstance(played[-1], ErrorEmission)
-    assert (played[-1].error.kind, played[-1].error.retryable) == ("parse", False)

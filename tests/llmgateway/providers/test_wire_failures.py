@@ -115,10 +115,11 @@ async def test_a_requested_pause_that_is_too_long_is_not_made(on_stage: Any, api
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_retries_end(on_stage: Any, api: str) -> None:
+async def test_retries_end_in_an_error_of_our_own(on_stage: Any, api: str) -> None:
     async with on_stage(api, [Refused(500, "oops")]) as stage:
         error = error_of(await stage.play())
     assert (error.kind, len(stage.fake.calls), stage.pauses) == ("http", 3, [0.5, 1.0])
+    assert (error.cause, error.__cause__, error.__context__) == (None, None, None), "a type of an SDK"
 
 
 @pytest.mark.parametrize("api", ["openai-chat", "openai-responses"])
@@ -422,13 +423,6 @@ async def test_no_key_gets_into_an_error(on_stage: Any, api: str, key: str) -> N
         error = error_of(await stage.play())
     assert key not in f"{error!r} {error} {vars(error)}"
     assert "set FAKE_KEY, or put" in error.message
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_no_sdk_type_leaves_an_adapter(on_stage: Any, api: str) -> None:
-    async with on_stage(api, [Refused(500, "oops")]) as stage:
-        error = error_of(await stage.play())
-    assert (error.cause, error.__cause__, error.__context__) == (None, None, None)
 
 
 async def test_a_missing_server_is_a_transport_error(on_stage: Any) -> None:
