@@ -191,6 +191,11 @@ class Assembly:
         call.deltas.append(text)
         return (ToolCallDeltaEmission(call.call_id, text),) if call.is_emitted else ()
 
+    def add_call(self, call_id: object, name: object, arguments: object) -> Emissions:
+        """Add a call that comes as a whole, with its *arguments* as text."""
+        key = ("whole", len(self._calls))
+        return (*self.open_call(key, call_id, name), *self.add_arguments(key, arguments))
+
     def has_arguments(self, key: Hashable) -> bool:
         """Whether the call *key* has any argument text yet."""
         call = self._calls.get(key)

@@ -224,7 +224,6 @@ class _Reader:
     def __init__(self) -> None:
         self.assembly = Assembly()
         self.is_complete = False
-        self._n_calls = 0
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
         if (usage := chunk.get("usageMetadata")) is not None:
@@ -262,11 +261,8 @@ class _Reader:
             arguments = call.get("args")
             if not isinstance(arguments, dict | None):
                 raise MalformedAnswerError("the arguments of a tool call are not an object")
-            self._n_calls += 1
-            key = self._n_calls
             call_id = call.get("id") or f"call_{uuid4().hex[:16]}"
-            opened = self.assembly.open_call(key, call_id, call.get("name"))
-            return (*opened, *self.assembly.add_arguments(key, json_text(arguments or {})))
+            return self.assembly.add_call(call_id, call.get("name"), json_text(arguments or {}))
         text = part.get("text")
         emissions = self.assembly.add_thinking(text) if part.get("thought") else self.assembly.add_text(text)
         if signature:

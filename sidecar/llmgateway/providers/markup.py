@@ -326,7 +326,6 @@ class MarkedAssembly(Assembly):
     def __init__(self, tools: Collection[str]) -> None:
         super().__init__()
         self._markup = MarkupReader(tools)
-        self._n_marked = 0
 
     def add_text(self, delta: object) -> Emissions:
         """Add *delta* up to the possible beginning of a mark."""
@@ -346,10 +345,7 @@ class MarkedAssembly(Assembly):
                 case Prose(text=text):
                     emissions += super().add_text(text)
                 case MarkedCall(name=name, arguments=arguments):
-                    self._n_marked += 1
-                    key = "marked", self._n_marked
-                    emissions += self.open_call(key, None, name)
-                    emissions += self.add_arguments(key, arguments)
+                    emissions += self.add_call(None, name, arguments)
                 case EndOfThinking():
                     self.turn_text_into_thinking(IN_TEXT)
         return emissions

@@ -131,7 +131,6 @@ class _Reader:
         # A model that its author gave no parser leaves thinking and calls in the text.
         self.assembly = MarkedAssembly(tools)
         self.is_complete = False
-        self._n_calls = 0
 
     def read(self, chunk: dict[str, Any]) -> Emissions:
         if isinstance(error := chunk.get("error"), str):
@@ -145,12 +144,11 @@ class _Reader:
         for call in message.get("tool_calls") or ():
             if not (function := call.get("function")):
                 continue
-            self._n_calls += 1
             arguments = function.get("arguments")
             if not isinstance(arguments, dict | str | None):
                 raise MalformedAnswerError("the arguments of a tool call are not an object")
-            emissions += assembly.open_call(self._n_calls, call.get("id"), function.get("name"))
-            emissions += assembly.add_arguments(self._n_calls, json_text(arguments) if arguments else None)
+            text = json_text(arguments) if arguments else None
+            emissions += assembly.add_call(call.get("id"), function.get("name"), text)
         if chunk.get("done") or chunk.get("done_reason"):
             self.is_complete = True
             assembly.stop = _STOPS.get(str(chunk.get("done_reason")), "complete")
