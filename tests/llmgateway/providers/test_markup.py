@@ -263,5 +263,5 @@ def test_a_delta_costs_the_same_however_long_its_line_is(piece: str) -> None:
         for _ in range(n_deltas):
             deque(reader.read(piece), maxlen=0)
 
-    short, long = fastest(partial(read, 100), partial(read, 1_600), rounds=3)
+    short, long = fastest(partial(read, 50), partial(read, 800), rounds=3)
     assert long < 64 * short
