@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -126,39 +122,3 @@ async def test_the_slash_command_does_the_same(client: SidecarClient, tmp_path: 
     assert answers[4] == "The rule 'git push' (deny) is removed from your settings."
     assert "needs a rule or an action" in answers[5]
     assert answers[6].startswith("Permissions: plan.")
-
-
-def test_an_agent_panel_has_it_too(tmp_path: Path) -> None:
-    """By its extension method and by the slash command, over lines on standard input."""
-    environment = {**os.environ, "INDUSAGI_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-P", "-m", "sidecar"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=tmp_path
-    ) as daemon:
-        assert daemon.stdin is not None
-        assert daemon.stdout is not None
-        said: list[dict[str, Any]] = []
-
-        def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
-            assert daemon.stdin is not None
-            assert daemon.stdout is not None
-            request = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
-            daemon.stdin.write(json.dumps(request).encode() + b"\n")
-            daemon.stdin.flush()
-            for line in daemon.stdout:
-                message: dict[str, Any] = json.loads(line)
-                if message.get("id") == method and "method" not in message:
-                    result: dict[str, Any] = message["result"]
-                    return result
-                said.append(message)
-            raise AssertionError("the daemon has ended")
-
-        ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        sid = ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})["sessionId"]
-        rule = {"effect": "deny", "rule": "git push"}
-        assert ask("_sidecar/permission/rules", {"sid": sid, "set": rule})["rules"][0]["rule"] == "git push"
-        prompt = [{"type": "text", "text": "/permissions test git push"}]
-        assert ask("session/prompt", {"sessionId": sid, "prompt": prompt})["stopReason"] == "end_turn"
-        assert "git push: is refused, because your rule 'git push' denies it." in str(said)
-        daemon.stdin.close()
-    assert daemon.returncode == 0
