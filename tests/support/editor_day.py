@@ -312,7 +312,11 @@ class EditorDay:
         )
         yield Session(client, new.sid, new.seq)
         await client.turn_interrupt(new.sid, queue="drop")
-        await (client.session_delete(new.sid) if rng.random() < 0.8 else client.session_close(new.sid))
+        await (
+            client.session_delete(new.sid, force=True)
+            if rng.random() < 0.8
+            else client.session_close(new.sid)
+        )
 
     @asynccontextmanager
     async def _window(self) -> AsyncIterator[SidecarClient]:
