@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from sidecar.conductor.contract import QueueItem
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import ItemNotFound, NotSteerableError, QueueFullError
 from sidecar.conductor.events import QueueChanged, UserMessage
-from sidecar.conductor.record.log import count_chars
+from sidecar.conductor.record.log import EventLog, count_chars
 from sidecar.conductor.record.queue import MAX_WAITING
 from sidecar.conductor.session import Session
 from sidecar.conductor.turns.prompts import SteerResult
@@ -168,6 +169,25 @@ async def test_steering_never_enters_a_turn_it_was_not_meant_for(make_stage: Any
     with pytest.raises(NotSteerableError):
         session.turns.prompts.steer(text("3"), first.turn_id)
     assert session.turns.prompts.items() == ()
+
+
+async def test_what_is_sent_while_a_turn_ends_can_be_stopped_at_once(make_stage: Any) -> None:
+    """A client has seen the end of the turn before its job is over: then the prompt behind it is current."""
+    stage, session, _ = await at_work(make_stage, [Say("two")])
+    prompts, seen = session.turns.prompts, asyncio.get_running_loop().create_future()
+
+    def on_event(log: EventLog) -> None:
+        if log.after(log.seq - 1)[0].kind == "settled" and not seen.done():
+            second = prompts.submit(text("2"))
+            seen.set_result((second, prompts.interrupt(None, "drop")))
+
+    stop = session.record.log.follow(on_event)
+    prompts.interrupt(None, "keep")
+    second, interruption = await seen
+    stop()
+    assert interruption.accepted
+    assert (await second.outcome).stop_reason == "cancelled"
+    assert len(stage.model.calls) == 1
 
 
 @pytest.mark.parametrize(

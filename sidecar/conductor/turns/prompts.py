@@ -199,10 +199,11 @@ class Prompts:
             queue: whether the waiting prompts stay, are dropped, or are removed and returned.
         """
         running = self._queue.running
-        if turn_id is None and self._jobs.current is None and self._jobs.waiting:
+        is_over = running is not None and self._queue.is_over
+        if turn_id is None and (self._jobs.current is None or is_over):
             # A prompt that was submitted a moment ago and has not begun is the current turn too.
             turn_id = next((job.turn_id for job in self._queue.waiting), None)
-        runs = running is not None and not self._queue.is_over and turn_id in (None, running.turn_id)
+        runs = running is not None and not is_over and turn_id in (None, running.turn_id)
         if runs:
             taken_back = self._agent.take_back_queued()
             steered, self._queue.steered = self._queue.steered, []
