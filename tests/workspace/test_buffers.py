@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_workspace import FakeWorkspace, file_view
+from fake_workspace import file_view
 from recorded_reads import expect
 from sidecar.workspace.buffers import Buffer, Buffers, text_if_unsaved
 from sidecar.workspace.contract import (
@@ -314,15 +314,6 @@ class TestWrite:
         workspace.on_change(lambda path: has_changed.set() if path == file else None)
         await workspace.write(file, "ours", expected_hash=text_hash("disk"))
         await has_changed.wait()
-
-
-def test_the_fake_keeps_what_it_is_offered() -> None:
-    fake, source = FakeWorkspace(), ClientFileSource()
-    dispose = fake.add_client_files(Path("/p"), source)
-    offered = list(fake.client_files)
-    dispose()
-    dispose()
-    assert (offered, fake.client_files) == ([(Path("/p"), source)], [])
 
 
 async def test_who_writes_a_file_is_not_told_of_it_and_others_are(workspace: Workspace, root: Path) -> None:

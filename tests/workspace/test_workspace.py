@@ -15,14 +15,12 @@ from fake_workspace import file_view
 from recorded_reads import expect
 from sidecar.workspace.buffers import Editor
 from sidecar.workspace.contract import (
-    BufferOutOfSyncError,
     FileAccessError,
     FileView,
     StaleFile,
     TextChange,
     TextRange,
     WatchStatus,
-    WorkspacePort,
 )
 from sidecar.workspace.files import text_hash
 from sidecar.workspace.paths import path_to_uri
@@ -63,11 +61,6 @@ async def check_problem(action: Awaitable[object], problem: str) -> FileAccessEr
     return caught.value
 
 
-def test_it_is_the_port() -> None:
-    port: WorkspacePort = Workspace()
-    assert port.watch_status().backend == "none"
-
-
 async def test_disk_then_buffer_then_disk_again(workspace: Workspace, editor: Editor, file: Path) -> None:
     assert await workspace.view(file) == disk_view(file, "disk")
     editor.open_buffer(path_to_uri(file), version=1, text="disk")
@@ -96,13 +89,6 @@ async def test_a_buffer_stands_for_every_spelling_of_its_file(
     assert (view.path, view.uri, view.text) == (file, path_to_uri(link), "mine")
 
 
-async def test_buffers_that_are_no_files_are_kept_apart(workspace: Workspace, editor: Editor) -> None:
-    editor.open_buffer("untitled:Untitled-1", version=1, text="x")
-    editor.change_buffer("untitled:Untitled-1", version=2, changes=[], encoding="utf-16")
-    editor.close_buffer("untitled:Untitled-1")
-    assert await workspace.open_views() == ()
-
-
 async def test_open_views(workspace: Workspace, editor: Editor, file: Path) -> None:
     editor.open_buffer(path_to_uri(file), version=3, text="mine")
     editor.open_buffer("untitled:1", version=1, text="x")
@@ -117,13 +103,6 @@ async def test_a_mark_does_not_tell_a_file_from_its_buffer(
     for text in ("disk", "\ufeffdisk"):
         editor.open_buffer(path_to_uri(file), version=1, text=text)
         assert await workspace.view(file) == buffer_view(file, "disk", 1, unsaved=False)
-
-
-async def test_an_unopened_buffer_cannot_change(workspace: Workspace, editor: Editor) -> None:
-    with pytest.raises(BufferOutOfSyncError):
-        editor.change_buffer("file:///p/a.py", version=1, changes=[], encoding="utf-16")
-    editor.save_buffer("file:///p/a.py")
-    editor.close_buffer("file:///p/a.py")
 
 
 async def test_what_cannot_be_read_says_why(workspace: Workspace, root: Path) -> None:
