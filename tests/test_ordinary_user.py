@@ -42,4 +42,5 @@ def test_permissions_without_the_power_to_open_every_file(tmp_path: Path) -> Non
     n_passed = re.search(r"(\d+) passed", ran.stdout)
     assert n_passed is not None
     assert int(n_passed[1]) > 20
-    assert "skipped" not in ran.stdout
+    skipped = [line for line in ran.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert [line for line in skipped if "no sandbox: " not in line] == []
