@@ -13,9 +13,13 @@ import gc
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -44,6 +48,35 @@ def start_process() -> Iterator[StartProcess]:
 def sleeper(start_process: StartProcess) -> Process:
     """A process that runs until its standard input ends."""
     return start_process([sys.executable, "-c", "input()"], stdout=None, stderr=subprocess.DEVNULL)
+
+
+_RUN: Final = f"{os.getpid()}-{time.time_ns()}"
+"""The run of this process, which every process that it starts has in its environment."""
+
+os.environ["TESTS_RUN"] = _RUN
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_process_stays() -> Iterator[None]:
+    """Fail a run when a process that its tests have started, or one of its children, is there at its end.
+
+    Those that are ending have ten seconds. It is the first of the fixtures of a run, and so ends last.
+    """
+    yield
+    ends_at = time.monotonic() + 10
+    while (left := _started_by_this_run()) and time.monotonic() < ends_at:
+        time.sleep(0.1)
+    if left:
+        pytest.fail(f"these processes were started and are still there: {', '.join(left)}", pytrace=False)
+
+
+def _started_by_this_run() -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get("TESTS_RUN") == _RUN:
+                found.append(f"{process.pid} {' '.join(process.cmdline())[:200]}")
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)
