@@ -278,6 +278,31 @@ async def test_steer_and_the_queue(make_desk: Any) -> None:
     assert (await client.until("settled", 2)).turn_id == started["turnId"]
 
 
+async def test_what_follows_a_prompt_comes_behind_the_number_in_its_receipt(make_desk: Any) -> None:
+    """The turn of a waiting prompt may begin, and end, before the queue is stored and the receipt is sent."""
+    desk = make_desk([[Say("on"), WaitFor("go"), Say("e")], [Say("two")]])
+    client = desk.client()
+    sid = await desk.talk(client)
+    first = await client.call("turn/start", sid=sid, input=text("1"))
+    await client.until("textDelta")
+    record = desk.daemon.service.hub.session(sid).record
+    store_queue = record.store_queue
+
+    async def store_late() -> None:
+        record.store_queue = store_queue
+        desk.model.gate("go").set()
+        await client.until("settled", 2)
+        await store_queue()
+
+    record.store_queue = store_late
+    second = await client.call("turn/start", sid=sid, input=text("2"))
+    for started in (first, second):
+        own = [event for event in record.log.after(0) if event.turn_id == started["turnId"]]
+        entry = next(event.seq for event in own if event.kind == "userMessage")
+        assert started["seq"] <= entry
+        assert own[-1].kind == "settled"
+
+
 async def test_steering_another_turn_is_refused(make_desk: Any) -> None:
     desk = make_desk([[Hang()]])
     client = desk.client()

@@ -34,16 +34,27 @@ class TurnFailed(SidecarError):
 
 
 def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStartResult]:
-    """Send a prompt; events report the rest."""
+    """Send a prompt; the events behind the ``seq`` of the answer report the rest.
+
+    The turn may be under way when the answer is made: a waiting prompt may begin before the queue is stored.
+    """
     session = connection.hub.session(params.sid)
     submitted = _submit(connection, session, params)
+    log, seq = session.record.log, session.record.log.seq
+
+    def seq_of(started: SubmitReceipt) -> int:
+        """Return the number of the prompt's own event, or of its place in the queue."""
+        own = (each for each in log.after(seq) if each.turn_id == started.turn_id)
+        entry = next((each.seq for each in own if each.kind == "userMessage"), log.seq)
+        return seq if started.user_node_id is None else entry
+
     return answer_after(
         session.turns.prompts.wait_until_entered(submitted),
         lambda started: m.TurnStartResult(
             turn_id=started.turn_id,
             user_node_id=started.user_node_id,
             disposition=started.disposition,
-            seq=session.record.log.seq,
+            seq=seq_of(started),
             position=started.position,
         ),
     )
