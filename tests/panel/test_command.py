@@ -21,7 +21,7 @@ page = unquote(urlparse(sys.argv[1]).path)
 told = {{"argv": sys.argv[1:], "mode": os.stat(page).st_mode, "page": open(page).read()}}
 with open({told!r}, "w") as file:
     json.dump(told, file)
-os.kill(os.getppid(), signal.SIGINT)
+os.kill(os.getppid(), signal.SIGTERM)  # heeded in the background, too
 """
 
 
