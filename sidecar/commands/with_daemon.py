@@ -103,22 +103,30 @@ def find_shared_daemon() -> Path | None:
 def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run *work* and return its exit code: 1 when the daemon fails, 130 when it is interrupted.
 
-    SIGTERM and SIGHUP interrupt it as Ctrl-C does, so that it can put its changes back.
+    SIGTERM and SIGHUP interrupt it as Ctrl-C does, so that it can put its changes back; also in the
+    background, where shells have Ctrl-C ignored.
     """
 
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
+    async def run() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
 
-    saved = [(number, signal.signal(number, interrupt)) for number in _termination_signals()]
+        def interrupt(_number: int, _frame: object) -> None:
+            loop.call_soon_threadsafe(task.cancel)
+
+        saved = [(number, signal.signal(number, interrupt)) for number in _termination_signals()]
+        try:
+            return await work()
+        finally:
+            _restore(saved)
+
     try:
-        return asyncio.run(work())
+        return asyncio.run(run())
     except SidecarClientError as error:
         Screen(sys.stderr).problem(f"sidecar: {format_error(error)}")
         return 1
     except asyncio.CancelledError:
         return INTERRUPTED
-    finally:
-        _restore(saved)
 
 
 def format_error(error: SidecarClientError) -> str:

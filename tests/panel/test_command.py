@@ -26,13 +26,17 @@ os.kill(os.getppid(), signal.SIGTERM)  # heeded in the background, too
 
 
 def test_the_command_line_of_the_browser_has_no_secret(tmp_path: Path) -> None:
-    """Every user of the machine can read it; the token is in a file that only this user can read."""
+    """Every user of the machine can read it; the token is in a file that only this user can read.
+
+    The panel runs as in the background of a shell, where Ctrl-C is ignored, and ends all the same.
+    """
     told_file, script, home = tmp_path / "told", tmp_path / "browser", tmp_path / "home"
     script.write_text(BROWSER.format(python=sys.executable, told=str(told_file)))
     script.chmod(0o700)
     own = {**os.environ, "HOME": str(tmp_path), "INDUSAGI_HOME": str(home), "BROWSER": f"{script} %s"}
     command = (sys.executable, "-P", "-m", "sidecar", "panel", "--cwd", str(tmp_path))
-    subprocess.run(command, env=own, stderr=subprocess.DEVNULL, timeout=30, check=False)
+    in_background = ("/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", *command)
+    subprocess.run(in_background, env=own, stderr=subprocess.DEVNULL, timeout=30, check=False)
     told = json.loads(told_file.read_text())
     page = Path(unquote(urlparse(told["argv"][0]).path))
     url = told["page"].partition('location.replace("')[2].partition('"')[0]
