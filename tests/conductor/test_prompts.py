@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from long_talks import a_long_talk
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.content import Content, prompt_text
 from sidecar.conductor.contract import QueueItem
@@ -188,6 +189,19 @@ async def test_what_is_sent_while_a_turn_ends_can_be_stopped_at_once(make_stage:
     assert interruption.accepted
     assert (await second.outcome).stop_reason == "cancelled"
     assert len(stage.model.calls) == 1
+
+
+@pytest.mark.parametrize("queue", ["keep", "drop", "return"])
+async def test_an_interrupt_reaches_the_prompts_behind_a_compaction(make_stage: Any, queue: Any) -> None:
+    stage, session = await a_long_talk(make_stage, [Hang()], [Say("four")])
+    compacting = session.compact(CompactionRequest())
+    await until(stage, lambda: session.record.compactions.running is not None)
+    waiting = await session.submit(text("4"))
+    stopped = session.turns.prompts.interrupt(None, queue)
+    assert stopped.accepted == (queue != "keep")
+    assert stopped.returned == ((text("4"),) if queue == "return" else None)
+    assert session.cancel_compaction(compacting.compaction_id)
+    assert (await waiting.outcome).stop_reason == ("end_turn" if queue == "keep" else "cancelled")
 
 
 @pytest.mark.parametrize(

@@ -211,9 +211,11 @@ class Prompts:
             self._runner.stop()
         waiting = self._queue.waiting
         named = [job for job in waiting if job.turn_id == turn_id]
-        if not runs and not named:
+        # Behind a compaction prompts wait, and no turn is the current one.
+        drops = queue != "keep" and (runs or named or turn_id is None)
+        out = list(waiting) if drops else named
+        if not runs and not out:
             return Interruption(False)
-        out = named if queue == "keep" else list(waiting)
         for job in out:
             self._take_out(job)
         if waiting:
