@@ -44,9 +44,10 @@ def start(connection: Connection, params: m.TurnParams) -> Awaitable[m.TurnStart
 
     def seq_of(started: SubmitReceipt) -> int:
         """Return the number of the prompt's own event, or of its place in the queue."""
+        if started.user_node_id is None:
+            return seq
         own = (each for each in log.after(seq) if each.turn_id == started.turn_id)
-        entry = next((each.seq for each in own if each.kind == "userMessage"), log.seq)
-        return seq if started.user_node_id is None else entry
+        return next((each.seq for each in own if each.kind == "userMessage"), seq)
 
     return answer_after(
         session.turns.prompts.wait_until_entered(submitted),

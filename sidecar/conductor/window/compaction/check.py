@@ -178,11 +178,11 @@ def find_paraphrased(line: str, rules: Iterable[tuple[str, frozenset[str]]]) -> 
         rules: the rules, each with the beginnings of its words.
     """
     words = _stems(line)
-    plain = " ".join(line.casefold().split())
+    plain = plain_text(line)
     for rule, stems in rules:
         shared = len(stems & words)
         is_about_it = 3 * shared >= 2 * len(stems) and len(words) <= 2 * len(stems) + 2
-        if len(stems) > 1 and is_about_it and " ".join(rule.casefold().split()).rstrip(".!。") not in plain:
+        if len(stems) > 1 and is_about_it and plain_text(rule).rstrip(".!。") not in plain:
             return rule
     return None
 
