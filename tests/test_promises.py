@@ -262,8 +262,8 @@ SAID: dict[str, tuple[str, ...]] = {
         "conductor/test_engines.py::test_the_gate_opens_before_a_prompt_that_would_not_fit",
         "conductor/test_engines.py::test_a_long_run_is_kept_within_the_window_by_the_sessions_own_engine",
     ),
-    "`/preview` shows the effect, `/compact` does it now, `/uncompact` takes it back": (
-        "conductor/test_commands.py::test_compact_preview_and_uncompact",
+    "`/preview` shows the effect, `/compact` does it now, `/undo` takes it back": (
+        "conductor/test_commands.py::test_compact_preview_and_undo",
         "conductor/test_engines.py::test_a_compaction_does_what_was_previewed",
     ),
     "left after 1, 5, 15 compactions": ("conductor/test_engines_survival.py::test_planted_facts_survive",),

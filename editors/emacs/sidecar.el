@@ -84,7 +84,7 @@
   sid (phase "idle") usage (queued 0) options commands (title "")
   waiting ends is-stopped is-restarting
   (versions (make-hash-table :test #'eq)) (hints (make-hash-table :test #'equal))
-  buffer questions last-context)
+  buffer questions last-context sent)
 
 (defvar sidecar--talks (make-hash-table :test #'equal)
   "The conversations, by the folder of their project.")
@@ -173,7 +173,11 @@ Problems are told unless ON-PROBLEM takes them."
      (id (sidecar--answer-request talk id method params))
      ((equal method "sidecar/event")
       (when (equal (plist-get params :sid) (sidecar--talk-sid talk))
-        (sidecar--on-event talk (plist-get params :kind) (plist-get params :data))))
+        (if (equal (plist-get params :kind) "sessionChosen")
+            ;; Else another window has sent the command.
+            (when (equal (plist-get params :turnId) (sidecar--talk-sent talk))
+              (sidecar--open talk (plist-get (plist-get params :data) :sid)))
+          (sidecar--on-event talk (plist-get params :kind) (plist-get params :data)))))
      ((equal method "sidecar/permission/resolved")
       (sidecar--end-question talk (plist-get params :permissionId) nil))
      ((equal method "sidecar/gap")
@@ -1130,7 +1134,7 @@ Problems are told unless ON-PROBLEM takes them."
      (sidecar--request talk "sidecar/turn/start"
                        (list :sid (sidecar--talk-sid talk) :whenBusy when-busy
                              :input (vector (list :type "text" :text text)))
-                       #'ignore
+                       (lambda (started) (setf (sidecar--talk-sent talk) (plist-get started :turnId)))
                        (lambda (problem)
                          (sidecar--say talk (format "not sent: %s\n%s" (plist-get problem :message) text)
                                        'error))))))
@@ -1181,7 +1185,7 @@ Problems are told unless ON-PROBLEM takes them."
 (defun sidecar-undo ()
   "Take the last compaction back."
   (interactive)
-  (sidecar--slash "uncompact"))
+  (sidecar--slash "undo"))
 
 (defun sidecar-context ()
   "Say how full the window is, and with what."

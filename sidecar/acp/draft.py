@@ -326,6 +326,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     "queue": lambda event, _: (as_meta(event),),
     "headMoved": lambda event, _: (as_meta(event),),
     "pinsChanged": lambda event, _: (as_meta(event),),
+    "sessionChosen": lambda event, _: (as_meta(event),),
     "rulesChanged": lambda event, _: (as_meta(event),),
     "configChanged": lambda _, data: (
         make_update("config_option_update", configOptions=config_options(data["configOptions"])),

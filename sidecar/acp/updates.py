@@ -426,6 +426,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "queue": lambda _, event: (as_meta(event),),
     "headMoved": lambda _, event: (as_meta(event),),
     "pinsChanged": lambda _, event: (as_meta(event),),
+    "sessionChosen": lambda _, event: (as_meta(event),),
     "rulesChanged": lambda mapper, event: mapper.rules.update(event) or (as_meta(event),),
     "configChanged": lambda _, event: config_updates(event["data"]["configOptions"]),
     "commandsChanged": lambda _, event: (commands_update(event["data"]["commands"]),),

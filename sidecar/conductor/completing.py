@@ -15,7 +15,7 @@ from typing import Final
 
 from sidecar._internal.values import Value
 from sidecar.conductor.clients import EditorState
-from sidecar.conductor.content import COMMANDS
+from sidecar.conductor.content import ALIASES, COMMANDS
 from sidecar.conductor.contract import CompletionItem, CompletionKind
 from sidecar.conductor.events import CommandInfo
 from sidecar.conductor.hub import Hub
@@ -119,12 +119,13 @@ async def complete_prompt(
 
 
 def list_commands(typed: str, commands: Sequence[CommandInfo]) -> Iterator[Suggestion]:
-    """Yield the slash *commands* by the beginning *typed* of their names."""
-    for command in commands:
-        if command.name.startswith(typed):
-            label = f"/{command.name} {command.hint or ''}".rstrip()
+    """Yield the slash *commands* by the beginning *typed* of their names, or of their other names."""
+    meant = {name for alias, name in ALIASES.items() if typed and alias.startswith(typed)}
+    for command in sorted(commands, key=lambda each: not each.name.startswith(typed)):
+        if command.name.startswith(typed) or command.name in meant:
             text = f"/{command.name}{' ' if command.hint else ''}"
-            yield Suggestion("command", label, text, command.description)
+            detail = "  ".join(filter(None, (command.description, command.hint)))
+            yield Suggestion("command", f"/{command.name}", text, detail)
 
 
 def list_special(typed: str, editor: EditorState) -> Iterator[Suggestion]:

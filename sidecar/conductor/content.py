@@ -3,7 +3,7 @@
 A link to a file stays a mention in the prompt: the model reads the file with its tools, and so reads its
 current text. Nothing here opens a file.
 
-A prompt that begins with a slash and the name of a command is a command.
+A prompt that begins with a slash and a word is a command, which the daemon carries out for every client.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -19,36 +20,86 @@ from sidecar.conductor.events import CommandInfo
 from sidecar.llmgateway.contract import Block, CommandBlock, ImageBlock, TextBlock, ThinkingBlock, Turn
 from sidecar.text.clip import one_line
 
-COMMANDS: Final = (
-    CommandInfo("compact", "Condense the older part of the conversation", "[engine] [instructions]"),
-    CommandInfo("preview", "Show what /compact would do, without doing it", "[engine]"),
-    CommandInfo("uncompact", "Take the newest compaction back", "[force]"),
-    CommandInfo("expand", "Let the model see the turns behind a summary", "[compaction] [node.. | node]"),
-    CommandInfo("loss", "List the facts that the model does not see whole any more", "[kind of fact]"),
-    CommandInfo("pins", "List the passages that the model always sees word for word"),
-    CommandInfo("pin", "Let the model always see a fact of /loss, a node, or a text", "fact | node | text"),
-    CommandInfo("unpin", "Take a pin away", "pin"),
-    CommandInfo("context", "Show how full the window is, and with what"),
-    CommandInfo("remember", "Set a rule that holds until it is taken back", "rule"),
-    CommandInfo(
-        "rules", "List the rules, or keep or dismiss the proposed ones", "keep or dismiss, and a rule"
+GROUPS: Final[Mapping[str, tuple[CommandInfo, ...]]] = {
+    "Conversations": (
+        CommandInfo("help", "List the commands"),
+        CommandInfo("clear", "Begin a new conversation with the same settings"),
+        CommandInfo("resume", "Go on with another conversation of this folder", "[session]"),
+        CommandInfo("rewind", "Go back to before a prompt", "[n prompts | node]"),
+        CommandInfo("fork", "Go on with a copy of this conversation"),
+        CommandInfo("import", "Go on with a conversation of another agent", "[file]"),
+        CommandInfo("quit", "Leave; the conversation stays stored"),
     ),
-    CommandInfo("forget", "Take a rule back", "id or words of the rule"),
-    CommandInfo("fork", "Start another session with this conversation"),
-    CommandInfo("rewind", "Go back to before the last prompt, or the last n prompts", "[n prompts | node]"),
-    CommandInfo("diff", "Show the changes of files by this session"),
-    CommandInfo("checkpoint", "List the checkpoints of files, or take files back", "[diff ID | restore ID]"),
-    CommandInfo("model", "Show or choose the model", "[name]"),
-    CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
-    CommandInfo(
-        "permissions",
-        "Show or choose when to ask for permission, or show, try and change your rules",
-        "[mode | rules | test ACTION | allow RULE | deny RULE | remove RULE]",
+    "The model and its window": (
+        CommandInfo("model", "Show or choose the model", "[name]"),
+        CommandInfo("compact", "Condense the older part", "[engine] [instructions]"),
+        CommandInfo("undo", "Take the newest compaction back", "[force]"),
+        CommandInfo("preview", "Show what /compact would do", "[engine]"),
+        CommandInfo("context", "Show how full the window is, and with what"),
+        CommandInfo("cost", "Show what this conversation has cost"),
+        CommandInfo("files", "List the files that the model has read"),
+        CommandInfo("loss", "List the facts that it does not see whole", "[kind of fact]"),
+        CommandInfo("expand", "Show it turns behind a summary again", "[compaction] [node.. | node]"),
+        CommandInfo("pins", "List the passages that it always sees"),
+        CommandInfo("pin", "Let it always see a passage", "fact | node | text"),
+        CommandInfo("unpin", "Take a pin away", "pin"),
     ),
-    CommandInfo("status", "Show the settings and the size of the session"),
-    CommandInfo("help", "List these commands"),
-)
+    "Rules for the model": (
+        CommandInfo("init", "Let it write AGENTS.md for this folder", "[wishes]"),
+        CommandInfo("remember", "Set a rule that holds until it is taken back", "rule"),
+        CommandInfo("rules", "List the rules, keep or dismiss proposed ones", "[keep | dismiss] [rule]"),
+        CommandInfo("forget", "Take a rule back", "id or words of the rule"),
+    ),
+    "Changes of files": (
+        CommandInfo("diff", "Show the changes by this conversation"),
+        CommandInfo("checkpoint", "List the checkpoints, or take files back", "[diff ID | restore ID]"),
+    ),
+    "Settings": (
+        CommandInfo(
+            "permissions",
+            "Show or choose when to ask, or your rules",
+            "[mode | rules | test ACTION | allow RULE | deny RULE | remove RULE]",
+        ),
+        CommandInfo("thinking", "Show or choose how long the model thinks", "[level]"),
+        CommandInfo("engine", "Show or choose the compaction engine", "[name]"),
+        CommandInfo("status", "Show all settings"),
+        CommandInfo("extensions", "List the skills, hooks and tool servers"),
+    ),
+}
+"""The commands, by what they are about; the frequent ones first."""
+
+COMMANDS: Final = tuple(command for group in GROUPS.values() for command in group)
 """The commands, in the order in which clients show them."""
+
+ALIASES: Final = {
+    "approvals": "permissions",
+    "branch": "fork",
+    "config": "status",
+    "continue": "resume",
+    "effort": "thinking",
+    "exit": "quit",
+    "hooks": "extensions",
+    "mcp": "extensions",
+    "memory": "rules",
+    "new": "clear",
+    "reset": "clear",
+    "settings": "status",
+    "skills": "extensions",
+    "uncompact": "undo",
+    "usage": "cost",
+}
+"""Other names of commands, as Claude Code, codex and earlier versions have them."""
+
+INIT_PROMPT: Final = """\
+Write AGENTS.md in this folder: what an agent must know to work here, and cannot see at once. If there is \
+one, improve it, and keep what is right. Read first what is there: the README, the files of the build and of \
+the tests, those of the formatter and the linter, the rules of other agents (such as CLAUDE.md or \
+.cursorrules), and some of the code. Then write, in at most 60 short lines: what the project is; how it is \
+laid out; the commands that build, run, check and test it, one test too; its own conventions, where they are \
+not the usual ones. Write nothing that you have not seen in the folder, and no advice that holds for every \
+project.
+"""
+"""The prompt that ``/init`` stands for."""
 
 _NAMES: Final = frozenset(command.name for command in COMMANDS)
 
@@ -59,6 +110,11 @@ class SlashCommand(Value):
     name: str
     rest: str
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the daemon answers it; the other ones stand for a prompt, or for nothing."""
+        return self.name != "init" and (self.name in _NAMES or self.name == SHELL)
+
 
 SHELL: Final = "!"
 """The name of the command that runs a line in the shell."""
@@ -66,15 +122,21 @@ SHELL: Final = "!"
 _SHELL_LINE: Final = re.compile(r"!\s?([\w./~$\"'({][^\n]*)\n?")
 """``!=`` and an image of Markdown begin no command, and no text of several lines is one."""
 
+_SLASH_WORD: Final = re.compile(r"/([^\W_][\w:.-]*)")
+"""A word with a second slash is a path."""
+
 
 def parse_command(content: Sequence[Mapping[str, Any]], others: Collection[str] = ()) -> SlashCommand | None:
     """Return *content* as a command, None when it is a prompt.
 
-    A command is a single block of text that begins with a slash and a known name, which may be one of
-    *others*, or one line that begins with an exclamation mark.
+    A command is a single block of text that begins with a slash and a word, or one line that begins with an
+    exclamation mark. An alias is replaced by the name of its command, unless it is one of *others*, the
+    user's own commands. The word may name no command: then it is an error, or a file of the root folder.
 
     >>> parse_command([{"type": "text", "text": "/compact keep the names"}])
     SlashCommand(name='compact', rest='keep the names')
+    >>> parse_command([{"type": "text", "text": "/exit"}])
+    SlashCommand(name='quit', rest='')
     >>> parse_command([{"type": "text", "text": "/usr/bin is missing"}]) is None
     True
     >>> parse_command([{"type": "text", "text": "!git status"}])
@@ -83,14 +145,31 @@ def parse_command(content: Sequence[Mapping[str, Any]], others: Collection[str] 
     if len(content) != 1 or content[0].get("type") != "text":
         return None
     text = content[0].get("text")
-    if isinstance(text, str) and (line := _SHELL_LINE.fullmatch(text)) is not None:
-        return SlashCommand(SHELL, line[1].strip())
-    if not isinstance(text, str) or not text.lstrip().startswith("/"):
+    if not isinstance(text, str):
         return None
-    word, *rest = text.split(maxsplit=1)
-    name = word.removeprefix("/")
-    is_known = name in _NAMES or name in others
-    return SlashCommand(name, rest[0].strip() if rest else "") if is_known else None
+    if (line := _SHELL_LINE.fullmatch(text)) is not None:
+        return SlashCommand(SHELL, line[1].strip())
+    word, *rest = text.split(maxsplit=1) or [""]
+    if (found := _SLASH_WORD.fullmatch(word)) is None:
+        return None
+    name = found[1] if found[1] in others else ALIASES.get(found[1], found[1])
+    return SlashCommand(name, rest[0].strip() if rest else "")
+
+
+def describe_unknown(name: str, others: Collection[str]) -> str:
+    """Return the answer to a command that does not exist, with the nearest one, of *others* too.
+
+    >>> describe_unknown("compcat", ()).partition(".")[0]
+    'There is no command /compcat; the nearest is /compact'
+    """
+    known = (*_NAMES, *ALIASES, *others)
+    begun = [each for each in sorted(known, key=len) if each.startswith(name)]
+    near = begun or get_close_matches(name, known, n=1)
+    nearest = f"; the nearest is /{near[0]}" if near else ""
+    return (
+        f"There is no command /{name}{nearest}. /help lists the commands. To send this to the model, begin "
+        "with another word."
+    )
 
 
 Content: TypeAlias = tuple[Mapping[str, Any], ...]

@@ -23,6 +23,7 @@ from sidecar.capabilities.contract import (
 from sidecar.capabilities.mcp.contract import ServerHost, ToolServers
 from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.clients import Audience, Terminals
+from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.token_estimate import ModelFactors
@@ -31,6 +32,7 @@ from sidecar.llmgateway.config import CompactionSettings
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
+from sidecar.runtime.store.place import SessionQuery
 from sidecar.workspace.contract import WorkspacePort
 from sidecar.workspace.kept_contents import KeptContents
 
@@ -54,6 +56,14 @@ class SessionHost(Protocol):
 
     async def fork_of(self, sid: str) -> str:
         """Start a fork of *sid* at its head and return the fork's id."""
+        ...
+
+    async def new_like(self, sid: str) -> str:
+        """Start an empty session with the settings of *sid* and return its id."""
+        ...
+
+    async def list(self, query: SessionQuery) -> Sequence[SessionSummary]:
+        """Return the sessions that *query* asks for, the newest first."""
         ...
 
 

@@ -77,7 +77,7 @@ class CompactionNotFound(SidecarError):
     def __init__(self, sid: str, compaction_id: str | None) -> None:
         what, hint = f"no compaction {compaction_id!r}", "sidecar/compact/list names them"
         if compaction_id is None:
-            what, hint = "no compaction to undo", "/compact and sidecar/compact/start make one"
+            what, hint = "no compaction to undo", "/rewind takes prompts back, and /checkpoint files"
         super().__init__(f"session {sid!r} has {what}", hint=hint, sid=sid)
 
 
@@ -185,7 +185,7 @@ class WouldExceedWindowError(SidecarError):
         message = (
             f"the conversation would have about {tokens:,} tokens after the undo, and the limit is {limit:,}"
         )
-        hint = "pass force: true, or say /uncompact force, to undo it anyway"
+        hint = "pass force: true, or say /undo force, to undo it anyway"
         super().__init__(message, hint=hint, sid=sid, **details)
 
 

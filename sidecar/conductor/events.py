@@ -267,6 +267,16 @@ class CommandsChanged(Value):
     commands: tuple[CommandInfo, ...]
 
 
+class SessionChosen(Value):
+    """A command of the user, in the turn of the event, leads to another session: *sid*.
+
+    The client that sent the command shows that session from now on, if it can.
+    """
+
+    kind: ClassVar[str] = "sessionChosen"
+    sid: str
+
+
 class InfoChanged(Value):
     """The session's title or place in the list changed."""
 
@@ -324,6 +334,7 @@ Payload: TypeAlias = (
     | ConfigChanged
     | PinsChanged
     | CommandsChanged
+    | SessionChosen
     | InfoChanged
     | RulesChanged
     | Settled

@@ -172,6 +172,25 @@ class Hub:
         """Fork *sid* at its head and return the id of the fork."""
         return (await self.fork(ForkOf(sid))).sid
 
+    async def new_like(self, sid: str) -> str:
+        """Start an empty session with the settings of *sid*, which is in memory, and return its id."""
+        source = self.session(sid)
+        info = source.info
+        wanted = NewSession(
+            cwd=info.cwd,
+            roots=info.roots,
+            model=info.model,
+            engine=info.engine,
+            policy=info.policy,
+            knowledge=info.knowledge,
+            ephemeral=info.ephemeral,
+            servers=source.workbench.servers.named,
+        )
+        session = await self.new(wanted)
+        session.record.amend(lambda made: replace(made, thinking=info.thinking))
+        session.workbench.policy.mode = source.workbench.policy.mode
+        return session.sid
+
     async def load(
         self,
         sid: str,

@@ -24,7 +24,7 @@ from sidecar.capabilities.contract import (
     ToolContext,
 )
 from sidecar.conductor.clients import Audience, Terminals
-from sidecar.conductor.contract import ContextUsage
+from sidecar.conductor.contract import ContextUsage, SessionSummary
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.errors import ModelNotFound, SessionNotFound
 from sidecar.conductor.events import ToolStarted
@@ -34,6 +34,7 @@ from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
 from sidecar.extensions.contract import WithoutServers
+from sidecar.runtime.store.place import SessionQuery
 
 
 class Subagents:
@@ -168,3 +169,11 @@ class NoClients:
     async def fork_of(self, sid: str) -> str:
         """Raise SessionNotFound: such a session cannot be forked."""
         raise SessionNotFound(sid)
+
+    async def new_like(self, sid: str) -> str:
+        """Raise SessionNotFound."""
+        raise SessionNotFound(sid)
+
+    async def list(self, _query: SessionQuery) -> Sequence[SessionSummary]:
+        """Return nothing: such a session goes on nowhere else."""
+        return ()

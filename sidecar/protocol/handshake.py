@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:edac3363735ead8d046b2e5c8f28c16a104de8a9c3885d9e954c98223d75febd"
+SCHEMA_HASH: Final = "sha256:6947cef038f6b2b66083457919746bf84f8a8ffb0717f7072b33819bfb368cab"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

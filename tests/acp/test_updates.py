@@ -396,6 +396,11 @@ PLAIN = [
         id="so are pins",
     ),
     pytest.param(
+        [event("sessionChosen", sid="s2")],
+        [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"sessionChosen": {"sid": "s2"}}}}],
+        id="so is the session that a command leads to",
+    ),
+    pytest.param(
         [event("rulesChanged", rules=[])],
         [{"sessionUpdate": "session_info_update", "_meta": {"sidecar": {"rulesChanged": {"rules": []}}}}],
         id="and so are the user's rules",

@@ -32,12 +32,12 @@ DONE = Compaction(
     [
         pytest.param(
             DONE,
-            "Compacted 16 turns into a summary by a model: 4,000 to 1,500 tokens. /uncompact takes it back.",
+            "Compacted 16 turns into a summary by a model: 4,000 to 1,500 tokens. /undo takes it back.",
             id="a model's summary",
         ),
         pytest.param(
             replace(DONE, summary_source=None),
-            "Shortened the texts that were too large: 4,000 to 1,500 tokens. /uncompact takes it back.",
+            "Shortened the texts that were too large: 4,000 to 1,500 tokens. /undo takes it back.",
             id="no summary",
         ),
         pytest.param(

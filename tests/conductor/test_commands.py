@@ -9,8 +9,16 @@ import pytest
 
 from long_talks import DIGEST, a_long_talk
 from sidecar.conductor.content import COMMANDS, Content, SlashCommand, parse_command, turn_text
-from sidecar.conductor.events import CommandInfo, CommandsChanged, Message, Settled, UserMessage
+from sidecar.conductor.events import (
+    CommandInfo,
+    CommandsChanged,
+    Message,
+    SessionChosen,
+    Settled,
+    UserMessage,
+)
 from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
 from turns import text
@@ -26,7 +34,9 @@ from turns import text
         ),
         pytest.param(text("/usr/bin is missing"), None, id="a path is no command"),
         pytest.param(text("/compact/notes.md is empty"), None, id="nor one that begins like a command"),
-        pytest.param(text("/unknown"), None, id="an unknown word is a prompt"),
+        pytest.param(text("/unknown x"), SlashCommand("unknown", "x"), id="an unknown word is refused later"),
+        pytest.param(text("/new"), SlashCommand("clear", ""), id="a name of another agent"),
+        pytest.param(text("/* a comment */"), None, id="another sign"),
         pytest.param(text("see /help"), None, id="a command begins its prompt"),
         pytest.param(text("/"), None, id="a slash"),
         pytest.param((*text("/help"), *text("me")), None, id="a command is one block"),
@@ -69,18 +79,71 @@ async def test_a_command_is_a_turn_but_not_part_of_the_conversation(make_stage: 
 async def test_help_lists_every_command(make_stage: Any) -> None:
     stage = await make_stage()
     told = await say(stage, await stage.session(), "/help")
-    assert [line.split(":")[0] for line in told.splitlines()] == [
-        *(f"- /{command.name} {command.hint or ''}".strip() for command in COMMANDS),
-        "- !COMMAND",
+    usages = [line.split("`")[1] for line in told.splitlines() if line.startswith("- ")]
+    assert usages == [
+        "@FILE",
+        "!COMMAND",
+        *(f"/{command.name} {command.hint or ''}".strip() for command in COMMANDS),
     ]
 
 
-async def test_an_unknown_slash_word_is_a_prompt(make_stage: Any) -> None:
-    stage = await make_stage([[Say("I see")]])
-    assert await say(stage, await stage.session(), "/usr/bin is missing") == "I see"
+async def test_an_unknown_slash_word_never_reaches_a_model(make_stage: Any) -> None:
+    stage = await make_stage()
+    session = await stage.session()
+    told = await say(stage, session, "/compcat the rest")
+    assert told.startswith("There is no command /compcat; the nearest is /compact.")
+    assert (stage.model.calls, list(session.record.history.turns)) == ([], [])
 
 
-async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
+async def test_a_path_is_a_prompt(make_stage: Any) -> None:
+    stage = await make_stage([[Say("I see")], [Say("this too")]])
+    session = await stage.session()
+    assert await say(stage, session, "/usr/bin is missing") == "I see"
+    (stage.folder / "notes").touch()
+    assert await say(stage, session, "/notes is empty") == "this too"
+
+
+async def test_commands_that_lead_to_another_session(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one")]])
+    session = await stage.session()
+    assert await say(stage, session, "/fork") == "There is nothing to fork yet."
+    assert await say(stage, session, "/resume") == "There is no other conversation of this folder."
+    await stage.ask(session, "the first words")
+    await say(stage, session, "/permissions plan")
+    told = await say(stage, session, "/clear")
+    (chosen,) = [
+        each.data.sid for each in session.record.log.after(0) if isinstance(each.data, SessionChosen)
+    ]
+    fresh = stage.hub.session(chosen)
+    assert (len(fresh.record.history.turns), fresh.workbench.policy.mode) == (0, "plan")
+    assert f"/resume {session.sid[:8]} goes back" in told
+    assert f"{session.sid[:8]}, " in await say(stage, fresh, "/continue")
+    await say(stage, fresh, "/resume first words")
+    assert [each.data for each in fresh.record.log.after(0)].count(SessionChosen(session.sid)) == 1
+    assert "has the id or the title 'last'" in await say(stage, fresh, "/resume last")
+
+
+async def test_files_and_cost_are_told(make_stage: Any) -> None:
+    stage = await make_stage([[Say("one"), UsageEmission(Usage(1000, 5, 200))]])
+    session = await stage.session()
+    assert await say(stage, session, "/cost") == "No model has answered yet."
+    assert await say(stage, session, "/files") == "The model has read no file yet."
+    await stage.ask(session, "hello")
+    assert "- written: 5 tokens" in await say(stage, session, "/usage")
+
+
+async def test_init_is_a_prompt_for_a_model_that_can_write(make_stage: Any) -> None:
+    stage = await make_stage([[Say("written")]])
+    session = await stage.session()
+    assert await say(stage, session, "/init in German") == "written"
+    prompt = turn_text(stage.model.calls[0].conversation.turns[-1])
+    assert prompt.startswith("Write AGENTS.md")
+    assert prompt.endswith("in German")
+    await say(stage, session, "/model offline-1")
+    assert "cannot write AGENTS.md" in await say(stage, session, "/init")
+
+
+async def test_compact_preview_and_undo(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
     n_calls, turns = len(stage.model.calls), list(session.record.history.turns)
     assert "windowBudget would replace 4 turns" in await say(stage, session, "/preview")
@@ -90,10 +153,11 @@ async def test_compact_preview_and_uncompact(make_stage: Any) -> None:
     assert "summary by a model" in told
     assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
     assert turn_text(session.record.history.turns[0]).startswith(DIGEST_HEADER)
-    assert (await say(stage, session, "/uncompact")).startswith("The compaction is undone: 6 turns")
+    assert (await say(stage, session, "/undo")).startswith("The compaction is undone: 6 turns")
     assert list(session.record.history.turns) == turns
     assert await say(stage, session, "/uncompact") == (
-        f"Session {session.sid!r} has no compaction to undo; /compact and sidecar/compact/start make one."
+        f"Session {session.sid!r} has no compaction to undo; "
+        "/rewind takes prompts back, and /checkpoint files."
     )
 
 
@@ -140,7 +204,7 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/fork")
     (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
-    assert told.startswith(f"Session {forked.sid} begins with this conversation; open it to go on there.")
+    assert told.startswith(f"Session {forked.sid} goes on; ")
     assert list(forked.record.history.turns) == list(session.record.history.turns)
 
 
@@ -239,7 +303,7 @@ async def test_a_new_follower_receives_the_commands_and_the_usage(make_stage: An
     first, second = session.record.log.after(0)
     assert first.data == CommandsChanged(COMMANDS)
     assert second.data == session.window.request.usage()
-    assert CommandInfo("fork", "Start another session with this conversation") in COMMANDS
+    assert CommandInfo("fork", "Go on with a copy of this conversation") in COMMANDS
 
 
 async def test_the_answer_is_one_message(make_stage: Any) -> None:

@@ -75,7 +75,7 @@ def test_a_conversation_by_pipe(home: Path, project: Path) -> None:
     assert "`a.py:1` answer = 42" in ran.stdout
     assert "tool results" in ran.stdout
     assert "fresh" in ran.stdout
-    assert "/what is not a command" in ran.stdout
+    assert "There is no command /what" in ran.stdout
 
 
 def test_doctor_reports_its_findings(home: Path) -> None:

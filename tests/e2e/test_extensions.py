@@ -125,11 +125,11 @@ class TestCommands:
         body = '<command name="fix">\nAlways fix a.py, and a.py.\n</command>'
         assert prompt == f"/fix a.py\n\n{body}"
         assert (await session.client.rule_list(session.sid)).rules == ()
-        assert "/fix FILE: Fix it" in (await session.run("/help")).text
+        assert "`/fix FILE`: Fix it" in (await session.run("/help")).text
         assert place.asked == []
         asked = {"text": "/fi", "position": 3, "sid": session.sid}
         completed = await session.client.request("sidecar/complete", asked)
-        assert [item["label"] for item in completed["items"]] == ["/fix FILE"]
+        assert [item["label"] for item in completed["items"]] == ["/files", "/fix"]
 
     async def test_one_of_a_folder_asks_once_for_each_content(self, place: Place) -> None:
         path = place.write(".sidecar/commands/fix.md", "Fix it.")
@@ -173,7 +173,7 @@ class TestCommands:
     async def test_a_new_file_is_found_by_help(self, place: Place) -> None:
         session = await place.open(DONE)
         place.write("~/commands/new.md", "Something new.")
-        assert "- /new: Something new." in (await session.run("/help")).text
+        assert "- `/new`: Something new." in (await session.run("/help")).text
         await session.run("/new")
         assert "Something new." in (await prompts_of(session))[0]
 
@@ -191,7 +191,7 @@ async def test_a_skill_is_listed_loaded_and_its_files_can_be_read(place: Place) 
     assert place.asked == []
     (listed,) = (await session.client.extension_list(session.sid)).skills
     assert (listed.name, listed.description, listed.source) == ("pdf", "Fill in forms.", "user")
-    assert "- skill pdf: Fill in forms." in (await session.run("/help")).text
+    assert "- skill pdf: Fill in forms." in (await session.run("/skills")).text
 
 
 class TestHooks:
@@ -277,7 +277,7 @@ async def test_servers_of_the_settings_start_with_a_session(
     servers = (await session.client.extension_list(session.sid)).servers
     found = {each.name: (each.source, each.state, each.tools > 0) for each in servers}
     assert found == {"mine": ("user", "running", True), "theirs": ("folder", "running", True)}
-    assert "- tool server mine: running" in (await session.run("/help")).text
+    assert "- tool server mine: running" in (await session.run("/mcp")).text
     await session.client.request("sidecar/session/close", {"sid": session.sid})
     for path in place.home.rglob("*"):
         if path.is_file():

@@ -281,7 +281,7 @@ async def be_a_panel(scenery: Scenery) -> None:
     for number in range(3):
         await client.prompt(sid, f"tell me more, {number}")
     await client.compact(sid)
-    await client.prompt(sid, "/uncompact")
+    await client.prompt(sid, "/undo")
     await client.prompt(sid, "/remember be brief")
     slow = await client.new("slow")
     running = client.send_prompt(slow, "hang")

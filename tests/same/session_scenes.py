@@ -192,7 +192,7 @@ async def command(scenery: Scenery) -> None:
             "/loss",
             "/loss request",
         ),
-        *("/pin port 8431", "/pins", "/expand", "/uncompact", "/uncompact", "/expand", "/unpin port 8431"),
+        *("/pin port 8431", "/pins", "/expand", "/undo", "/undo", "/expand", "/unpin port 8431"),
         *(
             "/engine",
             "/engine agentcore",
@@ -208,8 +208,20 @@ async def command(scenery: Scenery) -> None:
             "/permissions test bash rm -rf /",
             "/permissions allow bash(ls)",
         ),
-        *("/diff", "/checkpoint", "/rewind", "/rewind 1", "/fork", "/remember be brief", "/forget be brief"),
-        *("!echo hello", "!exit 3", "go on", "/unknown word", "/rules"),
+        *(
+            "/diff",
+            "/checkpoint",
+            "/rewind",
+            "/rewind 1",
+            "/fork",
+            "/clear",
+            "/resume",
+            "/cost",
+            "/files",
+            "/remember be brief",
+            "/forget be brief",
+        ),
+        *("!echo hello", "!exit 3", "go on", "/init", "/agnts word", "/rules"),
     ):
         await client.prompt(sid, words)
     for words in ("/co", "/engine ", "/model o", "@a", "@sel", "look at @"):

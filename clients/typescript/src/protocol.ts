@@ -1130,6 +1130,11 @@ export interface SeqResult {
   seq: number;
 }
 
+/** A command of the user, in the turn of the event, leads to another session: `sid`. The client that sent the command shows that session from now on, if it can. */
+export interface SessionChosen {
+  sid: string;
+}
+
 /** The number of sessions in memory, and of those at work. */
 export interface SessionCounts {
   loaded: number;
@@ -1654,6 +1659,7 @@ export interface EventData {
   "configChanged": ConfigChanged;
   "pinsChanged": PinsChanged;
   "commandsChanged": CommandsChanged;
+  "sessionChosen": SessionChosen;
   "infoChanged": InfoChanged;
   "rulesChanged": RulesChanged;
   "settled": Settled;

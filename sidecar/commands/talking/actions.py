@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from sidecar.commands.sessions import list_sessions
 from sidecar.commands.terminal import Screen
@@ -17,21 +17,11 @@ from sidecar.commands.views import (
     show_plan,
     show_sizes,
 )
+from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.codec import to_wire
 from sidecar.text.clip import clip, compact_json
 from sidecar_client import Session, SidecarClient
-
-OWN_COMMANDS: Final = {
-    "undo": "undo the newest compaction",
-    "resume": "go on with another session of this folder",
-    "clear": "begin a new session",
-    "import": "go on with a session of another agent",
-    "files": "the files that the model has read",
-    "quit": "leave; the session stays stored",
-}
-"""Commands that only a terminal has, beside those of the daemon."""
-
 
 _RESOLUTIONS: Final = {"gone": "let go", "line": "one line", "shortened": "thinned", "kept": "whole"}
 _BROUGHT_BACK: Final = (
@@ -88,17 +78,13 @@ class Actions:
         self.offered: Sequence[Mapping[str, Any]] = ()
         """The daemon's commands, as the event ``commandsChanged`` has them."""
 
-    def descriptions(self) -> dict[str, str]:
-        """Return the commands with their arguments, and a description of each."""
-        found = {f"/{each['name']} {each.get('hint') or ''}": each["description"] for each in self.offered}
-        return found | {f"/{name} ": text for name, text in OWN_COMMANDS.items()}
-
-    def is_command(self, name: str) -> bool:
-        """Whether *name*, with its slash, is carried out here or by the daemon."""
-        return any(shown.partition(" ")[0] == name for shown in self.descriptions())
-
-    async def help(self, _rest: str) -> None:
-        self.screen.table(("", ""), help_rows(self.descriptions(), self.screen.console.width), cut=(1,))
+    def find(self, text: str) -> tuple[Action, str] | None:
+        """Return the action that *text* asks for, and its arguments; None where the daemon answers."""
+        command = parse_command([{"type": "text", "text": text}], [each["name"] for each in self.offered])
+        action = ACTIONS.get(command.name) if command is not None else None
+        if command is None or action is None or (command.name == "resume" and command.rest):
+            return None
+        return action, command.rest
 
     async def compact(self, rest: str) -> None:
         """Compact after a look at the plan, where somebody is there to look.
@@ -180,15 +166,11 @@ class Actions:
         for uri in undone.edited_files:
             self.screen.note(f"· {display_path(uri, self.folder)} was edited since, and stays as it is")
 
-    async def fork(self, _rest: str) -> None:
-        before = self.session.sid
-        if (await self.client.session_tree(before)).head is None:
-            self.screen.note("there is nothing to fork yet")
-            return
-        forked = await self.client.session_fork(before)
-        self.session = Session(self.client, forked.sid, forked.seq)
-        await self.leave(before)
-        self.screen.note(f"· session {forked.sid[:8]} goes on from here; {before[:8]} stays as it is")
+    async def go_to(self, sid: str) -> None:
+        """Go on with the session *sid*, to which a command led."""
+        left = self.session.sid
+        self.session = await self.client.load_session(sid)
+        await self.leave(left)
 
     async def leave(self, sid: str) -> None:
         """Leave the session *sid*; in a daemon of others it stays open for them."""
@@ -196,17 +178,6 @@ class Actions:
             await self.client.session_close(sid)
         else:
             await self.client.detach(sid)
-
-    async def clear(self, _rest: str) -> None:
-        """Begin a new session with the same settings."""
-        left, loaded = self.session.sid, await self.client.session_load(self.session.sid)
-        chosen = {each.id: each.current_value for each in loaded.config_options}
-        self.session = await self.client.start_session(
-            self.folder, model=chosen["model"], engine=chosen["engine"]
-        )
-        await self.client.session_set_config_option(self.session.sid, "permissions", chosen["permissions"])
-        await self.leave(left)
-        self.screen.note(f"a new session; /resume goes back to {left[:8]}")
 
     async def resume(self, _rest: str) -> None:
         """Go on with another session of this folder."""
@@ -284,40 +255,21 @@ class Actions:
         self.screen.table(("file", "", "tokens"), rows, cut=(0,))
 
 
-ACTIONS: Final[dict[str, Callable[[Actions, str], Awaitable[None]]]] = {
-    "/help": Actions.help,
-    "/compact": Actions.compact,
-    "/preview": Actions.preview,
-    "/loss": Actions.loss,
-    "/undo": Actions.undo,
-    "/fork": Actions.fork,
-    "/context": Actions.context,
-    "/files": Actions.files,
-    "/clear": Actions.clear,
-    "/resume": Actions.resume,
-    "/import": Actions.import_session,
-    "/rewind": Actions.rewind,
+Action: TypeAlias = Callable[[Actions, str], Awaitable[None]]
+"""It takes what was typed after the name of the command."""
+
+ACTIONS: Final[dict[str, Action]] = {
+    "compact": Actions.compact,
+    "preview": Actions.preview,
+    "loss": Actions.loss,
+    "undo": Actions.undo,
+    "context": Actions.context,
+    "files": Actions.files,
+    "resume": Actions.resume,
+    "import": Actions.import_session,
+    "rewind": Actions.rewind,
 }
-"""By name; each takes what was typed after it."""
-
-SUBMITTING: Final = ("/rewind",)
-"""Those that send a prompt of their own, which the session then shows as every prompt."""
-
-
-def help_rows(descriptions: Mapping[str, str], columns: int) -> list[tuple[str, str]]:
-    """Return the rows of ``/help``; arguments that leave too little room for the descriptions are left out.
-
-    >>> help_rows({"/pin fact | node | text": "Pin", "/model [name]": "Choose"}, 120)
-    [('/pin fact | node | text', 'Pin'), ('/model [name]', 'Choose')]
-    >>> help_rows({"/pin fact | node | text": "Pin", "/model [name]": "Choose"}, 60)
-    [('/pin', 'Pin'), ('/model [name]', 'Choose')]
-    """
-    most = columns // 3
-    usages = {name: name.strip() for name in descriptions}
-    return [
-        (usage if len(usage) <= most else usage.partition(" ")[0], descriptions[name])
-        for name, usage in usages.items()
-    ]
+"""By the name of the command."""
 
 
 def choose_option(request: PermissionRequest, kind: str) -> PermissionAnswer:

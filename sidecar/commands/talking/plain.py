@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from sidecar._internal.env import read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import ACTIONS, Actions, choose_option, show_question
+from sidecar.commands.talking.actions import Actions, choose_option, show_question
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
+from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
-from sidecar_client import SidecarClient, SidecarClientError, SidecarRequestError
+from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
@@ -68,10 +69,10 @@ class _Chat:
             while True:
                 with self.interrupts.on_first(lambda: screen.note(_ABOUT_LEAVING)):
                     line = await self.lines.next("» ")
-                if line is None or (line := line.strip()) in ("/quit", "/exit"):
+                command = parse_command([{"type": "text", "text": line}]) if line is not None else None
+                if line is None or (command is not None and command.name == "quit"):
                     return 0
-                if line:
-                    actions.is_used = True
+                if line := line.strip():
                     with self.interrupts.on_first(StopTurn(actions.session, screen)):
                         await self._answer(line)
         finally:
@@ -84,19 +85,15 @@ class _Chat:
 
     async def _answer(self, line: str) -> None:
         screen = self.actions.screen
-        name, _, rest = line.partition(" ")
-        action = ACTIONS.get(name)
+        before = self.actions.session
         try:
-            if action is not None:
-                before = self.actions.session
-                await action(self.actions, rest.strip())
-                if self.actions.session is not before:
-                    screen.note(f"· session {self.actions.session.sid[:8]}")
-            elif name.startswith("/") and "/" not in name[1:] and not self.actions.is_command(name):
-                screen.note(f"{name} is not a command; the commands are")
-                await self.actions.help("")
+            if (found := self.actions.find(line)) is not None:
+                action, rest = found
+                await action(self.actions, rest)
             else:
                 await self.submit(line)
+            if self.actions.session is not before:
+                screen.note(f"· session {self.actions.session.sid[:8]}")
         except FaultedTurnError as error:
             screen.problem(str(error))
         except SidecarRequestError as error:
@@ -104,9 +101,21 @@ class _Chat:
 
     async def submit(self, prompt: str) -> None:
         """Send *prompt* and show its turn. Raises FaultedTurnError."""
-        screen = self.actions.screen
-        settled = await show_turn(self.actions.session.stream(prompt), screen)
+        screen, session, chosen = self.actions.screen, self.actions.session, ""
+
+        async def events() -> AsyncIterator[ClientEvent]:
+            nonlocal chosen
+            async for event in session.stream(prompt):
+                if event.kind == "sessionChosen":
+                    chosen = event.data["sid"]
+                elif event.kind == "userMessage" and event.data.get("nodeId") is not None:
+                    self.actions.is_used = True
+                yield event
+
+        settled = await show_turn(events(), screen)
         screen.gauge(settled.data["usage"])
+        if chosen:
+            await self.actions.go_to(chosen)
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
         """Return the value of the row with the number that the user types; None for anything else."""

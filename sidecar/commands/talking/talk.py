@@ -15,12 +15,13 @@ from typing import Any, Final
 from sidecar._internal.env import indusagi_home
 from sidecar.attach.paths import guest_socket
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.talking.actions import ACTIONS, SUBMITTING, Actions, choose_option, show_question
+from sidecar.commands.talking.actions import Actions, choose_option, show_question
 from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
 from sidecar.commands.terminal import Screen, short_path
 from sidecar.commands.with_daemon import format_error, make_client
+from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.codec import to_wire
 from sidecar_client import (
@@ -30,12 +31,13 @@ from sidecar_client import (
     SidecarClientError,
     SidecarRequestError,
 )
+from sidecar_client.session import Prompt
 
 _MOST_DAEMONS: Final = 3
 _SHOWN_TURNS: Final = 2
 """The last turns of a stored session that are shown when it goes on."""
 
-_PICKED: Final = ("model", "engine", "permissions")
+_PICKED: Final = ("model", "engine", "permissions", "thinking")
 
 
 class Talk:
@@ -71,6 +73,8 @@ class Talk:
         self._ready = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._following: asyncio.Task[None] | None = None
+        self._commands: dict[str | None, str | None] = {}
+        """The turns of this user by id, each with the session that its command leads to."""
 
     async def hold(self) -> int:
         """Talk until the user leaves; return the exit code."""
@@ -184,6 +188,7 @@ class Talk:
         events = client.events(session.sid)
         replay = {"lastTurns": _SHOWN_TURNS if shows_past else 0}
         loaded = await client.session_load(session.sid, replay=replay)
+        self.actions.is_used = self.actions.is_used or bool(loaded.snapshot.messages)
         self.display.enter(to_wire(loaded))
         self.app.branch = read_branch(self.actions.folder)
 
@@ -192,6 +197,12 @@ class Talk:
                 async for event in events:
                     self.display.show(event)
                     self.actions.offered = self.display.known.commands
+                    if event.kind == "userMessage" and event.data.get("nodeId") is not None:
+                        self.actions.is_used = True
+                    if event.kind == "sessionChosen" and event.turn_id in self._commands:
+                        self._commands[event.turn_id] = event.data["sid"]
+                    elif event.kind == "settled" and (sid := self._commands.pop(event.turn_id, None)):
+                        self._start(self.go_on_with(sid))
                     if event.kind == "settled":
                         self.app.branch = read_branch(self.actions.folder)
                     elif event.kind in ("compaction", "headMoved") and event.seq:
@@ -202,39 +213,41 @@ class Talk:
 
         self._following = asyncio.ensure_future(follow())
 
+    async def go_on_with(self, sid: str) -> None:
+        """Go on with the session *sid*, to which a command of this user led."""
+        await self.actions.go_to(sid)
+        await self._go_to(self.actions.session)
+
     async def refresh_gauge(self) -> None:
         """Show how full the window is, after a change of the conversation that no turn made."""
         self.display.known.usage = to_wire(await self.actions.session.usage())
 
     async def send(self, text: str, *, steer: bool) -> None:
         """Carry out a command, or send a prompt; with *steer* into the turn that runs."""
-        name, _, rest = text.strip().partition(" ")
-        if name in ("/quit", "/exit"):
+        command = parse_command([{"type": "text", "text": text}])
+        if command is not None and command.name == "quit":
             self.app.leave(0)
             return
         await self._ready.wait()
-        if name[1:] in _PICKED and not rest:
-            await self.pick_option(name[1:])
-        elif name in ACTIONS:
-            if name not in SUBMITTING:
+        if command is not None and command.name in _PICKED and not command.rest:
+            await self.pick_option(command.name)
+        elif (found := self.actions.find(text)) is not None:
+            action, rest = found
+            if action is not Actions.rewind:  # else the session shows it, as every prompt
                 self.display.show_prompt(text)
             before = self.actions.session
-            await ACTIONS[name](self.actions, rest.strip())
+            await action(self.actions, rest)
             if self.actions.session is not before:
                 await self._go_to(self.actions.session)
-        elif name.startswith("/") and "/" not in name[1:] and not self.actions.is_command(name):
-            self.screen.note(f"{name} is not a command; the commands are")
-            await self.actions.help("")
         else:
-            self.actions.is_used = True
             prompt: Sequence[Mapping[str, Any]] = [{"type": "text", "text": text}]
             if not text.startswith("!"):  # in a command no @ names a file
                 prompt = await asyncio.to_thread(read_prompt, text, self.actions.folder)
-            if steer and self.display.turn_id is not None:
+            if steer and self.display.turn_id is not None and command is None:
                 await self.actions.client.turn_steer(self.actions.session.sid, tuple(prompt))
                 self.screen.note("· goes into the running turn")
             else:
-                await self.actions.session.prompt(prompt)
+                await self.submit(prompt)
 
     async def stop(self) -> None:
         """Stop the turn that runs."""
@@ -249,9 +262,9 @@ class Talk:
         """Return whether the user presses the key for yes."""
         return await self.app.ask(question, [("y", "[y]es"), ("n", "[n]o")], rings=False) == "y"
 
-    async def submit(self, prompt: str) -> None:
+    async def submit(self, prompt: Prompt) -> None:
         """Send *prompt* to the session."""
-        await self.actions.session.prompt(prompt)
+        self._commands[(await self.actions.session.prompt(prompt)).turn_id] = None
 
     def type(self, text: str) -> None:
         """Put *text* into the input, unless something was typed there."""

@@ -26,7 +26,7 @@ from prompt_toolkit.history import FileHistory
 
 from sidecar._internal.secrets import mask_secrets
 from sidecar._internal.state_folder import make_private_folder
-from sidecar.commands.talking.actions import OWN_COMMANDS, Actions
+from sidecar.commands.talking.actions import Actions
 from sidecar.workspace.paths import uri_to_path
 from sidecar_client import SidecarClientError
 
@@ -55,20 +55,17 @@ _FETCH_S: Final = 5.0
 
 
 class ChatCompleter(Completer):
-    """Completes prompts by asking the daemon, and the commands that only the terminal has."""
+    """Completes prompts by asking the daemon."""
 
     def __init__(self, actions: Actions) -> None:
         self._actions = actions
 
-    def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Completion]:
-        """Yield the terminal's own commands that begin with the text before the cursor."""
-        before = document.text_before_cursor
-        for name, text in OWN_COMMANDS.items() if before.startswith("/") else ():
-            if f"/{name}".startswith(before):
-                yield Completion(f"/{name}", -len(before), display_meta=text)
+    def get_completions(self, _document: Document, _event: CompleteEvent) -> Iterable[Completion]:
+        """Return nothing. For prompt_toolkit, which asks :meth:`get_completions_async`."""
+        return ()
 
     async def get_completions_async(
-        self, document: Document, event: CompleteEvent
+        self, document: Document, _event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         """Yield the completions of the text before the cursor. For prompt_toolkit."""
         before = document.text_before_cursor
@@ -85,8 +82,6 @@ class ChatCompleter(Completer):
             for item in done.items:
                 start = item.start - len(before)
                 yield Completion(item.insert_text, start, display=item.label, display_meta=item.detail or "")
-        for own in self.get_completions(document, event):
-            yield own
 
 
 class _MaskedHistory(FileHistory):

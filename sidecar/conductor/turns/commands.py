@@ -14,19 +14,23 @@ from typing import Final, TypeAlias
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
-from sidecar.conductor.content import COMMANDS, SHELL, SlashCommand
+from sidecar.conductor.content import COMMANDS, GROUPS, SHELL, SlashCommand
 from sidecar.conductor.contract import (
     Compaction,
     Loss,
     Plan,
     RuleSource,
     SessionRule,
+    SessionSummary,
+    TokenCounts,
     UsageBy,
     count_kind,
     describe_loss,
     fact_line,
 )
+from sidecar.conductor.deps import SessionHost
 from sidecar.conductor.engine import CompactionRequest
+from sidecar.conductor.events import CommandInfo, SessionChosen
 from sidecar.conductor.record.branching import before_prompts
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.changes import Changes
@@ -43,6 +47,7 @@ from sidecar.conductor.workbench.kept_changes import (
     FileRestore,
 )
 from sidecar.conductor.workbench.workbench import Workbench
+from sidecar.runtime.store.place import SessionQuery
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -51,6 +56,21 @@ _MAX_COUNT_DIGITS: Final = 6
 
 _MAX_LINES: Final = 40
 """How many facts one answer lists."""
+
+_SHOWN_ID: Final = 8
+"""The characters of an id in an answer."""
+
+_IN_PROMPT: Final = (
+    CommandInfo("@FILE", "Let the model read a file or a folder; @selection, @diagnostics and @diff, too"),
+    CommandInfo("!COMMAND", "Run a command; the model sees it and its output with the next prompt"),
+)
+
+_COUNTS: Final = {
+    "input": "sent",
+    "cache_read": "sent, and read from the cache",
+    "cache_write": "sent, and written to the cache",
+    "output": "written",
+}
 
 _PARTS: Final = {
     "system": "the system prompt",
@@ -77,9 +97,9 @@ class Commands:
         *,
         changes: Changes,
         options: Options,
-        fork: Callable[[str], Awaitable[str]],
+        host: SessionHost,
     ) -> None:
-        """*fork* starts a session from the head of another and returns its id."""
+        """*host* has the other sessions."""
         self._record = record
         self._folder = record.roots[0]
         self._engines = window.engines
@@ -93,29 +113,38 @@ class Commands:
         self._shell = workbench.shell
         self._changes = changes
         self._options = options
-        self._fork = fork
+        self._host = host
+        self._files = workbench.files
         self._handlers: dict[str, _Handler] = {
+            "help": self.help,
+            "clear": self.clear,
+            "resume": self.resume,
+            "rewind": self.rewind,
+            "fork": self.fork,
+            "import": self.import_session,
+            "quit": self.quit,
+            "model": lambda rest: self.choose("model", rest),
             "compact": self.compact,
+            "undo": self.undo,
             "preview": self.preview,
-            "uncompact": self.uncompact,
+            "context": self.context,
+            "cost": self.cost,
+            "files": self.files,
             "expand": self.expand,
             "loss": self.loss,
             "pins": self.pins,
             "pin": self.pin,
             "unpin": self.unpin,
-            "context": self.context,
             "remember": self.remember,
             "rules": self.rules,
             "forget": self.forget,
-            "fork": self.fork,
-            "rewind": self.rewind,
             "diff": self.diff,
             "checkpoint": self.checkpoint,
-            "model": lambda rest: self.choose("model", rest),
-            "engine": lambda rest: self.choose("engine", rest),
             "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
+            "thinking": lambda rest: self.choose("thinking", rest),
+            "engine": lambda rest: self.choose("engine", rest),
             "status": self.status,
-            "help": self.help,
+            "extensions": self.extensions,
         }
 
     async def run(self, command: SlashCommand, cancel: CancelToken) -> str:
@@ -151,7 +180,7 @@ class Commands:
         request = self._engines.resolve(CompactionRequest(engine=rest))
         return describe_plan(await self._planner.preview(request), self._folder)
 
-    async def uncompact(self, rest: str) -> str:
+    async def undo(self, rest: str) -> str:
         """Undo the newest compaction; with ``force`` also where the conversation exceeds the window then."""
         undone = await self._changes.undo(None, force=rest == "force")
         done, what = undone.compaction, "compaction"
@@ -169,7 +198,7 @@ class Commands:
             return f"{text} /compact makes new ones."
         n_back = (done.info or {}).get("expandedCount", 0)
         tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
-        return f"{n_back} turns are back in view: {tokens}. /uncompact takes it back."
+        return f"{n_back} turns are back in view: {tokens}. /undo takes it back."
 
     def parse_expansion(self, words: Sequence[str]) -> ExpandRequest:
         """Return the request of the arguments of ``/expand``."""
@@ -260,10 +289,71 @@ class Commands:
 
     async def fork(self, _rest: str) -> str:
         """Fork the session at its head."""
-        sid = await self._fork(self._record.sid)
-        return (
-            f"Session {sid} begins with this conversation; open it to go on there. This one stays as it is."
-        )
+        if self._record.history.head is None:
+            return "There is nothing to fork yet."
+        sid = await self._host.fork_of(self._record.sid)
+        return f"{self._lead_to(sid)} It begins with this conversation, which stays as it is."
+
+    async def clear(self, _rest: str) -> str:
+        """Begin another session with the settings of this one."""
+        sid = await self._host.new_like(self._record.sid)
+        back = f"/resume {self._record.sid[:_SHOWN_ID]}"
+        return f"{self._lead_to(sid)} It is empty; {back} goes back to this one."
+
+    async def resume(self, rest: str) -> str:
+        """Go on with the session of this folder that *rest* names by its id or its title, or list them."""
+        query = SessionQuery(cwd=self._record.info.cwd, archived=False)
+        found = [
+            each for each in await self._host.list(query) if each.sid != self._record.sid and each.messages
+        ]
+        if not found:
+            return "There is no other conversation of this folder."
+        if not rest:
+            lines = map(describe_session, found[:_MOST_LISTED])
+            return "\n".join(("/resume ID goes on with one of these:", *lines))
+        word = rest.casefold()
+        matching = [each for each in found if each.sid.startswith(word)]
+        matching = matching or [each for each in found if word in each.title.casefold()]
+        match matching:
+            case [one]:
+                return self._lead_to(one.sid)
+            case []:
+                return f"No conversation of this folder has the id or the title {rest!r}; /resume lists them."
+        lines = map(describe_session, matching[:_MOST_LISTED])
+        return "\n".join((f"Several conversations have {rest!r} in their title:", *lines))
+
+    def _lead_to(self, sid: str) -> str:
+        self._record.events.emit(SessionChosen(sid))
+        return f"Session {sid} goes on; where it does not open by itself, open it from the list of sessions."
+
+    async def import_session(self, _rest: str) -> str:
+        """Say how a session of another agent is imported."""
+        return 'In a terminal, "sidecar import" lists them and imports one; /resume goes on with it.'
+
+    async def quit(self, _rest: str) -> str:
+        """Say how to leave."""
+        return "The conversation is stored. Close this view to leave; /resume goes on with it another time."
+
+    async def cost(self, _rest: str) -> str:
+        """Describe the tokens and the price of the session."""
+        usage, total = self._request.usage(), self._request.usage().session_total
+        if total is None or total == TokenCounts(0, 0):
+            return "No model has answered yet."
+        counts = ((spec.name, getattr(total, spec.name)) for spec in fields(TokenCounts))
+        lines = [f"- {_COUNTS[name]}: {n_tokens:,} tokens" for name, n_tokens in counts if n_tokens]
+        price = "The price is not known" if usage.cost is None else f"${usage.cost:,.2f}"
+        return "\n".join((f"{price}, with {self._record.info.model} at last.", *lines))
+
+    async def files(self, _rest: str) -> str:
+        """List the files that the model has read."""
+        found = await self._files.list_in_context()
+        lines = [
+            f"- {shown_uri(each.uri, self._folder)}: about {each.tokens:,} tokens"
+            + (", changed since" if each.stale else "")
+            + ("" if each.in_window else ", no longer in view")
+            for each in found
+        ]
+        return "\n".join(lines) or "The model has read no file yet."
 
     async def rewind(self, rest: str) -> str:
         """Rewind to the node *rest*, or by so many prompts; by one prompt without an argument."""
@@ -327,13 +417,37 @@ class Commands:
         return "\n".join(lines)
 
     async def help(self, _rest: str) -> str:
-        """List the commands, and the extensions as they are now."""
+        """List the commands; files of new ones are found now."""
         await self._extensions.refresh()
-        commands = self._extensions.commands
-        shown = [(f"/{each.name} {each.hint or ''}".strip(), each.description) for each in commands]
-        shown.append(("!COMMAND", "runs a command; the model sees it and its output with the next prompt"))
-        lines = [f"- {usage}: {description}" for usage, description in shown]
-        return "\n".join((*lines, *describe_extensions(self._extensions.list())))
+        own = self._extensions.commands[len(COMMANDS) :]
+        parts = [("In a prompt", _IN_PROMPT), *GROUPS.items(), *([("Your own commands", own)] if own else ())]
+        return "\n\n".join(
+            "\n".join((f"**{title}**\n", *(describe_command(each) for each in group)))
+            for title, group in parts
+        )
+
+    async def extensions(self, _rest: str) -> str:
+        """List the skills, hooks and tool servers as they are now."""
+        await self._extensions.refresh()
+        lines = describe_extensions(self._extensions.list())
+        return "\n".join(lines) or "There are no skills, hooks or tool servers."
+
+
+def describe_command(command: CommandInfo) -> str:
+    """Return the line of ``/help`` about *command*.
+
+    >>> describe_command(CommandInfo("unpin", "Take a pin away", "pin"))
+    '- `/unpin pin`: Take a pin away'
+    """
+    sign = "" if command in _IN_PROMPT else "/"
+    return f"- `{sign}{' '.join(filter(None, (command.name, command.hint)))}`: {command.description}"
+
+
+def describe_session(session: SessionSummary) -> str:
+    """Return the line of ``/resume`` about *session*."""
+    when = datetime.fromtimestamp(session.updated_at / 1000).strftime("%Y-%m-%d %H:%M")
+    title = session.title or "(untitled)"
+    return f"- {session.sid[:_SHOWN_ID]}, {when}: {title}, {session.messages} messages"
 
 
 def _size(n_turns: int) -> str:
@@ -427,11 +541,11 @@ def describe_result(done: Compaction) -> str:
         case "completed":
             tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
             if done.summary_source is None:
-                return f"Shortened the texts that were too large: {tokens}. /uncompact takes it back."
+                return f"Shortened the texts that were too large: {tokens}. /undo takes it back."
             is_noted = done.summary_source == "model"
             made = "a summary by a model" if is_noted else "a chronicle without a model"
             folded = f"Compacted {done.dropped_count} turns into {made}"
-            return f"{folded}: {tokens}. /uncompact takes it back."
+            return f"{folded}: {tokens}. /undo takes it back."
         case "noop":
             return f"Nothing to do: {done.reason}."
         case "cancelled":

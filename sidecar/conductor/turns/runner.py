@@ -121,7 +121,7 @@ class TurnRunner:
         self._record.notices.emit_pending()
         self._events.set_phase("invoking")
         extensions, refusal = self._extensions, None
-        if job.command is not None and job.command.name in extensions.names:
+        if job.command is not None and not job.command.is_answered:
             refusal = await extensions.expand(job)
         if refusal is None and job.command is None:
             refusal = await extensions.check_prompt(job, self._stop)

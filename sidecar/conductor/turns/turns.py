@@ -39,9 +39,7 @@ class Turns:
         self.agent = SessionAgent(record, workbench, window, deps)
         self.changes = Changes(record, workbench, window, deps)
         self.options = Options(record, workbench.policy, window, deps.library.names)
-        commands = Commands(
-            record, workbench, window, changes=self.changes, options=self.options, fork=host.fork_of
-        )
+        commands = Commands(record, workbench, window, changes=self.changes, options=self.options, host=host)
         self.runner = TurnRunner(
             record,
             workbench,

@@ -7,7 +7,9 @@ them by: it sees attributes that are empty in a session without extensions.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
@@ -15,7 +17,7 @@ from sidecar._internal.secrets import mask_secrets
 from sidecar.capabilities.contract import AskUser, PermissionQuestion, Tool
 from sidecar.capabilities.mcp.contract import McpServer, ServerHost, ServerState
 from sidecar.capabilities.toolbox import SessionToolBox
-from sidecar.conductor.content import COMMANDS, prompt_text
+from sidecar.conductor.content import COMMANDS, INIT_PROMPT, describe_unknown, prompt_text
 from sidecar.conductor.contract import (
     ListedCommand,
     ListedExtensions,
@@ -30,6 +32,7 @@ from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.extensions.contract import CustomCommand, Extensions, Skill
 from sidecar.extensions.hooks import HookGuard, Hooks
 from sidecar.extensions.skills import list_skills, make_skill_tool, write_command_prompt
+from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 from sidecar.permissions.access import ProjectTextAccess
 from sidecar.permissions.policy import Policy
@@ -150,11 +153,26 @@ class SessionExtensions:
     async def expand(self, job: PromptJob) -> str | None:
         """Make the command of *job* the prompt that it stands for; return why it is refused, None if not.
 
-        A command of a folder that is not trusted asks once for its content.
+        A command of a folder that is not trusted asks once for its content. A word that names a file, as in
+        "/etc is not readable", is no command.
         """
         assert job.command is not None
         name, arguments = job.command.name, job.command.rest
-        command = next(each for each in self.found.commands if each.name == name)
+        if name == "init" and self._record.info.model == OFFLINE_CARD.id:
+            return f"{OFFLINE_CARD.id} finds and cites, it cannot write AGENTS.md; /model chooses another."
+        if name == "init":
+            job.turn = UserTurn((TextBlock("\n".join(filter(None, (INIT_PROMPT, arguments)))),))
+            job.command = None
+            return None
+        if name not in self.names:  # it may be a new one
+            await self.refresh()
+        command = next((each for each in self.found.commands if each.name == name), None)
+        if command is None:
+            paths = (Path("/", name), self._record.roots[0] / name)
+            if not await asyncio.to_thread(lambda: any(map(os.path.lexists, paths))):
+                return describe_unknown(name, self.names)
+            job.command = None
+            return None
         if not command.is_trusted and not await self.may_use(command):
             return f"/{name} was not used: its file came with the folder, and you did not allow it."
         job.turn = UserTurn((TextBlock(write_command_prompt(name, command.text, arguments)),))

@@ -41,6 +41,8 @@ export class Panel {
   #isConnected = false;
   /** Whether the conversation has no prompt yet, so that leaving it deletes it. */
   #isUnused = false;
+  /** The turns of prompts and commands that were sent from here. @type {Set<string>} */
+  #sent = new Set();
   #loading = 0;
   /** @type {Promise<string> | null} */
   #beginning = null;
@@ -317,8 +319,8 @@ export class Panel {
     this.list.goToEnd();
     /** @type {Record<string, unknown>[]} */
     const input = [{ type: "text", text }, ...this.completion.links(text), ...images.map((image) => ({ type: "image", ...image }))];
-    if (how === "steer" && this.transcript.isBusy) await this.home.request("sidecar/turn/steer", { sid, input });
-    else await this.home.request("sidecar/turn/start", { sid, input });
+    if (how === "steer" && this.transcript.isBusy && !text.startsWith("/")) await this.home.request("sidecar/turn/steer", { sid, input });
+    else this.#sent.add((await this.home.request("sidecar/turn/start", { sid, input })).turnId);
   }
 
   async stop() {
@@ -455,6 +457,10 @@ export class Panel {
         this.gauge.show(event.data);
         if (event.seq > 0) this.#measure();
         break;
+      case "sessionChosen":
+        // By a command that was typed here; another window stays where it is.
+        if (this.#sent.has(event.turnId ?? "")) void this.open(event.data.sid).catch((error) => this.fail(error));
+        return;
       case "headMoved":
         if (!this.#isRewinding) void this.open(this.sid).catch((error) => this.fail(error));
         return;

@@ -263,11 +263,9 @@ async def test_an_undo_that_would_not_fit_is_refused_unless_forced(make_stage: A
     with pytest.raises(WouldExceedWindowError):
         await session.undo(None, force=False, expect_head=None)
     assert len(list(session.record.history.turns)) == 3
-    refused = (await stage.ask(session, "/uncompact")).text
-    assert refused.endswith(
-        "the limit is 2,000; pass force: true, or say /uncompact force, to undo it anyway."
-    )
-    assert "The compaction is undone" in (await stage.ask(session, "/uncompact force")).text
+    refused = (await stage.ask(session, "/undo")).text
+    assert refused.endswith("the limit is 2,000; pass force: true, or say /undo force, to undo it anyway.")
+    assert "The compaction is undone" in (await stage.ask(session, "/undo force")).text
 
 
 @pytest.mark.parametrize("is_broken", [pytest.param(True, id="failed"), pytest.param(False, id="noop")])

@@ -150,7 +150,7 @@ async def test_an_expansion_is_there_after_a_restart_and_in_a_fork(make_stage: A
     loaded = (await stage.hub.load(session.sid)).session
     assert tuple(loaded.record.history.turns) == before
     assert loaded.record.compactions.all[-1].trigger == "expand"
-    assert "The expansion is undone" in (await stage.ask(loaded, "/uncompact")).text
+    assert "The expansion is undone" in (await stage.ask(loaded, "/undo")).text
     assert loaded.record.history.current[0].kind == "summary"
 
 

@@ -12,13 +12,25 @@ local daemon = require("sidecar.daemon")
 local prompt = require("sidecar.prompt")
 local question = require("sidecar.question")
 
-daemon.on_event = function(project, kind, data)
+--- Go on with the conversation `sid`.
+local function open(project, sid)
+  chat.clear(project)
+  prompt.open(project)
+  daemon.load(project, sid)
+end
+
+daemon.on_event = function(project, kind, data, params)
   if kind == "question" then
     return question.ask(project, data)
   elseif kind == "resolved" then
     return question.withdraw(data)
   elseif kind == "started" then
     return context.report()
+  elseif kind == "sessionChosen" then
+    if params.turnId == project.sent then -- else another window has sent the command
+      open(project, data.sid)
+    end
+    return
   elseif kind == "died" then
     question.withdraw_all(project)
     daemon.tell(data.why, vim.log.levels.WARN)
@@ -63,7 +75,9 @@ function M.send(project, text, steer)
   with_session(project, function()
     local params = { sid = project.sid, input = { { type = "text", text = text } } }
     params.whenBusy = steer and "steer" or "queue"
-    daemon.request(project, "sidecar/turn/start", params, function() end, function(problem)
+    daemon.request(project, "sidecar/turn/start", params, function(started)
+      project.sent = started.turnId
+    end, function(problem)
       chat.say(project, "not sent: " .. problem.message .. "\n" .. text, "SidecarFailed")
     end)
   end)
@@ -177,18 +191,15 @@ local function choose_session(method, titles, format_item, find_sid)
   if not project.client_id then
     daemon.start(project)
   end
-  local function open(sid)
-    chat.clear(project)
-    prompt.open(project)
-    daemon.load(project, sid)
-  end
   local function choose(list)
     if #list.sessions == 0 then
       return daemon.tell(titles.none)
     end
     vim.ui.select(list.sessions, { prompt = titles.some, format_item = format_item }, function(chosen)
       if chosen then
-        find_sid(chosen, open, project)
+        find_sid(chosen, function(sid)
+          open(project, sid)
+        end, project)
       end
     end)
   end
@@ -345,7 +356,7 @@ M.commands = {
   end,
   compact = slash("compact"),
   preview = slash("preview"),
-  undo = slash("uncompact"),
+  undo = slash("undo"),
   compare = compare,
   context = slash("context"),
   diff = slash("diff"),
