@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-STATE_FOLDERS: Final = ("sessions", "knowledge", "traces", "history", "output", "checkpoints")
+STATE_FOLDERS: Final = ("sessions", "knowledge", "traces", "history", "output", "checkpoints", "incoming")
 """The folders of the daemon's files. Not the one with the socket: its content could be the work of others, so
 it is refused and never repaired."""
 

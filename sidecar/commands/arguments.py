@@ -59,6 +59,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         ]
         if len(given) > 1:
             parser.error("give one of --rename, --delete, --search, --export and --import")
+        moves = options.query in ("push", "pull")
+        if moves != (options.host is not None):
+            parser.error(
+                f"to move a session: sidecar sessions {options.query if moves else 'push'} HOST [SESSION]"
+            )
         if (options.query == "copy") != (options.to is not None):
             parser.error("to copy the sessions: sidecar sessions copy --to postgresql://..., or --to files")
     return options
@@ -210,12 +215,14 @@ _COMMANDS = (
     ),
     _Command(
         name="sessions",
-        summary="list, search, rename, copy and delete the stored sessions",
+        summary="list, search, rename, move and delete the stored sessions",
         description="List or search the stored sessions, the newest first; or rename, delete,\n"
-        "export, import or copy some.",
+        "export, import, copy or move some.",
         epilog=help_texts.SESSIONS,
         arguments=(
-            _arg("query", nargs="?", help="only sessions whose title has these words"),
+            _arg("query", nargs="?", help="only sessions whose title has these words; or push, pull, copy"),
+            _arg("host", nargs="?", help='with "push" and "pull": the other machine, as "ssh" takes it'),
+            _arg("session", nargs="?", help="the session to move: the start of its id (the one used last)"),
             _arg("--cwd", metavar="FOLDER", help="only sessions of this folder"),
             _arg("--json", action="store_true", help="print one line of JSON for each session"),
             _arg("--rename", nargs=2, metavar=("SESSION", "TITLE"), help="give a session a title"),
@@ -228,6 +235,12 @@ _COMMANDS = (
                 dest="import_file",
                 metavar="FILE",
                 help='import a session of another agent, as "sidecar import" does',
+            ),
+            _arg(
+                "--sidecar",
+                metavar="COMMAND",
+                default="sidecar",
+                help='with "push" and "pull": the program on the other machine (sidecar)',
             ),
             _arg("--to", metavar="PLACE", help='with "copy": an address postgresql://..., or "files"'),
             _arg(

@@ -158,6 +158,8 @@ examples:
   sidecar sessions --search "yield from"  those in which it was said
   sidecar sessions --rename 5c98f "the parser"
   sidecar sessions --delete 5c98f  ask, then remove it for good
+  sidecar sessions push box        the session used last goes on on box
+  sidecar sessions pull box 5c98f  and comes back from there
   sidecar sessions copy --to postgresql://ann@db.example/sidecar
 
 A session is named by the start of its id, or by "last" for the folder's newest.
@@ -166,8 +168,14 @@ Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
 pipe each line has session, last used, turns, tokens, title and folder, with
 tabs between them; of a search session, title, folder and a line.
 
+push and pull use your own SSH and the sidecar of that machine. Conversation,
+rules and checkpoints go along; both sides keep the session, and the older side
+is brought up to date, whole or not at all. Where both have gone on, nothing is
+changed. A connection that broke off goes on where it ended. Where the folder of
+the session is not there, it goes on in the current one.
+
 exit codes: 0 done, also when there are none to list; 1 the daemon failed, or
-nothing was deleted or found; 2 there is no such folder or session."""
+nothing was deleted, found or moved; 2 there is no such folder or session."""
 
 DATABASE: Final = """\
 examples:

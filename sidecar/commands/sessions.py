@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -31,6 +33,10 @@ def run(options: argparse.Namespace) -> int:
         from sidecar.commands import copy_sessions  # it knows the database
 
         return copy_sessions.run(options)
+    if options.host is not None:
+        from sidecar.commands import move_sessions  # so does it
+
+        return move_sessions.run(options)
     folder = None if options.cwd is None else str(Path(options.cwd).expanduser().resolve())
     if options.export or options.import_file:
         from sidecar.commands.arguments import parse
@@ -182,7 +188,10 @@ async def open_session(
         session = Session(client, new.sid, new.seq)
     else:
         found = await find_session(client, options.resume, str(folder))
-        session = await client.load_session(found.sid)
+        # The folder of a session from another machine may not be here: it goes on in this one.
+        is_here = await asyncio.to_thread(os.path.isdir, found.cwd)
+        loaded = await client.session_load(found.sid, cwd=None if is_here else str(folder))
+        session = Session(client, found.sid, loaded.seq)
         chosen |= {"model": options.model, "engine": options.engine}
     for option, value in chosen.items():
         if value is not None:

@@ -6,6 +6,7 @@ Both front ends reach every session through it. A stored session has one writer:
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -377,8 +378,12 @@ class Hub:
             folders["roots"] = existing_folders(roots)
         opened = await (await self._store_of(sid)).take_over(sid)
         self.lost.pop(sid, None)
-        info = replace(self._info_in(sid, opened.records).as_loaded(), **folders)
+        stored = self._info_in(sid, opened.records)
+        info = replace(stored.as_loaded(), **folders)
         session = await self._add(info, opened)
+        if stored.cwd not in ("", info.cwd) and not await asyncio.to_thread(os.path.isdir, stored.cwd):
+            # Its folder was moved, or it comes from another machine: its files are those of the new folder.
+            await session.workbench.follow_rename(Path(stored.cwd), Path(info.cwd))
         await session.record.store()  # before the first event: its number must not be used again
         return Loaded(session, opened.journal.integrity)
 

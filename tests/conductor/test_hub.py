@@ -28,6 +28,7 @@ from sidecar.llmgateway.scripted import Call, Say
 from sidecar.runtime.store import SessionJournal, lines
 from sidecar.runtime.store.errors import StoreUnavailable
 from sidecar.runtime.store.lines import LineWriter
+from sidecar.workspace.paths import path_to_uri
 
 
 async def a_talk(make_stage: Any, **wanted: Any) -> tuple[Any, Session]:
@@ -305,3 +306,16 @@ async def test_what_a_full_disk_refused_of_a_closed_session_is_stored_at_the_end
     loaded = (await again.load(session.sid)).session
     assert [turn.role for turn in loaded.record.history.turns] == ["user", "assistant"] * 2
     await again.aclose()
+
+
+async def test_a_session_whose_folder_is_gone_knows_its_files_in_the_folder_that_it_is_loaded_in(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    stage, session = await a_talk(make_stage)
+    await stage.hub.close(session.sid)
+    stage.folder.rename(moved := tmp_path / "moved")
+    for cwd in (moved, None):
+        loaded = (await stage.hub.load(session.sid, cwd and str(cwd))).session
+        assert loaded.info.cwd == str(moved)
+        assert [file.uri for file in loaded.workbench.files.in_context()] == [path_to_uri(moved / "a.py")]
+        await stage.hub.close(session.sid)

@@ -95,7 +95,7 @@ class Workbench:
         self.shell = UserShell(record, deps, tools, self.permissions, self.checkpoints)
         home = None if record.info.ephemeral else deps.home
         self._outputs = None if home is None else output_folder(home, record.sid)
-        self._stop_following = deps.workspace.on_rename(self._follow_rename)
+        self._stop_following = deps.workspace.on_rename(self.follow_rename)
 
     async def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take in the loaded conversation, which may be long, and the stored *records*."""
@@ -155,7 +155,7 @@ class Workbench:
             run_subagent=None if deps.run_subagent is None else self._run_subagent,
         )
 
-    async def _follow_rename(self, old: Path, new: Path) -> None:
+    async def follow_rename(self, old: Path, new: Path) -> None:
         """Know a file, or a folder with all below it, by its new path; on disk when this returns."""
         history = self._record.history
         # Not before the newest entry, though the machine's clock may have been set back.

@@ -1,0 +1,274 @@
+"""Moving a session between two state directories: whole or not at all, and the older side follows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from sidecar._internal.errors import SidecarError
+from sidecar.cli import main
+from sidecar.commands.move_sessions import Stream, give, take
+from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import Turn
+from sidecar.runtime.store import SessionStore
+from sidecar.runtime.store.codec import encode_line
+from sidecar.workspace.kept_contents import KeptContents
+from turns import assistant, texts, user
+
+
+class Home:
+    """A state directory with one session."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self.contents = KeptContents(folder)
+
+    @property
+    def store(self) -> SessionStore:
+        return SessionStore(self.path / "sessions")
+
+    def write(self, *turns: Turn, **meta: Any) -> None:
+        """Go on with the session."""
+
+        async def append() -> None:
+            store = self.store
+            journal = store.journal("s-1")
+            await journal.load()
+            await journal.append([Entry(turn, "user") for turn in turns])
+            await journal.append_records([{"type": "meta", "title": "a title", "updated_at": 1, **meta}])
+            store.close("s-1")
+
+        asyncio.run(append())
+
+    def keep(self, raw: bytes) -> str:
+        """Keep the content of a file, and name it in the session."""
+        name = self.contents.keep("s-1", raw)
+        asyncio.run(self.store.write_raw("s-1", encode_line({"type": "checkpoint", "content": name})))
+        return name
+
+    @property
+    def texts(self) -> list[str]:
+        graph = asyncio.run(self.store.open("s-1")).graph
+        return texts(each.turn for each in graph.entry_path(graph.leaf))
+
+    @property
+    def meta(self) -> Any:
+        summary = asyncio.run(self.store.summary("s-1"))
+        return summary and summary.meta
+
+    @property
+    def integrity(self) -> bool:
+        return asyncio.run(self.store.open("s-1")).integrity.ok
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> tuple[Home, Home]:
+    """Two machines; the first one has a session with a checkpoint."""
+    here, there = Home(tmp_path / "here"), Home(tmp_path / "there")
+    here.write(user("one"), assistant("two"))
+    here.keep(b"before" * 1_000)
+    return here, there
+
+
+class Cut:
+    """A stream that changes or loses all bytes from one on."""
+
+    def __init__(self, target: BinaryIO, at: int | None, change: Callable[[bytes], bytes] = bytes) -> None:
+        self._target = target
+        self._change = change
+        self.left = at
+        self.n_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        data = self._change(data)
+        self.n_bytes += len(data)
+        if self.left is not None and len(data) > self.left:
+            self._target.write(data[: self.left])
+            self._target.close()
+            raise BrokenPipeError
+        self.left = self.left if self.left is None else self.left - len(data)
+        self._target.write(data)
+
+    def flush(self) -> None:
+        self._target.flush()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._target.close()
+
+
+class Move:
+    """A move from one home to another: what each side returned or raised, and the bytes that were given."""
+
+    def __init__(
+        self,
+        source: Home,
+        target: Home,
+        *,
+        cut: int | None = None,
+        replies: int | None = None,
+        change: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        (to_taker, from_giver), (to_giver, from_taker) = os.pipe(), os.pipe()
+        forward = Cut(os.fdopen(from_giver, "wb"), cut, change)
+        back = Cut(os.fdopen(from_taker, "wb"), replies)
+
+        def run(side: Callable[[Stream], Any], source: int, target: Any, name: str) -> Any:
+            with closing(target), os.fdopen(source, "rb") as reader:
+                try:
+                    return side(Stream(reader, target, name))
+                except SidecarError as error:
+                    return f"{error.message}; {error.hint}"
+
+        def run_taker() -> None:
+            self.taken: Any = run(lambda stream: take(target.path, stream), to_taker, back, "here")
+
+        thread = threading.Thread(target=run_taker)
+        thread.start()
+        self.given = run(lambda stream: give(source.path, None, stream), to_giver, forward, "box")
+        thread.join(30)
+        self.n_bytes, self.n_replied = forward.n_bytes, back.n_bytes
+
+
+MOVED = ("s-1", "a title", "send")
+THERE = ("s-1", "a title", "there")
+
+
+def test_a_session_goes_there_with_its_checkpoints_and_comes_back(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    first = Move(here, there)
+    assert (first.given, first.taken) == (MOVED, MOVED)
+    (name,) = [path.name for path in (here.path / "checkpoints/s-1").iterdir()]
+    assert (there.texts, there.contents.find("s-1", name)) == (["one", "two"], b"before" * 1_000)
+    assert [*(there.path / "incoming").iterdir()] == []
+    assert Move(here, there).given == THERE
+    there.write(user("three"), title="the other title", updated_at=2)
+    assert Move(there, here).given == ("s-1", "the other title", "send")
+    assert (here.texts, here.meta["title"]) == (["one", "two", "three"], "the other title")
+    assert here.integrity
+
+
+def test_a_look_on_either_side_makes_nothing_newer(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    Move(here, there)
+    for home in homes:
+        home.write(seq=7, seq_is_last=True)
+    assert Move(here, there).given == THERE
+    here.write(user("three"), seq=5, seq_is_last=False)
+    assert Move(here, there).given == MOVED
+    assert (there.texts[-1], there.meta["seq"]) == ("three", 7)
+
+
+def test_the_newer_side_stays_and_the_next_step_is_told(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    Move(here, there)
+    there.write(user("three"))
+    refused = Move(here, there)
+    assert refused.given == "the session on box is newer; bring it over with: sidecar sessions pull box s-1"
+    assert refused.taken.startswith("here: ") or "is newer" in refused.taken
+    here.write(user("another three"))
+    assert "has gone on here and on box, and the two are not merged" in Move(here, there).given
+    assert (here.texts[-1], there.texts[-1]) == ("another three", "three")
+    assert Move(here, there).taken.startswith("session s-1 has gone on here and on here")
+
+
+def test_a_title_alone_is_taken_from_where_it_is_newer(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    Move(here, there)
+    there.write(title="renamed", updated_at=2)
+    assert "the session on box is newer" in Move(here, there).given
+    Move(there, here)
+    assert here.meta["title"] == "renamed"
+
+
+@pytest.mark.parametrize("cut", [*range(0, 9_000, 900), "replies"])
+def test_a_connection_that_is_cut_leaves_nothing_half_there(homes: tuple[Home, Home], cut: Any) -> None:
+    here, there = homes
+    there_before = []
+    if cut == "replies":
+        n_bytes = Move(here, Home(there.path.with_name("probe"))).n_replied
+        tries = [Move(here, there, replies=at) for at in range(0, n_bytes, 60)]
+    else:
+        tries = [Move(here, there, cut=cut)]
+    for tried in tries:
+        assert tried.taken != MOVED or there.texts == ["one", "two"]
+        there_before.append(there.texts)
+    assert {tuple(each) for each in there_before} <= {(), ("one", "two")}
+    last = Move(here, there)
+    assert last.given in (MOVED, THERE)
+    assert (there.texts, there.integrity) == (["one", "two"], True)
+
+
+def test_a_connection_that_was_cut_goes_on_where_it_ended(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    here.write(user("x" * 100_000))
+    whole = Move(here, Home(there.path.with_name("probe"))).n_bytes
+    cut = Move(here, there, cut=80_000)
+    assert "the same command goes on where it ended" in cut.given
+    assert there.texts == []
+    again = Move(here, there)
+    assert (again.given, again.n_bytes < whole - 70_000) == (MOVED, True)
+
+
+def test_bytes_that_changed_on_the_way_are_not_taken_in(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    changed = Move(here, there, change=lambda data: data.replace(b'"text":"two"', b'"text":"twx"'))
+    assert changed.given == "box: the records are not what was sent; repeat the command"
+    assert there.texts == []
+    assert Move(here, there).given == MOVED
+    changed = Move(
+        here, Home(there.path.with_name("c")), change=lambda data: data.replace(b"before", b"behind")
+    )
+    assert "a kept content is not what its name says" in changed.given
+
+
+def test_a_session_that_is_open_there_is_not_written(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    with there.store.lock("s-1"):
+        assert "is in use by" in (refused := Move(here, there).given)
+        assert "close it in that program" in refused
+    assert there.texts == []
+    assert Move(here, there).given == MOVED
+
+
+def test_a_session_that_is_open_here_is_given_unless_a_turn_runs(homes: tuple[Home, Home]) -> None:
+    here, there = homes
+    with here.store.lock("s-1"):
+        assert Move(here, there).given == MOVED
+        here.write(user("three"))
+        assert "a turn runs in it; wait for its end" in Move(here, there).given
+    assert there.texts == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(["push"], 2, "sidecar sessions push HOST [SESSION]", id="no host"),
+        pytest.param(["words", "box"], 2, "sidecar sessions push HOST [SESSION]", id="no verb"),
+        pytest.param(["pull", "box"], 1, "ssh cannot be started", id="no ssh", marks=pytest.mark.processes),
+        pytest.param(["pull", "--", "-oProxyCommand=x"], 1, "is not a host", id="an option of ssh"),
+    ],
+)
+def test_a_command_that_cannot_move_anything_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
+    monkeypatch.setenv("INDUSAGI_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        found = main(["sessions", *arguments])
+    except SystemExit as error:
+        found = int(str(error.code))
+    assert found == code
+    assert said in capsys.readouterr().err.replace("\n", " ")
