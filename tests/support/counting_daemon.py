@@ -19,7 +19,8 @@ def send_counts(*_: object) -> None:
     gc.collect()
     tasks = Counter(getattr(task.get_coro(), "__qualname__", "?") for task in asyncio.all_tasks())
     kinds = Counter(type(each).__qualname__ for each in gc.get_objects())
-    counts = {"tasks": tasks, "objects": kinds.total(), "kinds": dict(kinds.most_common(200))}
+    n_objects = kinds.total() + gc.get_freeze_count()
+    counts = {"tasks": tasks, "objects": n_objects, "kinds": dict(kinds.most_common(200))}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
         out.sendto(json.dumps(counts).encode(), os.environ["SOAK_COUNTS"])
 
