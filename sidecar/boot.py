@@ -29,6 +29,7 @@ from sidecar.conductor.engine import NoEngine, SessionEngine
 from sidecar.conductor.hub import Hub, Takeovers
 from sidecar.conductor.record.branching import kind_recogniser
 from sidecar.conductor.record.shelf import SessionShelf
+from sidecar.conductor.spending import DaySpending
 from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
@@ -147,6 +148,8 @@ def build(
         new_id=new_id,
         permission_rules=UserRules(home),
         may_fetch_private=models.settings.fetch_private,
+        budgets=models.settings.budgets,
+        day=DaySpending(place),
         max_model_calls=models.settings.max_model_calls or 0,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         contents=contents,

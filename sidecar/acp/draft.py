@@ -19,10 +19,12 @@ from typing import Any, Final
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp.sessions import Handler, Sessions
 from sidecar.acp.shapes import (
+    OUT_OF_REQUESTS,
     Update,
     WireEvent,
     commands_update,
     make_update,
+    stop_reason_of,
     text_block,
     text_content,
     tool_kind,
@@ -187,9 +189,9 @@ def idle_update(event: WireEvent) -> Update:
     data = event["data"]
     update = _state("idle") | {"_meta": {"sidecar": {**data, "seq": event["seq"]}}}
     if "stopReason" in data:
-        return update | {"stopReason": data["stopReason"]}
+        return update | {"stopReason": stop_reason_of(data["stopReason"])}
     if data["kind"] == _OUT_OF_REQUESTS:
-        return update | {"stopReason": "max_turn_requests"}
+        return update | {"stopReason": OUT_OF_REQUESTS}
     error = {"code": acp_code(data["kind"]), "message": data["message"], "data": {"kind": data["kind"]}}
     return update | {"stopReason": "error", "error": error}
 
@@ -319,6 +321,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     ),
     "rehydrated": lambda event, _: (restoration_update(event) | {"sessionUpdate": "tool_call_update"},),
     "compactionNear": lambda event, _: (make_update("notice", **notice_of(event)),),
+    "budgetNear": lambda event, _: (make_update("notice", **notice_of(event)),),
     "fileStale": lambda event, _: (make_update("notice", **notice_of(event)),),
     "retry": lambda event, _: (make_update("notice", **notice_of(event)),),
     "notice": lambda event, _: (make_update("notice", **notice_of(event)),),

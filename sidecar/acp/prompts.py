@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 from sidecar.acp.sessions import Request
+from sidecar.acp.shapes import OUT_OF_REQUESTS, stop_reason_of
 from sidecar.conductor.events import Event, Faulted, Settled
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnFault
@@ -154,9 +155,9 @@ def answer_at_end(event: Event, turn_id: str) -> dict[str, Any] | None:
     if not isinstance(data, Settled | Faulted) or data.turn_id != turn_id:
         return None
     if isinstance(data, Settled):
-        stop_reason: str = data.stop_reason
+        stop_reason = stop_reason_of(data.stop_reason)
     elif data.error_kind == _OUT_OF_REQUESTS:
-        stop_reason = "max_turn_requests"
+        stop_reason = OUT_OF_REQUESTS
     else:
         raise TurnFailed(event.sid, data.turn_id, TurnFault(data.error_kind, data.message))
     return {"stopReason": stop_reason, "_meta": {"sidecar": to_wire(data) | {"seq": event.seq}}}

@@ -13,6 +13,9 @@ _TOOL_KINDS: Final = frozenset(
     ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 )
 
+OUT_OF_REQUESTS: Final = "max_turn_requests"
+"""The reason why a turn ended that needs more calls of the model than it may make."""
+
 Update: TypeAlias = dict[str, Any]
 """The ``update`` of one ``session/update``."""
 
@@ -109,6 +112,11 @@ def usage_updates(usage: Mapping[str, Any]) -> Iterator[Update]:
     fields = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
     meta = {"sidecar": usage}
     yield make_update("usage_update", used=usage["used"], size=usage["window"], _meta=meta, **fields)
+
+
+def stop_reason_of(reason: str) -> str:
+    """Return the reason why a turn ended in a word of the protocol, which has none for a budget."""
+    return OUT_OF_REQUESTS if reason == "budget" else reason
 
 
 def commands_update(commands: Sequence[Mapping[str, Any]], **of_input: str) -> Update:

@@ -32,6 +32,7 @@ from sidecar.acp.shapes import (
 )
 from sidecar.conductor.contract import Loss, PermissionRequest, report_loss
 from sidecar.conductor.events import describe_retry
+from sidecar.llmgateway.budget import describe_budget
 from sidecar.protocol.codec import from_wire
 from sidecar.service.streaming import StreamedText
 from sidecar.workspace.paths import uri_to_path
@@ -128,7 +129,7 @@ def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
 
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
-    """Return the notice of ``fileStale``, ``retry``, ``compactionNear`` or ``notice`` for a user."""
+    """Return the notice of ``fileStale``, ``retry``, ``compactionNear``, ``budgetNear`` or ``notice``."""
     data = event["data"]
     match event["kind"]:
         case "fileStale":
@@ -142,6 +143,8 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
             severity, title = "info", "A compaction is near"
             share = f"{data['used']:,} of {data['limit']:,} tokens"
             description = f"{share}; /compact with a wish decides what the summary stresses"
+        case "budgetNear":
+            severity, title, description = "warning", "A budget is nearly used up", describe_budget(data)
         case _:
             severity, title, description = data["severity"], data["title"], data.get("description", "")
     notice = {"severity": severity, "title": title, "_meta": _event_meta(event)}
@@ -419,6 +422,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),
     "rehydrated": lambda _, event: (restoration_update(event),),
     "compactionNear": _notice,
+    "budgetNear": _notice,
     "fileStale": _notice,
     "retry": _notice,
     "notice": _notice,

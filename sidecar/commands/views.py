@@ -10,6 +10,7 @@ from typing import Final
 from sidecar.commands.terminal import Screen, bar, short_path
 from sidecar.conductor.contract import Compaction, ContextUsage, Loss, Plan, describe_loss, draw_loss
 from sidecar.conductor.events import describe_retry
+from sidecar.llmgateway.budget import describe_budget
 from sidecar.protocol.codec import from_wire, to_wire
 from sidecar.workspace.paths import uri_to_path
 from sidecar_client import ClientEvent, Session, SidecarClientError
@@ -117,6 +118,8 @@ def show_event(event: ClientEvent, screen: Screen, streamed: set[str]) -> None:
                 show_loss(screen, None if loss is None else from_wire(Loss, loss, is_open=True))
         case "compactionNear":
             screen.note(f"· a compaction is near: {data['used']:,} of {data['limit']:,} tokens")
+        case "budgetNear":
+            screen.note(f"· a budget is nearly used up: {describe_budget(data)}", "yellow")
         case "compaction" if data["status"] == "failed":
             screen.note(f"· could not compact: {data.get('error') or data.get('reason')}", "yellow")
         case "fileStale":

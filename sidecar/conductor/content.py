@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, tuple[CommandInfo, ...]]] = {
         CommandInfo("preview", "Show what /compact would do", "[engine]"),
         CommandInfo("context", "Show how full the window is, and with what"),
         CommandInfo("cost", "Show what this conversation has cost"),
+        CommandInfo("budget", "Show or set the most that it may cost", "[amount [per period] | none]"),
         CommandInfo("files", "List the files that the model has read"),
         CommandInfo("loss", "List the facts that it does not see whole", "[kind of fact]"),
         CommandInfo("expand", "Show it turns behind a summary again", "[compaction] [node.. | node]"),

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from sidecar._internal.values import Value
+from sidecar.llmgateway.contract import BudgetPeriod
 from sidecar.text.clip import clip
 
 CompactionStatus: TypeAlias = Literal["in_progress", "completed", "noop", "failed", "cancelled", "undone"]
 SummarySource: TypeAlias = Literal["model", "localFallback"]
-StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "refusal", "cancelled"]
-"""The reason why a turn ended, in the words of the Agent Client Protocol."""
+StopReasonName: TypeAlias = Literal["end_turn", "max_tokens", "refusal", "cancelled", "budget"]
+"""The reason why a turn ended, in the words of the Agent Client Protocol, but for ``budget``."""
 
 
 class TokenCounts(Value):
@@ -74,6 +75,16 @@ class RuleFileUsage(Value, kw_only=True):
     cut_chars: int
 
 
+class BudgetState(Value):
+    """A budget for each *per*, in *usd* dollars, in *tokens* or in both, and its spent part."""
+
+    per: BudgetPeriod
+    usd: float | None
+    tokens: int | None
+    spent_usd: float
+    spent_tokens: int
+
+
 class ContextUsage(Value):
     """The fill level of the window: *used* is the size of the next request, never a sum over requests.
 
@@ -81,6 +92,7 @@ class ContextUsage(Value):
     of *window* in percent. *limitBy* is ``price`` where a compaction is due before the window needs it,
     because later calls save more than it costs. With *by* come *rules*, the rule files that the model is
     shown, and *factor*, the tokens that its provider counts for one of the estimate, learned from usage.
+    *budgets* come with their spent parts, absent without a budget.
     """
 
     kind: ClassVar[str] = "usage"
@@ -98,6 +110,7 @@ class ContextUsage(Value):
     rules: tuple[RuleFileUsage, ...] | None = None
     limit_by: Literal["price"] | None = None
     factor: float | None = None
+    budgets: tuple[BudgetState, ...] | None = None
 
 
 class Compaction(Value):

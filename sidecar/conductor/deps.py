@@ -26,9 +26,11 @@ from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.engine import SessionEngine
 from sidecar.conductor.records import SessionInfo
+from sidecar.conductor.spending import DaySpending, Spending
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.contract import ExtensionsPort
 from sidecar.llmgateway.config import CompactionSettings
+from sidecar.llmgateway.contract import CostBudget
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.rooms.knowledge.library import KnowledgeLibrary
@@ -74,6 +76,9 @@ class SessionDeps(Value, kw_only=True):
         toolbox: makes the tools of one session, from its context maker and its observer.
         tool_servers: makes the runner of the tool servers that clients name for a session.
         resolve: makes a path of the model absolute.
+        budgets: the budgets of the settings.
+        day: the spending of all sessions by days.
+        spending: the spending of the session that a sub-agent works for, None for a session of its own.
         max_model_calls: the most model calls of one prompt, 0 for no limit.
         permission_rules: the rules by which the user allows and denies actions, None for none.
         may_fetch_private: whether pages may be fetched from this machine and its network.
@@ -115,6 +120,9 @@ class SessionDeps(Value, kw_only=True):
     home: Path | None = None
     library: KnowledgeLibrary
     factors: ModelFactors = field(default_factory=ModelFactors)
+    budgets: Sequence[CostBudget] = ()
+    day: DaySpending = field(default_factory=DaySpending)
+    spending: Spending | None = None
     max_model_calls: int = 0
     knowledge_timeout_s: float = 5.0
     compaction: CompactionSettings

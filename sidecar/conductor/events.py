@@ -26,6 +26,7 @@ from sidecar.conductor.contract import (
     SessionRule,
     StopReasonName,
 )
+from sidecar.llmgateway.contract import BudgetPeriod
 
 
 class Phase(Value):
@@ -145,6 +146,21 @@ class CompactionNear(Value):
     prepared: bool
 
 
+class BudgetNear(Value):
+    """Four fifths of a budget are spent; it comes once for each prompt, session or day.
+
+    *usd* and *tokens* are the budget for each *per*, null where it has no such amount. Where the next call
+    would break it, the call is not made, and the turn ends with the stop reason ``budget``.
+    """
+
+    kind: ClassVar[str] = "budgetNear"
+    per: BudgetPeriod
+    usd: float | None
+    tokens: int | None
+    spent_usd: float
+    spent_tokens: int
+
+
 class CompactionSummaryDelta(Value):
     """More of the summary while a model writes it, in passages.
 
@@ -209,13 +225,19 @@ class Retry(Value):
     withdrawn: str | None = None
 
 
-class Notice(Value):
-    """A message for the user."""
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message for the user.
+
+    The *kind* ``budget`` is about a budget that has stopped the turn, and ``priceUnknown`` about a model that
+    a budget in dollars cannot count. Other messages have none.
+    """
 
     kind: ClassVar[str] = "notice"
     severity: Literal["info", "warning", "error"]
     title: str
     description: str = ""
+    notice_kind: Literal["budget", "priceUnknown"] | None = field(default=None, metadata={"wire": "kind"})
 
 
 class QueueChanged(Value):
@@ -323,6 +345,7 @@ Payload: TypeAlias = (
     | ContextUsage
     | Compaction
     | CompactionNear
+    | BudgetNear
     | CompactionSummaryDelta
     | Rehydrated
     | HeadChanged

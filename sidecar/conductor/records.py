@@ -137,6 +137,7 @@ class SessionInfo(Value, kw_only=True):
         fork_digest: the digest of the later part of the session that was forked; empty for none.
         rules: the changes of rules by hand, each a ``RuleChange``.
         rule_notes: the notes about them below prompts, each a ``RuleNote``.
+        budget: the chosen budgets as text; empty for the settings of the user.
         imported_at: the time at which it was imported from another agent, 0 for never.
     """
 
@@ -169,6 +170,7 @@ class SessionInfo(Value, kw_only=True):
     fork_digest: str = ""
     rules: tuple[Mapping[str, Any], ...] = ()
     rule_notes: tuple[Mapping[str, Any], ...] = ()
+    budget: str = ""
     imported_at: int = 0
 
     def check_folder(self) -> None:

@@ -25,7 +25,8 @@ from msgspec import field
 
 from sidecar._internal.env import read_env
 from sidecar._internal.values import Value
-from sidecar.llmgateway.contract import CostSheet, PriceTier, ThinkingLevel
+from sidecar.llmgateway.budget import PERIODS, parse_budgets
+from sidecar.llmgateway.contract import CostBudget, CostSheet, PriceTier, ThinkingLevel
 from sidecar.llmgateway.names import OPENAI_CHAT, PROVIDERS_BY_NAME, PYDANTIC_AI, Provider, Providers
 from sidecar.permissions.rules import Rule, Rules, parse_rule
 from sidecar.workspace.contract import FileAccessError
@@ -41,6 +42,7 @@ SETTINGS_LIMIT_BYTES: Final = 256_000
 _OF_USER: Final = {
     "rules": "[permissions]",
     "compaction": "[compaction]",
+    "budget": "[budget]",
     "sandbox": "sandbox",
     "fetch_private": "fetch_private",
     "local_servers": "local_servers",
@@ -224,6 +226,22 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         return tuple(name for name in self.__struct_fields__ if not getattr(self, name))
 
 
+class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ``[budget]`` table: the most that each prompt, each session and each day may take, as text."""
+
+    prompt: str = ""
+    session: str = ""
+    day: str = ""
+
+    def __post_init__(self) -> None:
+        self.parse()
+
+    def parse(self) -> tuple[CostBudget, ...]:
+        """Return the budgets. Raises ValueError."""
+        texts = {per: getattr(self, per) for per in PERIODS}
+        return tuple(each for per, text in texts.items() if text for each in parse_budgets(text, per))
+
+
 class _OwnSettings(Value, kw_only=True):
     """The settings that have one form in a file and in the program."""
 
@@ -241,6 +259,7 @@ class _OwnSettings(Value, kw_only=True):
     store: str | None = None
     store_checkpoints: bool = False
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     hooks: tuple[HookEntry, ...] = ()
 
 
@@ -254,7 +273,7 @@ class ModelSettings(_OwnSettings, kw_only=True):
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
-    the user's permission rules; *compaction* is about compactions in all folders. With *sandbox* commands run
+    the user's permission rules; *compaction* and *budget* hold in all folders. With *sandbox* commands run
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
     machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
     *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
@@ -271,6 +290,11 @@ class ModelSettings(_OwnSettings, kw_only=True):
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
     model_problem: str | None = None
+
+    @property
+    def budgets(self) -> tuple[CostBudget, ...]:
+        """The budgets of the user."""
+        return self.budget.parse()
 
     def facts_about(self, name: str, provider: str, model: str) -> ModelEntry:
         """Return the facts that the user gave of *model* of *provider*, as *name* or under another name."""
@@ -440,7 +464,7 @@ class _TableReader:
 
         Raises msgspec.ValidationError where all of it is wrong.
         """
-        if of in (_Permissions, CompactionSettings) and isinstance(value, dict):
+        if of in (_Permissions, CompactionSettings, BudgetSettings) and isinstance(value, dict):
             return self.read(of, value, f"{where}.")
         if get_origin(of) in (list, tuple) and isinstance(value, list):
             items = []

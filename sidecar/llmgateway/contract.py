@@ -28,6 +28,7 @@ StopReason: TypeAlias = Literal["complete", "tool_calls", "max_output", "refusal
 GatewayErrorKind: TypeAlias = Literal[
     "auth", "rate_limit", "http", "transport", "parse", "unsupported", "aborted"
 ]
+BudgetPeriod: TypeAlias = Literal["prompt", "session", "day"]
 RetryListener: TypeAlias = "Callable[[int, int, int, GatewayError], None]"
 """Called as ``on_retry(attempt, max_attempts, delay_ms, error)`` when attempt 1, 2, ... failed and the next
 one begins in *delay_ms*. Contract: its exceptions are logged and ignored."""
@@ -203,6 +204,53 @@ class CostSheet:
         dollars += (usage.output_tokens - reasoning) * at.output_per_mtok
         dollars += reasoning * (self.reasoning_per_mtok or 0.0)
         return dollars / 1_000_000 + (self.per_request or 0.0)
+
+
+class Amount(Value):
+    """Money in US dollars, and tokens."""
+
+    usd: float = 0.0
+    tokens: int = 0
+
+    def plus(self, other: Amount) -> Amount:
+        """Return both together."""
+        return Amount(round(self.usd + other.usd, 9), self.tokens + other.tokens)
+
+    def minus(self, other: Amount) -> Amount:
+        """Return the difference to *other*."""
+        return self.plus(Amount(-other.usd, -other.tokens))
+
+
+class CostBudget(Value, kw_only=True):
+    """The most money, *usd* in dollars, and the most *tokens* for each *per*; one of them may be None."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    per: BudgetPeriod = "prompt"
+
+    def check(self) -> CostBudget:
+        """Return this budget. Raises ValueError for an amount that is not above 0, and for none at all."""
+        if self.usd is None and self.tokens is None:
+            raise ValueError("a budget has usd, tokens or both")
+        for name, amount in (("usd", self.usd), ("tokens", self.tokens)):
+            if amount is not None and not 0 < amount < float("inf"):
+                raise ValueError(f"{name} of a budget must be above 0, not {amount:g}")
+        return self
+
+    def share(self, spent: Amount) -> float:
+        """Return the share of this budget that *spent* is, by dollars or by tokens, whichever is more.
+
+        >>> CostBudget(usd=2.0, tokens=1000).share(Amount(0.5, 900))
+        0.9
+        """
+        return max(
+            0.0 if self.usd is None else spent.usd / self.usd,
+            0.0 if self.tokens is None else spent.tokens / self.tokens,
+        )
+
+    def allows(self, spent: Amount, more: Amount) -> bool:
+        """Whether *more* may be spent: something is left now, and nothing is overdrawn then."""
+        return self.share(spent) < 1 and self.share(spent.plus(more)) <= 1
 
 
 @dataclass(frozen=True, slots=True)

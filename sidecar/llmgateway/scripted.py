@@ -228,7 +228,7 @@ def model_from_json(model_id: str, spec: object) -> tuple[ModelCard, ScriptedMod
     """Return the scripted model that *spec* describes, and its card under the id *model_id*.
 
     *spec* is ``{"scripted": [steps], "contextWindow"?: tokens, "maxOutputTokens"?: tokens, "images"?: sees
-    them}``. Raises InvalidInput.
+    them, "cost"?: {"input": dollars, "output": dollars}}``, for a million tokens. Raises InvalidInput.
     """
     if not isinstance(spec, Mapping) or "scripted" not in spec:
         raise InvalidInput(f"models.{model_id} must be an object with a scripted list of steps")
@@ -243,6 +243,9 @@ def model_from_json(model_id: str, spec: object) -> tuple[ModelCard, ScriptedMod
         model = ScriptedModel(script_from_json(spec["scripted"]))
     except ValueError as error:
         raise InvalidInput(f"models.{model_id}.scripted: {error}") from None
+    prices = spec.get("cost", {"input": 0.0, "output": 0.0})
+    if not (isinstance(prices, Mapping) and {*map(type, prices.values())} <= {int, float}):
+        raise InvalidInput(f"models.{model_id}.cost must be an object of prices in dollars")
     card = ModelCard(
         str(model_id),
         f"scripted:{model_id}",
@@ -252,7 +255,7 @@ def model_from_json(model_id: str, spec: object) -> tuple[ModelCard, ScriptedMod
         max_output_tokens=tokens("maxOutputTokens", _OUTPUT_TOKENS),
         modalities=("text", "image") if spec.get("images") is True else ("text",),
         reasoning=False,
-        cost=CostSheet(0.0, 0.0),
+        cost=CostSheet(prices.get("input", 0.0), prices.get("output", 0.0)),
     )
     return card, model
 

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:6947cef038f6b2b66083457919746bf84f8a8ffb0717f7072b33819bfb368cab"
+SCHEMA_HASH: Final = "sha256:4fd3c86eb0a7b2231f55b48de36ded848000cbe8d0daf92078872dcbc1629135"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -41,6 +41,7 @@ from sidecar.conductor.contract import (
     SessionSummary,
 )
 from sidecar.conductor.workbench.kept_changes import FileCheckpoint, FileDiff, FileRestore
+from sidecar.llmgateway.contract import CostBudget
 
 __all__ = [
     "Compaction",
@@ -352,7 +353,8 @@ class TurnParams:
     written, in values ``{turnId, messageId, text}``.
 
     For this turn alone, *max_model_calls* limits the calls of the model, and *allow* has rules for actions
-    that need no question, as the settings have them: ``npm run *``, ``edit: docs/**``.
+    that need no question, as the settings have them: ``npm run *``, ``edit: docs/**``. *budget* replaces the
+    budget of the session for the same period.
     """
 
     sid: str
@@ -365,6 +367,7 @@ class TurnParams:
     partial_result_token: str | int | None = None
     max_model_calls: int | None = None
     allow: tuple[str, ...] | None = None
+    budget: CostBudget | None = None
 
 
 class TurnStartResult(Value, kw_only=True):

@@ -503,7 +503,7 @@ def test_the_updates_for_any_client(
 
 def test_the_table_has_every_kind_except_those_that_answer_a_prompt() -> None:
     updates = {each["kind"] for case in PLAIN for each in case.values[0]}  # type: ignore[union-attr]  # lists alone
-    others = {"notice", "fileStale", "retry", "compactionNear"}
+    others = {"notice", "fileStale", "retry", "compactionNear", "budgetNear"}
     assert (
         updates - {"phase", "settled", "faulted", "_new"} | others
         == UpdateMapperV1(notices=False, compactions=False).kinds
@@ -530,6 +530,16 @@ NOTICES = [
             "/compact with a wish decides what the summary stresses",
         },
         id="a compaction that is near",
+    ),
+    pytest.param(
+        "budgetNear",
+        {"per": "day", "usd": 5.0, "tokens": 9_000, "spentUsd": 4.2, "spentTokens": 1_000},
+        {
+            "severity": "warning",
+            "title": "A budget is nearly used up",
+            "description": "$4.20 of $5 and 1,000 of 9,000 tokens for this day are spent",
+        },
+        id="a budget that is nearly used up",
     ),
     pytest.param(
         "fileStale",

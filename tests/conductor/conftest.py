@@ -93,7 +93,7 @@ async def make_stage(tmp_path: Path) -> AsyncIterator[StageMaker]:
             max_output_tokens=1000,
             modalities=("text",),
             reasoning=False,
-            cost=CostSheet(0, 0),
+            cost=options.pop("cost", CostSheet(0, 0)),
         )
         workspace = FakeWorkspace()
         folder = tmp_path / "project"

@@ -273,6 +273,7 @@ async def test_status_shows_the_settings(make_stage: Any) -> None:
         "- compaction engine: windowBudget",
         "- thinking: default",
         "- permissions: ask",
+        "- budget: default",
         "- compactions: 0",
     ]
 

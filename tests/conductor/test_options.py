@@ -42,6 +42,7 @@ async def test_the_options_are_listed_with_their_current_values(make_stage: Any)
         "engine": "windowBudget",
         "thinking": "default",
         "permissions": "ask",
+        "budget": "default",
     }
     assert choices(session, "engine") == list(stage.hub.engines)
     assert choices(session, "thinking") == ["default"], "this model cannot think"
@@ -110,7 +111,8 @@ async def test_choices_are_stored_except_the_permission_mode(make_stage: Any) ->
     stage = await make_stage()
     let_think(stage)
     session = await stage.session()
-    for config_id, value in (("engine", "runtime"), ("thinking", "max"), ("permissions", "allowAll")):
+    chosen = {"engine": "runtime", "thinking": "max", "permissions": "allowAll", "budget": "$2, 5M per day"}
+    for config_id, value in chosen.items():
         await session.choose(config_id, value)
     await stage.hub.close(session.sid)
     loaded = (await stage.hub.load(session.sid)).session
@@ -119,6 +121,7 @@ async def test_choices_are_stored_except_the_permission_mode(make_stage: Any) ->
         "engine": "runtime",
         "thinking": "max",
         "permissions": "ask",
+        "budget": "2usd per prompt, 5M per day",
     }
 
 
@@ -172,7 +175,7 @@ async def test_an_unknown_option_is_refused_with_the_known_ones(make_stage: Any)
     session = await (await make_stage()).session()
     with pytest.raises(InvalidInput) as raised:
         session.turns.options.choose("colour", "red")
-    assert raised.value.hint == "known options: model, engine, thinking, permissions"
+    assert raised.value.hint == "known options: model, engine, thinking, permissions, budget"
 
 
 BAD_POLICIES = [

@@ -19,14 +19,12 @@ from sidecar.conductor.errors import FolderNotFound, HeadMovedError, SessionBusy
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Settled, UserMessage
 from sidecar.conductor.hub import NewSession
 from sidecar.conductor.record.session_events import OneTimeNotices
-from sidecar.conductor.record.session_record import SessionRecord, Spending
+from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.session import Session
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.request import NextRequest
 from sidecar.llmgateway.contract import (
-    CostSheet,
     ErrorEmission,
-    ModelCard,
     StopEmission,
     TextBlock,
     TextEmission,
@@ -463,30 +461,3 @@ async def test_a_turn_that_ends_without_a_word_says_so(make_stage: Any) -> None:
         event.data.title for event in session.record.log.after(0, limit=1000) if event.kind == "notice"
     ]
     assert notices == ["The model ended its turn without a word"]
-
-
-def test_the_tokens_and_the_price_of_a_sub_agent_are_added() -> None:
-    spending = Spending(TokenCounts(1, 2, 3, 4), 0.5)
-    spending.add_total(TokenCounts(10, 20, 30, 40), 0.25)
-    spending.add_total(None, None)
-    assert (spending.total, spending.cost) == (TokenCounts(11, 22, 33, 44), 0.75)
-
-
-def test_the_price_that_a_provider_told_goes_before_the_prices_of_the_card() -> None:
-    spending = Spending()
-    priced = ModelCard(
-        "m",
-        "fake",
-        "openai-chat",
-        "M",
-        context_window=9_000,
-        max_output_tokens=900,
-        modalities=("text",),
-        reasoning=False,
-        cost=CostSheet(1.0, 1.0),
-    )
-    for card in (priced, None):
-        spending.add(Usage(1_000_000, 0, cost=0.25), card)
-    assert spending.cost == 0.5
-    spending.add(Usage(1_000_000, 0), priced)
-    assert spending.cost == 1.5

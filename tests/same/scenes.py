@@ -213,6 +213,7 @@ SCENES: Final[dict[str, Scene]] = {
     "daemon": wire_scenes.ask_the_daemon,
     "refused": wire_scenes.be_refused,
     "words": wire_scenes.spell_out,
+    "budgets": wire_scenes.spend,
     "during": wire_scenes.act_during_turns,
     "decisions": wire_scenes.decide_on_rules,
     "others": wire_scenes.meet_changes_of_others,

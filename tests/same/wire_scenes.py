@@ -103,6 +103,31 @@ async def be_refused(scenery: Scenery) -> None:
     place.sessions.mkdir()
 
 
+async def spend(scenery: Scenery) -> None:
+    """Budgets for each period, in tokens and in dollars: nearly used up, used up, and without a price."""
+    answer = [*say("It is paid."), {"usage": {"input": 85_000, "output": 100}}]
+    priced = {"scripted": [answer] * 3, "contextWindow": 200_000, "cost": {"input": 2.0, "output": 8.0}}
+    client = await scenery.start({"priced": priced, "free": {**priced, "cost": {}}})
+    sid = await client.new("priced")
+    await client.call("session/setConfigOption", sid=sid, configId="budget", value="a lot")
+    budgets = "100k per prompt, 100k per session, 100k per day"
+    await client.call("session/setConfigOption", sid=sid, configId="budget", value=budgets)
+    for words in ("spend", "spend more", "/budget", "/budget none"):
+        await client.prompt(sid, words)
+    for budget in (
+        {"usd": 0.2, "tokens": 300_000, "per": "prompt"},
+        {"usd": 0.3, "per": "session"},
+        {"tokens": 1_000, "per": "day"},
+        {"usd": -1.0},
+        {},
+    ):
+        await client.call("turn/run", sid=sid, input=text("go on"), budget=budget)
+        await client.quiet()
+    free = await client.new("free")
+    await client.call("turn/start", sid=free, input=text("spend"), budget={"usd": 1.0})
+    await client.quiet()
+
+
 async def spell_out(scenery: Scenery) -> None:
     """Parameters that other scenes leave out, or at their default."""
     place = scenery.place

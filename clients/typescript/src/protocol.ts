@@ -22,6 +22,24 @@ export interface Author {
   name: string;
 }
 
+/** Four fifths of a budget are spent; it comes once for each prompt, session or day. `usd` and `tokens` are the budget for each `per`, null where it has no such amount. Where the next call would break it, the call is not made, and the turn ends with the stop reason `budget`. */
+export interface BudgetNear {
+  per: "prompt" | "session" | "day";
+  usd: number | null;
+  tokens: number | null;
+  spentUsd: number;
+  spentTokens: number;
+}
+
+/** A budget for each `per`, in `usd` dollars, in `tokens` or in both, and its spent part. */
+export interface BudgetState {
+  per: "prompt" | "session" | "day";
+  usd: number | null;
+  tokens: number | null;
+  spentUsd: number;
+  spentTokens: number;
+}
+
 /** `accepted` is false for a compaction that has ended, or is being stored. */
 export interface CancelResult {
   accepted: boolean;
@@ -351,7 +369,7 @@ export interface ContextPinResult {
   pin?: Pin;
 }
 
-/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. With `by` come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. With `by` come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. `budgets` come with their spent parts, absent without a budget. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -367,12 +385,20 @@ export interface ContextUsage {
   rules?: RuleFileUsage[];
   limitBy?: "price";
   factor?: number;
+  budgets?: BudgetState[];
 }
 
 /** The session to measure; `detail` adds the origin of the tokens. */
 export interface ContextUsageParams {
   sid: string;
   detail?: boolean;
+}
+
+/** The most money, `usd` in dollars, and the most `tokens` for each `per`; one of them may be null. */
+export interface CostBudget {
+  usd?: number;
+  tokens?: number;
+  per?: "prompt" | "session" | "day";
 }
 
 /** The first turn that is kept; `nodeId` is null while nothing is stored. */
@@ -791,11 +817,12 @@ export interface NodeView {
   createdAt: number;
 }
 
-/** A message for the user. */
+/** A message for the user. The `kind` `budget` is about a budget that has stopped the turn, and `priceUnknown` about a model that a budget in dollars cannot count. Other messages have none. */
 export interface Notice {
   severity: "info" | "warning" | "error";
   title: string;
   description: string;
+  kind?: "budget" | "priceUnknown";
 }
 
 /** The user's answer; anything but `selected` with a known option counts as a rejection. */
@@ -1379,7 +1406,7 @@ export interface SetConfigOptionResult {
 /** The turn is over; always the last event of its turn. */
 export interface Settled {
   turnId: string;
-  stopReason: "end_turn" | "max_tokens" | "refusal" | "cancelled";
+  stopReason: "end_turn" | "max_tokens" | "refusal" | "cancelled" | "budget";
   head: string | null;
   usage: ContextUsage;
   durationMs: number;
@@ -1479,7 +1506,7 @@ export interface TreeNode {
   at: number;
 }
 
-/** The prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one gets the same answer and starts nothing. On the LSP face `workDoneToken` gets the progress of the turn, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. For this turn alone, `maxModelCalls` limits the calls of the model, and `allow` has rules for actions that need no question, as the settings have them: `npm run *`, `edit: docs/**`. */
+/** The prompt. `input` is a list of content blocks (text, resource_link, resource, image). A second request with the `idempotencyKey` of an earlier one gets the same answer and starts nothing. On the LSP face `workDoneToken` gets the progress of the turn, and `partialResultToken` its text as it is written, in values `{turnId, messageId, text}`. For this turn alone, `maxModelCalls` limits the calls of the model, and `allow` has rules for actions that need no question, as the settings have them: `npm run *`, `edit: docs/**`. `budget` replaces the budget of the session for the same period. */
 export interface TurnParams {
   sid: string;
   input: Record<string, unknown>[];
@@ -1490,6 +1517,7 @@ export interface TurnParams {
   partialResultToken?: string | number;
   maxModelCalls?: number;
   allow?: string[];
+  budget?: CostBudget;
 }
 
 /** The end of the turn; `text` is the last answer of the model. */
@@ -1648,6 +1676,7 @@ export interface EventData {
   "usage": ContextUsage;
   "compaction": Compaction;
   "compactionNear": CompactionNear;
+  "budgetNear": BudgetNear;
   "compactionSummaryDelta": CompactionSummaryDelta;
   "rehydrated": Rehydrated;
   "headMoved": HeadChanged;

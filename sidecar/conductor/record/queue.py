@@ -27,7 +27,7 @@ from sidecar.conductor.contract import Author, Compaction, ContextUsage, QueueIt
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import TooManySessionsError
 from sidecar.conductor.records import from_record
-from sidecar.llmgateway.contract import Turn, UserTurn
+from sidecar.llmgateway.contract import CostBudget, Turn, UserTurn
 from sidecar.permissions.rules import Rule
 
 J = TypeVar("J")
@@ -91,6 +91,7 @@ class PromptJob(Struct, eq=False, kw_only=True):
         author: the client that sent the prompt, None where that is not known.
         max_model_calls: the limit of model calls for this turn alone, None for the usual one.
         allow: rules that allow actions in this turn alone. Neither is stored with a prompt that waits.
+        budget: a budget for this turn alone, None for the usual ones.
         model: the model that answers it, None for the session's own.
     """
 
@@ -104,6 +105,7 @@ class PromptJob(Struct, eq=False, kw_only=True):
     author: Author | None = None
     max_model_calls: int | None = None
     allow: tuple[Rule, ...] = ()
+    budget: CostBudget | None = None
     model: str | None = None
 
     def as_item(self) -> QueueItem:
@@ -204,6 +206,7 @@ class StoredPrompt(msgspec.Struct, frozen=True):
     item_id: str
     content: tuple[dict[str, Any], ...]
     author: Author | None = None
+    budget: CostBudget | None = None
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -295,7 +298,7 @@ class PromptQueue:
 
     def _items(self) -> tuple[StoredPrompt, ...]:
         return tuple(
-            StoredPrompt(job.item_id, job.content, job.author)  # type: ignore[arg-type]  # JSON objects are dicts
+            StoredPrompt(job.item_id, job.content, job.author, job.budget)  # type: ignore[arg-type]  # JSON objects are dicts
             for job in self.to_keep
             if job.item_id not in self.entered
         )

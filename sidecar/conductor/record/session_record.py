@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict, astuple, replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from sidecar._internal.errors import SidecarError
@@ -22,41 +23,9 @@ from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
 from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
 from sidecar.conductor.records import SessionInfo, from_record, to_record
-from sidecar.llmgateway.contract import ModelCard, Usage
+from sidecar.conductor.spending import Spending
+from sidecar.llmgateway.contract import ModelCard
 from sidecar.runtime.store import SessionJournal
-
-
-class Spending:
-    """The tokens that a session has used so far, in this process and before, and their price.
-
-    Attributes:
-        total: the tokens of all model calls.
-        last_turn: the tokens of the newest call, None before the first one of this process.
-        cost: the price in US dollars, as far as there was one when they were used; None for no price.
-    """
-
-    def __init__(self, total: TokenCounts | None = None, cost: float | None = None) -> None:
-        self.total = total or TokenCounts(0, 0)
-        self.last_turn: TokenCounts | None = None
-        self.cost = cost
-
-    def add(self, usage: Usage, card: ModelCard | None) -> TokenCounts:
-        """Add the usage of one call of the model of *card*, and return its tokens."""
-        used = TokenCounts(
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cache_read_tokens or 0,
-            usage.cache_write_tokens or 0,
-        )
-        self.add_total(used, usage.cost if card is None else card.cost.price(usage))
-        return used
-
-    def add_total(self, tokens: TokenCounts | None, cost: float | None) -> None:
-        """Add the *tokens* of any number of calls, and their price."""
-        if tokens is not None:
-            self.total = TokenCounts(*map(sum, zip(astuple(self.total), astuple(tokens), strict=True)))
-        if cost is not None:
-            self.cost = round((self.cost or 0.0) + cost, 6)
 
 
 class SessionRecord:
@@ -103,7 +72,16 @@ class SessionRecord:
         self.queue = PromptQueue(jobs)
         self.history = HistoryWriter(journal, self.queue, self.report_trouble)
         self.compactions = CompactionLog(info.sid)
-        self.spending = Spending(from_record(TokenCounts, info.session_total), info.cost)
+        self.spending = Spending(
+            from_record(TokenCounts, info.session_total),
+            info.cost,
+            day=deps.day,
+            emit=self.events.emit,
+            above=deps.spending,
+        )
+        with suppress(ValueError):  # of another version
+            self.spending.choose(info.budget, deps.budgets)
+        self.history.watch(self.spending.on_moved)
         # The session's own model, by the model that a command has for the running turn alone.
         self.own_models: dict[str, str] = {}
         self.models = deps.models
@@ -170,6 +148,7 @@ class SessionRecord:
         )
         model = self.own_models.get(self.info.model, self.info.model)
         await self.history.append_records(to_record("meta", replace(self.info, model=model)))
+        await self.spending.day.flush()
         for follower in self._stored_followers:
             follower()
 

@@ -278,7 +278,10 @@ class SessionAgent:
                 on_warning=self._record.notices.on_warning,
                 memory=self._memory,
             )
-            return self._record.models.invoker(self._config.model)(prepared, notifying)
+            invoke = self._record.models.invoker(self._config.model)
+            card = self._record.card_of(self._config.model)
+            n_tokens = self._request.make_input().context_tokens
+            return self._record.spending.meter(lambda: invoke(prepared, notifying), card, n_tokens)
 
         if self._knowledge.sources:
             return call_when_ready(lambda: self._add_knowledge(conversation), call)

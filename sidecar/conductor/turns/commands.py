@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import fields
+from dataclasses import astuple, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -47,6 +47,8 @@ from sidecar.conductor.workbench.kept_changes import (
     FileRestore,
 )
 from sidecar.conductor.workbench.workbench import Workbench
+from sidecar.llmgateway.budget import describe_budgets, write_number
+from sidecar.llmgateway.contract import Amount
 from sidecar.runtime.store.place import SessionQuery
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
@@ -71,6 +73,7 @@ _COUNTS: Final = {
     "cache_write": "sent, and written to the cache",
     "output": "written",
 }
+_PER_DAY: Final = "/budget 5usd per day one for all sessions of a day, and /budget none ends them"
 
 _PARTS: Final = {
     "system": "the system prompt",
@@ -143,6 +146,7 @@ class Commands:
             "permissions": lambda rest: workbench.permission_rules.run(rest, self.choose),
             "thinking": lambda rest: self.choose("thinking", rest),
             "engine": lambda rest: self.choose("engine", rest),
+            "budget": self.budget,
             "status": self.status,
             "extensions": self.extensions,
         }
@@ -407,6 +411,19 @@ class Commands:
         option = next(option for option in self._options.all() if option.id == config_id)
         others = ", ".join(choice.value for choice in option.options if choice.value != option.current_value)
         return f"{option.name}: {option.current_value}." + (f" Other choices: {others}." if others else "")
+
+    async def budget(self, rest: str) -> str:
+        """Set the budgets in *rest*, or show the budgets and the spent money."""
+        spending = self._record.spending
+        if rest:
+            self._options.add_budgets(rest)
+        await spending.day.refresh()
+        budgets = describe_budgets(spending.budgets.values())
+        lines = [f"Budgets: {budgets}. For example, /budget 0.50usd sets one for each prompt, {_PER_DAY}."]
+        session = Amount(spending.cost or 0.0, sum(astuple(spending.total)))
+        for subject, amount in (("This session", session), ("All sessions of today", spending.day.known)):
+            lines.append(f"- {subject}: ${write_number(round(amount.usd, 4))}, {amount.tokens:,} tokens")
+        return "\n".join(lines)
 
     async def status(self, _rest: str) -> str:
         """Describe the settings and the size of the session."""

@@ -1,12 +1,13 @@
-"""Config options of a session: model, compaction engine, knowledge sources, thinking, permissions.
+"""Config options of a session: model, compaction engine, knowledge sources, thinking, permissions, budgets.
 
 A choice takes effect with the next turn; a running turn goes on with the choices that it began with. Only the
-knowledge sources and the permission mode take effect at once.
+knowledge sources, the permission mode and the budgets take effect at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -17,6 +18,7 @@ from sidecar.conductor.events import ConfigChanged
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import THINKING_LEVELS
 from sidecar.conductor.window.window import SessionWindow
+from sidecar.llmgateway.budget import NO_BUDGET, describe_budgets, merge_budgets, parse_budgets
 from sidecar.llmgateway.contract import ModelCard
 from sidecar.llmgateway.registry import ModelOrigin
 from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Policy
@@ -24,6 +26,10 @@ from sidecar.permissions.policy import PERMISSION_MODES, PERMISSION_NAMES, Polic
 S = TypeVar("S", bound=str)
 
 _DEFAULT_LEVEL: Final = "default"
+_DEFAULT_BUDGET: Final = "default"
+_BUDGETS: Final = ("0.50usd per prompt", "2usd per prompt", "500k per prompt", "10usd per session")
+"""Budgets to choose among; any other one can be written."""
+
 _NO_SOURCE: Final = "none"
 _SEPARATOR: Final = "+"
 """Separates the sources in one value, such as ``workspace+sessions``, for an option has a single value."""
@@ -65,6 +71,7 @@ class Options:
             *self._knowledge(),
             ConfigOption("thinking", "Thinking", "thought_level", thinking, tuple(map(_as_choice, levels))),
             ConfigOption("permissions", "Permissions", "mode", self._policy.mode, modes),
+            self._budget(),
         )
 
     async def prepare(self, config_id: str, value: str) -> None:
@@ -94,14 +101,42 @@ class Options:
             case "thinking":
                 level = _one_of(value, self._levels())
                 self._record.amend(lambda info: replace(info, thinking=level))
+            case "budget":
+                self.choose_budgets(value)
             case "permissions":
                 self._policy.mode = _one_of(value, PERMISSION_MODES)
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")
         self._record.events.emit(ConfigChanged(self.all()))
-        if config_id in ("model", "engine"):
+        if config_id in ("model", "engine", "budget"):
             self._record.events.emit(self._window.request.usage())
+
+    def add_budgets(self, value: str) -> None:
+        """Set the budgets in *value*, and keep the chosen ones for other periods. Raises InvalidInput."""
+        chosen = self._record.info.budget
+        if value not in (_DEFAULT_BUDGET, NO_BUDGET):
+            with refuse_wrong_budget():
+                kept = parse_budgets(chosen or NO_BUDGET)
+                value = describe_budgets(merge_budgets(kept, parse_budgets(value)).values())
+        self.choose("budget", value)
+
+    def choose_budgets(self, value: str) -> None:
+        """Set the budgets in *value* in place of all chosen ones. Raises InvalidInput."""
+        chosen = ""
+        if value != _DEFAULT_BUDGET:
+            with refuse_wrong_budget():
+                chosen = describe_budgets(parse_budgets(value))
+        self._record.spending.choose(chosen, self._record.spending.settings)
+        self._record.amend(lambda info: replace(info, budget=chosen))
+
+    def _budget(self) -> ConfigOption:
+        """Return the option for the budgets; the settings of the user are the default."""
+        settings = describe_budgets(self._record.spending.settings)
+        current = self._record.info.budget or _DEFAULT_BUDGET
+        default = ConfigChoice(_DEFAULT_BUDGET, f"As in the settings: {settings}")
+        values = dict.fromkeys((NO_BUDGET, *_BUDGETS, *([] if current == _DEFAULT_BUDGET else [current])))
+        return ConfigOption("budget", "Budget", "_budget", current, (default, *map(_as_choice, values)))
 
     def _knowledge(self) -> tuple[ConfigOption, ...]:
         """Return the option for the sources to search before an answer; none when no source exists."""
@@ -117,6 +152,15 @@ class Options:
         """Return the thinking levels of the session's model: only the default for one that cannot think."""
         card = self._record.card
         return (_DEFAULT_LEVEL, *(THINKING_LEVELS if card is not None and card.reasoning else ()))
+
+
+@contextmanager
+def refuse_wrong_budget() -> Iterator[None]:
+    """Raise InvalidInput for a text in the block that is no budget."""
+    try:
+        yield
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
 
 
 def _join_sources(names: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ from sidecar.conductor.turns.runner import TurnRunner, resolve, unknown_usage
 from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.workbench.extensions import SessionExtensions
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import UserTurn
+from sidecar.llmgateway.contract import CostBudget, UserTurn
 from sidecar.permissions.rules import parse_rule
 from sidecar.text.clip import clip
 
@@ -59,6 +59,7 @@ class SubmitOptions(TypedDict, total=False):
         author: the client that sends the prompt.
         max_model_calls: the limit of model calls for this turn alone.
         allow: the rules that allow actions in this turn alone, as the settings have them.
+        budget: the budget for this turn alone.
     """
 
     when_busy: Literal["queue", "steer", "reject"]
@@ -67,6 +68,7 @@ class SubmitOptions(TypedDict, total=False):
     author: Author | None
     max_model_calls: int | None
     allow: Sequence[str]
+    budget: CostBudget | None
 
 
 class Interruption(Value):
@@ -139,6 +141,7 @@ class Prompts:
             raise InvalidInput(f"maxModelCalls must be 1 or more, not {job.max_model_calls}")
         try:
             job.allow = tuple(map(parse_rule, options.get("allow", ())))
+            job.budget = budget.check() if (budget := options.get("budget")) is not None else None
         except ValueError as error:
             raise InvalidInput(str(error)) from None
         if (expect_head := options.get("expect_head")) is not None:
@@ -242,7 +245,7 @@ class Prompts:
         for prompt in self._queue.load(records):
             with suppress(InvalidInput):
                 job = self._job(prompt.content, prompt.author)
-                job.item_id = prompt.item_id
+                job.item_id, job.budget = prompt.item_id, prompt.budget
                 self._queue.held.append(job)
 
     def settle_unrun(self, job: PromptJob) -> None:

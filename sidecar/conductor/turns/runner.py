@@ -23,6 +23,7 @@ from sidecar.conductor.events import Faulted, InfoChanged, Notice, Settled, User
 from sidecar.conductor.record.branching import branch_entry
 from sidecar.conductor.record.queue import PromptJob, TurnFault, TurnOutcome
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.spending import BudgetReachedError
 from sidecar.conductor.turns.agent import SessionAgent
 from sidecar.conductor.turns.commands import Commands
 from sidecar.conductor.turns.options import Options
@@ -58,6 +59,7 @@ class _Answer(Value):
     stop: StopReasonName
     text: str = ""
     fault: TurnFault | None = None
+    budget: BudgetReachedError | None = None
 
 
 class TurnRunner:
@@ -107,11 +109,16 @@ class TurnRunner:
         self._record.queue.is_ending = False
         self._events.begin_turn(job.turn_id)
         self._policy.turn_rules = job.allow
+        if job.command is None:
+            self._record.spending.begin_prompt(job.budget)
         try:
             answer = await self._answer(job)
             if answer.fault is None and answer.stop == "end_turn" and not answer.text:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
+            if answer.budget is not None:
+                self._record.spending.blocked_by = answer.budget.per
+                self._events.emit(Notice("warning", "A budget is used up", answer.budget.message, "budget"))
         except Exception as error:
             answer = _error_answer("a turn", error)
         await self._end(job, answer, started_ms)
@@ -323,6 +330,8 @@ def answer_of(snapshot: RunSnapshot | None) -> _Answer:
         return _Answer(_STOP_REASONS.get(snapshot.stop, "end_turn"), text)
     if error.kind == "aborted":
         return _Answer("cancelled", text)
+    if isinstance(error.cause, BudgetReachedError):
+        return _Answer("budget", text, budget=error.cause)
     is_auth = isinstance(error.cause, GatewayError) and error.cause.kind == "auth"
     kind = "authRequired" if is_auth else _FAULT_KINDS.get(error.kind, "invalidState")
     stop = _STOP_REASONS.get(snapshot.stop, "end_turn")

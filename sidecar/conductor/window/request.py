@@ -10,6 +10,7 @@ from dataclasses import replace
 from sidecar.conductor.contract import ContextUsage, EngineView, Gate
 from sidecar.conductor.engine import CompactionRequest, EngineInput
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.spending import counts_of
 from sidecar.conductor.token_estimate import ModelFactors, estimate_turn_tokens
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.knowledge import Knowledge
@@ -118,12 +119,12 @@ class NextRequest:
             rules=self._head.rules() if detail else None,
             limit_by=request.limit_by,
             factor=factor if detail else None,
+            budgets=record.spending.states() or None,
         )
 
     def count(self, usage: Usage, card: ModelCard | None) -> None:
-        """Count one call of the model of *card*; its size becomes part of the answer's entry."""
-        spending = self._record.spending
-        used = spending.last_turn = spending.add(usage, card)
+        """Learn from one call of the model of *card*; its size becomes part of the answer's entry."""
+        used = self._record.spending.last_turn = counts_of(usage)
         reported = used.input + used.cache_read + used.cache_write
         sent = self._weigh_shown(self._engines.automatic()).tokens
         self._factors.learn(card, estimated=sent + self._head.overhead().total, reported=reported)

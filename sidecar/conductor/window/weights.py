@@ -21,7 +21,7 @@ from sidecar.conductor.token_estimate import (
     text_tokens,
 )
 from sidecar.conversation import Entry, Index, UsageAnchor
-from sidecar.llmgateway.contract import ImageBlock, ThinkingBlock, ToolDescriptor
+from sidecar.llmgateway.contract import Conversation, ImageBlock, ThinkingBlock, ToolDescriptor
 
 _NOTHING = UsageBy(0, 0, 0, 0, 0, 0, 0, 0, 0)
 _VALUES = attrgetter(*(spec.name for spec in fields(UsageBy)))
@@ -59,6 +59,12 @@ def overhead_of(system: str, tools: Sequence[ToolDescriptor]) -> Overhead:
     """Weigh the system prompt and the tool schemas, each as a message of its text."""
     schemas = msgspec.json.encode([*map(attrgetter("name", "description", "parameters"), tools)]).decode()
     return Overhead(text_tokens(system), text_tokens(schemas) if tools else 0)
+
+
+def estimate_request_tokens(conversation: Conversation) -> int:
+    """Return about how many tokens a request has that is not the next one of a session."""
+    overhead = overhead_of(conversation.system or "", conversation.tools or ())
+    return overhead.total + sum(map(estimate_turn_tokens, conversation.turns))
 
 
 class Weights(Value):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +25,10 @@ from sidecar.capabilities.output import output_folder
 from sidecar.capabilities.recall import RECALL
 from sidecar.capabilities.subagent import TASK
 from sidecar.chronicle import entries_by_place
-from sidecar.conductor.contract import TokenCounts
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.events import PlanChanged
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.records import FileRename, find_renames, from_record, to_record
+from sidecar.conductor.records import FileRename, find_renames, to_record
 from sidecar.conductor.workbench.checkpoints import Checkpoints
 from sidecar.conductor.workbench.extensions import SessionExtensions, SessionServers
 from sidecar.conductor.workbench.files import SessionFiles
@@ -174,8 +174,6 @@ class Workbench:
     async def _run_subagent(
         self, task: SubagentTask, context: ToolContext, cancel: CancelToken
     ) -> SubagentEnd:
-        deps, record = self._deps, self._record
+        deps, record = replace(self._deps, spending=self._record.spending), self._record
         assert deps.run_subagent is not None
-        end = await deps.run_subagent(deps, record.info, task, context, self.servers.tools, cancel)
-        record.spending.add_total(from_record(TokenCounts, end.tokens), end.cost)
-        return end
+        return await deps.run_subagent(deps, record.info, task, context, self.servers.tools, cancel)

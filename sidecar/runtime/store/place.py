@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry
+from sidecar.llmgateway.contract import Amount, CostBudget
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Hold
 from sidecar.runtime.store.reading import StoredSession
@@ -116,6 +117,13 @@ class StoredSummary(Value):
     leased_until_ms: int | None = None
 
 
+class DaySum(Value):
+    """All that a day took so far, in every session, and whether the newest amount is in it."""
+
+    sum: Amount
+    is_added: bool = True
+
+
 Describe: TypeAlias = Callable[[StoredSummary], T | None]
 """Makes the line of a list from a session's summary, None for a session that is not listed. Pure."""
 
@@ -213,4 +221,11 @@ class SessionPlace(Protocol):
 
     async def write_raw(self, session_id: str, lines: bytes) -> None:
         """Append sealed *lines* to *session_id*, which the caller holds. Raises StoreUnavailable."""
+        ...
+
+    async def spend(self, day: str, amount: Amount, budget: CostBudget | None = None) -> DaySum:
+        """Add *amount* to the sum of *day*, which all daemons of the user share, and return the sum.
+
+        With a *budget* it is added only where the budget allows it. Raises StoreUnavailable.
+        """
         ...

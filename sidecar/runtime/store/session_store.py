@@ -31,6 +31,7 @@ from sidecar._internal.errors import InvalidInput
 from sidecar._internal.file_lock import FileLock
 from sidecar._internal.state_folder import make_private_folder
 from sidecar.conversation import Entry, kind_by_role
+from sidecar.llmgateway.contract import Amount, CostBudget
 from sidecar.runtime.contract import Migrator, SessionNode
 from sidecar.runtime.store.codec import RecogniseKind, encode_line, head_record, node_record, records_of
 from sidecar.runtime.store.dag import Clock, SessionGraph, wall_clock_ms
@@ -47,7 +48,14 @@ from sidecar.runtime.store.lines import (
     torn_path,
 )
 from sidecar.runtime.store.node_offsets import offsets_path, read_page
-from sidecar.runtime.store.place import Describe, ListedSession, ListSessions, SessionQuery, StoredSummary
+from sidecar.runtime.store.place import (
+    DaySum,
+    Describe,
+    ListedSession,
+    ListSessions,
+    SessionQuery,
+    StoredSummary,
+)
 from sidecar.runtime.store.reading import StoredSession, read_session
 from sidecar.runtime.store.session_index import SETTLED_NS, FileState, SessionIndex, state_of
 
@@ -64,6 +72,8 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|\Z)", re.I)
 """Names that Windows takes for a device, with any extension."""
 _MAX_STEM_BYTES: Final = 240
+_SPENDING: Final = "spending"
+_SPENDING_BYTES: Final = 100
 
 
 class SessionStore:
@@ -292,6 +302,16 @@ class SessionStore:
         """Append sealed *lines* to *session_id*. Raises StoreUnavailable."""
         await self._writers.of(session_id).write([lines])
 
+    async def spend(self, day: str, amount: Amount, budget: CostBudget | None = None) -> DaySum:
+        """Add *amount* to the sum of *day*, as :meth:`SessionPlace.spend`.
+
+        The sum is one short line in a file of its own, changed in place under a lock.
+        """
+        try:
+            return await asyncio.to_thread(spend_in, self._root / _SPENDING, day, amount, budget)
+        except OSError as error:
+            raise StoreUnavailable("", error) from error
+
     def _read(self, session_id: str) -> StoredSession:
         lines = self._lines(session_id)
         return read_session(lines, session_id, self._clock, self._migrators, self._recognise)
@@ -318,6 +338,32 @@ class SessionStore:
         for index in self._indexes:
             index.forget(path.name)
         return True
+
+
+def spend_in(path: Path, day: str, amount: Amount, budget: CostBudget | None) -> DaySum:
+    """Add *amount* to the sum of *day* in the file at *path*; a file of an earlier day begins anew.
+
+    Blocks. A file that holds anything else counts as empty.
+    """
+    make_private_folder(path.parent)
+    lock = FileLock(path)
+    try:
+        lock.take()
+        spent = Amount()
+        with suppress(ValueError):
+            stored, usd, tokens = path.read_text("ascii", "replace").split()
+            if stored >= day:  # the clock of another daemon may be ahead
+                day, spent = stored, Amount(float(usd), int(tokens))
+        if budget is not None and not budget.allows(spent, amount):
+            return DaySum(spent, is_added=False)
+        total = spent.plus(amount)
+        if amount != Amount():
+            with path.open("r+b") as file:
+                line = f"{day} {total.usd!r} {total.tokens}"
+                file.write(f"{line:<{_SPENDING_BYTES}}\n".encode())
+        return DaySum(total)
+    finally:
+        lock.release()
 
 
 def read_summary(path: Path, session_id: str) -> StoredSummary:

@@ -136,6 +136,7 @@ def _submit(connection: Connection, session: Session, params: m.TurnParams) -> S
         author=connection.author,
         max_model_calls=params.max_model_calls,
         allow=params.allow or (),
+        budget=params.budget,
     )
     if started.disposition != "steered" and (progress := sink.progress(params.work_done_token)) is not None:
         show_turn(session, started, progress, seq)

@@ -14,10 +14,8 @@ from sidecar.llmgateway.contract import (
     StreamOptions,
     TextBlock,
     ToolCallBlock,
-    Usage,
-    UsageEmission,
 )
-from sidecar.llmgateway.scripted import Call, Raise, Say, Script, ScriptedModel
+from sidecar.llmgateway.scripted import Call, Raise, Say, ScriptedModel
 from turns import assistant, calling, user
 
 ASKED = Conversation((user("» you: fix src/a.py" + " and so on" * 100),))
@@ -74,14 +72,6 @@ async def test_calls_of_tools_are_shown_too_and_none_is_a_summary() -> None:
     assert "src/a.py was read" in str(reply.blocks)
     assert model.dropped == []
     assert "it calls a tool" in str(scripted.calls[1].conversation.turns[-1])
-
-
-async def test_the_usage_of_every_call_counts_whether_its_answer_is_used_or_not() -> None:
-    spent = UsageEmission(Usage(100, 7))
-    script: Script = [[REFUSAL, spent], [Say("# Status\n- the user wants src/a.py fixed"), spent]]
-    counted: list[Usage] = []
-    await answer(CheckedModel(ScriptedModel(script), count=counted.append))
-    assert [each.output_tokens for each in counted] == [7, 7]
 
 
 async def test_a_call_that_fails_is_not_repeated() -> None:

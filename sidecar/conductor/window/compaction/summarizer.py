@@ -27,6 +27,7 @@ from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.check import drop_unfounded, find_fault, plain_text, shorten_note
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.rule_changes import RULES_MARK, ask_about_rules, split_statements
+from sidecar.conductor.window.weights import estimate_request_tokens
 from sidecar.conversation import History
 from sidecar.llmgateway.channel import channel_of
 from sidecar.llmgateway.contract import (
@@ -45,7 +46,6 @@ from sidecar.llmgateway.contract import (
     TextEmission,
     ToolCallBlock,
     ToolCallStartEmission,
-    Usage,
     UserTurn,
     emissions_of,
     gateway_error,
@@ -104,7 +104,10 @@ class Summarizer:
         ) -> AsyncGenerator[Emission, None]:
             notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
             passage, is_over = "", False
-            async with emissions_of(invoke(conversation, notifying)) as inner:
+            n_tokens = await asyncio.to_thread(estimate_request_tokens, conversation)
+            card = self._models.card(self._models.summarizer_id(self._record.info.model))
+            counted = self._record.spending.meter(lambda: invoke(conversation, notifying), card, n_tokens)
+            async with emissions_of(counted) as inner:
                 async for emission in inner:
                     if isinstance(emission, TextEmission) and not is_over:
                         passage, mark, _ = f"{passage}{emission.delta}".partition(RULES_MARK)
@@ -152,7 +155,7 @@ class Summarizer:
         invoke = self.invoker(on_text) if self.writes_note(engine, instructions) else None
         if invoke is None:
             return None
-        return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing, self.count)
+        return CheckedModel.of(invoke, engine, history, self._head.user_rules.standing)
 
     def cached_request(self) -> CachedRequest | None:
         """Return the request that continues the newest one, None where the provider has that not in a cache.
@@ -167,11 +170,6 @@ class Summarizer:
             return None
         request = self._head.complete(build_conversation(self._record.history.turns, config))
         return CachedRequest(request, config.thinking)
-
-    def count(self, usage: Usage) -> None:
-        """Count the usage of a call."""
-        model = self._models.summarizer_id(self._record.info.model)
-        self._record.spending.add(usage, self._models.card(model))
 
 
 def begin_of_mark(passage: str) -> int:
@@ -194,7 +192,6 @@ class CheckedModel(Struct):
         rules: the user's rules that hold, which no summary may turn round.
         fault: why the last answer was no summary, None where it was one.
         dropped: the lines that were dropped, each with the reason.
-        count: counts the usage of each call, used or not.
         shown: everything that the model was shown so far: a summary made in pieces may speak of all of them.
         statements: the statements of the answers about the user's rules.
     """
@@ -205,7 +202,6 @@ class CheckedModel(Struct):
     rules: Sequence[SessionRule] = ()
     fault: str | None = None
     dropped: list[str] = field(default_factory=list)
-    count: Callable[[Usage], object] | None = None
     shown: list[str] = field(default_factory=list)
     statements: list[RuleStatement] = field(default_factory=list)
 
@@ -216,10 +212,9 @@ class CheckedModel(Struct):
         engine: SessionEngine,
         history: History,
         rules: Sequence[SessionRule],
-        count: Callable[[Usage], object] | None = None,
     ) -> CheckedModel:
-        """Return the checked model of a compaction of *history* by *engine*; *count* counts its calls."""
-        return cls(invoke, engine.marks.headings, newest_words(history), rules, count=count)
+        """Return the checked model of a compaction of *history* by *engine*."""
+        return cls(invoke, engine.marks.headings, newest_words(history), rules)
 
     def __call__(self, conversation: Conversation, options: StreamOptions) -> Channel:
         """Return the checked answer of the model, whole: its text comes as one piece."""
@@ -233,8 +228,6 @@ class CheckedModel(Struct):
             async with emissions_of(self.invoke(conversation, options)) as inner:
                 answer = [emission async for emission in inner]
             reply = ReplyReader.of(answer)
-            if self.count is not None and reply.usage is not None:
-                self.count(reply.usage)
             text, statements = (reply.text if reply.is_complete else None), tuple[RuleStatement, ...]()
             self.fault = stop_fault(answer)
             if text is not None:

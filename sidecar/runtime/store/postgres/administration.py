@@ -33,6 +33,8 @@ _LOCK: Final = 0x51DECA2
 """The advisory lock of whoever makes the tables."""
 _OLDEST_KEPT: Final = 3
 """The first version whose rows have the columns of today."""
+_KEPT_SINCE: Final = {"spending": 8}
+"""The tables that earlier versions have not, each with the first that has it."""
 _KEPT: Final = {
     "sessions": (
         "owner", "id", "created_at", "modified_at", "meta", "n_records", "n_bytes",
@@ -41,6 +43,7 @@ _KEPT: Final = {
     "nodes": ("owner", "id", "body", "words"),
     "records": ("owner", "session", "n", "node", "body", "content"),
     "contents": ("owner", "id", "body"),
+    "spending": ("owner", "day", "usd", "tokens"),
 }  # fmt: skip
 """The columns that are copied; the rest is made of them."""
 _COPIED_BYTES: Final = 1 << 20
@@ -178,7 +181,8 @@ def make_again(connection: PatientConnection) -> int:
         if not _OLDEST_KEPT <= newest <= VERSION:
             raise DatabaseError(f"the tables are of version {newest}, which this program does not know")
         for table, rows in kept.items():
-            copy_out(connection, table, _KEPT[table], rows)
+            if newest >= _KEPT_SINCE.get(table, 0):
+                copy_out(connection, table, _KEPT[table], rows)
         connection.execute("DROP SCHEMA sidecar CASCADE")
         return make_tables(connection, kept)
 

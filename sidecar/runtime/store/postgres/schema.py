@@ -13,7 +13,7 @@ from typing import Final
 
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 
-VERSION: Final = 7
+VERSION: Final = 8
 """The version of the tables, stored with them."""
 OWNER: Final = "sidecar_owner"
 """The role of the tables. It cannot log in."""
@@ -93,6 +93,14 @@ CREATE TABLE sidecar.words (
   session text NOT NULL,
   PRIMARY KEY (owner, word, session)
 );
+
+CREATE TABLE sidecar.spending (
+  owner text COLLATE "C" NOT NULL DEFAULT current_user,
+  day text NOT NULL,
+  usd double precision NOT NULL,
+  tokens bigint NOT NULL,
+  PRIMARY KEY (owner, day)
+);
 """
 """The tables of VERSION.
 
@@ -113,6 +121,7 @@ RIGHTS: Final = {
     "records": "SELECT, INSERT",
     "contents": "SELECT, INSERT, UPDATE, DELETE",
     "words": "SELECT, INSERT, DELETE",
+    "spending": "SELECT, INSERT, UPDATE",
 }
 """The rights of a daemon's role in each table; to lock a row it needs that to change it."""
 

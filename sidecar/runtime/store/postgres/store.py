@@ -19,13 +19,21 @@ from psycopg.rows import TupleRow
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.surrogates import to_storable
 from sidecar.conversation import Entry, kind_by_role
+from sidecar.llmgateway.contract import Amount, CostBudget
 from sidecar.runtime.contract import Migrator
 from sidecar.runtime.store.codec import RecogniseKind, encode_line
 from sidecar.runtime.store.dag import Clock, wall_clock_ms
 from sidecar.runtime.store.errors import StoreUnavailable, TakenOverError
 from sidecar.runtime.store.journal import SessionJournal
 from sidecar.runtime.store.lines import Append, SessionWriters
-from sidecar.runtime.store.place import Describe, ListedSession, ListSessions, SessionQuery, StoredSummary
+from sidecar.runtime.store.place import (
+    DaySum,
+    Describe,
+    ListedSession,
+    ListSessions,
+    SessionQuery,
+    StoredSummary,
+)
 from sidecar.runtime.store.postgres.connection import DatabaseError, PatientConnection
 from sidecar.runtime.store.postgres.database import Database
 from sidecar.runtime.store.postgres.lease import LEASE_S, Lease, Leases, host_of
@@ -63,6 +71,16 @@ GROUP BY session
 HAVING count(*) = (SELECT count(*) FROM wanted)
 """
 _CONTENT: Final = "SELECT body FROM sidecar.contents WHERE owner = current_user::text AND id = %s"
+_SPEND: Final = """
+INSERT INTO sidecar.spending AS spent (day, usd, tokens) VALUES (%(day)s, %(usd)s, %(tokens)s)
+ON CONFLICT (owner, day) DO UPDATE SET usd = spent.usd + excluded.usd, tokens = spent.tokens + excluded.tokens
+WHERE coalesce(spent.usd < %(most_usd)s::float8 AND spent.usd + excluded.usd <= %(most_usd)s::float8, true)
+AND coalesce(
+  spent.tokens < %(most_tokens)s::bigint AND spent.tokens + excluded.tokens <= %(most_tokens)s::bigint, true
+)
+RETURNING usd, tokens
+"""
+_SPENT: Final = "SELECT usd, tokens FROM sidecar.spending WHERE owner = current_user::text AND day = %s"
 _GROWTH: Final = 4
 _FIELDS: Final = """
 SELECT id, meta, (extract(epoch FROM modified_at) * 1000)::bigint, n_bytes,
@@ -216,6 +234,26 @@ class PostgresStore:
 
         try:
             return await self.database.in_thread(self.database.run, search)
+        except DatabaseError as error:
+            raise StoreUnavailable("", error) from error
+
+    async def spend(self, day: str, amount: Amount, budget: CostBudget | None = None) -> DaySum:
+        """Add *amount* to the sum of *day*, as :meth:`SessionPlace.spend`, in one statement."""
+        most = budget or CostBudget()
+        values = {"day": day, "usd": amount.usd, "tokens": amount.tokens}
+        values |= {"most_usd": most.usd, "most_tokens": most.tokens}
+
+        def spend(connection: PatientConnection) -> DaySum:
+            row = None
+            if most.allows(Amount(), amount):  # else no sum allows it, not even that of a new day
+                row = connection.execute(_SPEND.encode(), values).fetchone()
+            if row is not None:
+                return DaySum(Amount(*row))
+            row = connection.execute(_SPENT.encode(), (day,)).fetchone()
+            return DaySum(Amount() if row is None else Amount(*row), is_added=False)
+
+        try:
+            return await self.database.in_thread(self.database.run, spend)
         except DatabaseError as error:
             raise StoreUnavailable("", error) from error
 

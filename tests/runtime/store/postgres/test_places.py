@@ -12,9 +12,9 @@ import pytest
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.record.shelf import describe_stored
 from sidecar.conversation import Entry
-from sidecar.llmgateway.contract import TextBlock, UserTurn
+from sidecar.llmgateway.contract import Amount, CostBudget, TextBlock, UserTurn
 from sidecar.runtime.store import SessionLockedError, SessionPlace, SessionStore
-from sidecar.runtime.store.place import SessionQuery, key_of
+from sidecar.runtime.store.place import DaySum, SessionQuery, key_of
 from turns import texts
 
 
@@ -226,3 +226,19 @@ async def test_raw_lines_move_between_places(place: SessionPlace, tmp_path: Path
     assert (await other.open("s")).graph.nodes == journal.graph.nodes
     assert await other.read_raw("s") == await place.read_raw("s")
     held.release()
+
+
+async def test_what_a_day_took_is_one_sum_of_all_daemons(make_place: Callable[[], SessionPlace]) -> None:
+    one, two = make_place(), make_place()
+    day = "2026-03-01"
+    assert (await one.spend(day, Amount())).sum == Amount()
+    await one.spend(day, Amount(0.25, 100))
+    assert (await two.spend(day, Amount(0.5, 20))).sum == Amount(0.75, 120)
+    budget = CostBudget(usd=1.0, per="day")
+    assert await two.spend(day, Amount(0.3, 1), budget) == DaySum(Amount(0.75, 120), is_added=False)
+    assert await one.spend(day, Amount(0.25, 1), budget) == DaySum(Amount(1.0, 121))
+    assert not (await two.spend(day, Amount(), budget)).is_added, "nothing is left"
+    assert (await make_place().spend(day, Amount(-0.5, 0))).sum == Amount(0.5, 121)
+    assert (await one.spend("2026-03-02", Amount(0.0, 5), budget)).sum == Amount(0.0, 5), "a new day"
+    tokens = CostBudget(tokens=10, per="day")
+    assert not (await two.spend("2026-03-02", Amount(9.0, 6), tokens)).is_added
