@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.acp.shapes import iso_time, mode_state, model_state, option_of
+from sidecar.acp.shapes import WORK_FIELDS, iso_time, mode_state, model_state, option_of
 from sidecar.conductor.errors import SessionNotFound
 from sidecar.service.contract import Answer
 
@@ -90,7 +90,7 @@ Request: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Answer]]
 Handler: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 """Answers one method, given the fields of its params. Raises SidecarError."""
 
-_LISTED_IN_META: Final = ("phase", "messages", "tokens", "lastCompactionAt")
+_LISTED_IN_META: Final = ("phase", "messages", "tokens", "lastCompactionAt", *WORK_FIELDS)
 
 
 class Sessions:

@@ -16,6 +16,9 @@ _TOOL_KINDS: Final = frozenset(
 OUT_OF_REQUESTS: Final = "max_turn_requests"
 """The reason why a turn ended that needs more calls of the model than it may make."""
 
+WORK_FIELDS: Final = ("state", "since", "waitingFor", "text")
+"""The fields of a line in the list of sessions that say what the session does, or waits for."""
+
 Update: TypeAlias = dict[str, Any]
 """The ``update`` of one ``session/update``."""
 

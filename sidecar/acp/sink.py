@@ -13,7 +13,7 @@ from typing import Any
 
 from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile
-from sidecar.acp.shapes import Update, WireEvent
+from sidecar.acp.shapes import WORK_FIELDS, Update, WireEvent, make_update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event
@@ -46,6 +46,7 @@ class AcpSink:
         self._profile = profile
         self._version = version
         self._followed: dict[str, _Followed] = {}
+        self._shown_work: dict[str, Mapping[str, Any]] = {}
         self._past_mapper = version.mapper(profile, None)
 
     def load(self) -> tuple[int, int]:
@@ -77,6 +78,7 @@ class AcpSink:
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of *sid*."""
         self._followed.pop(sid, None)
+        self._shown_work.pop(sid, None)
         self._outbox.unfollow(sid)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
@@ -89,6 +91,9 @@ class AcpSink:
                 self._outbox.put(body)
         elif self._knows(method):
             self._outbox.put_state(encode_notification(f"_{method}", params))
+        if method == "sidecar/sessions/changed" and (self._profile.features is None or self._knows(method)):
+            for line in params.get("sessions", ()):
+                self.show_work(line)
 
     def replay(self, events: Iterator[Event]) -> None:
         """Send the updates of a past, each when there is room for it."""
@@ -126,6 +131,14 @@ class AcpSink:
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send nothing: the protocol has no partial results."""
         return True
+
+    def show_work(self, line: Mapping[str, Any]) -> None:
+        """Send the state of the work of a followed session as ``_meta`` of its info, once for each change."""
+        sid, work = line["sid"], {name: line[name] for name in WORK_FIELDS if name in line}
+        shown = {**work, "since": None}
+        if sid in self._followed and self._shown_work.get(sid) != shown:
+            self._shown_work[sid] = shown
+            self._send_updates(sid, [make_update("session_info_update", _meta={"sidecar": work})])
 
     def _send_updates(self, sid: str, updates: Iterable[Update]) -> None:
         for update in updates:

@@ -27,6 +27,7 @@ from sidecar.conductor.contract import (
     FileDiagnostics,
     PermissionAnswer,
     PermissionRequest,
+    SessionSummary,
 )
 from sidecar.workspace.contract import Dispose, PositionEncoding
 from sidecar.workspace.path_index import PathIndexes
@@ -57,8 +58,8 @@ class ClientPort(Protocol):
         """Notify the client of the outcome of a question, which *by* decided."""
         ...
 
-    def sessions_changed(self) -> None:
-        """Notify the client that the list of sessions changed."""
+    def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
+        """Notify the client of the lines of the list of sessions that changed, and of *removed* sessions."""
         ...
 
 

@@ -303,11 +303,27 @@ class PlanItem(Value):
     priority: str
 
 
+WorkName: TypeAlias = Literal["idle", "working", "waiting", "failed"]
+"""``waiting`` is for the user; ``failed`` lasts until the next prompt."""
+
+WaitingFor: TypeAlias = Literal["permission", "question", "budget"]
+"""The decision of the user that a session waits for."""
+
+
+class WorkState(Value, kw_only=True):
+    """The state of a session's work, since a time in epoch milliseconds; *text* is one line about it."""
+
+    state: WorkName
+    since: int
+    waiting_for: WaitingFor | None = None
+    text: str = ""
+
+
 class SessionSnapshot(Value):
     """A session at one moment: a client shows this, then follows the events after ``seq``.
 
     *turn_id* and *compaction_id* name the turn and the compaction that run now, None for none;
-    *queued_compactions* name the ones that wait.
+    *queued_compactions* name the ones that wait. *state* to *text* are as in the list of sessions.
     """
 
     sid: str
@@ -330,10 +346,19 @@ class SessionSnapshot(Value):
     archived: bool = False
     ephemeral: bool = False
     plan: tuple[PlanItem, ...] = ()
+    state: WorkName = "idle"
+    since: int = 0
+    waiting_for: WaitingFor | None = None
+    text: str | None = None
 
 
 class SessionSummary(Value):
-    """One line of a session list; *host* and *pid* have it open elsewhere, until *lease* at least."""
+    """One line of a session list; *host* and *pid* have it open elsewhere, until *lease* at least.
+
+    *state* is ``waiting`` while the session waits for its user, and *waiting_for* is the decision then.
+    *text* is the question, the prompt at work or the failure; *since* is the time at which that began. All
+    are absent where another process has the session open and alone knows them.
+    """
 
     sid: str
     cwd: str
@@ -347,6 +372,10 @@ class SessionSummary(Value):
     host: str | None = None
     pid: int | None = None
     lease: int | None = None
+    state: WorkName | None = None
+    since: int | None = None
+    waiting_for: WaitingFor | None = None
+    text: str | None = None
 
 
 class PermissionOption(Value):

@@ -52,8 +52,8 @@ class SessionHost(Protocol):
         """The terminals that clients lend to sessions."""
         ...
 
-    def announce_change(self) -> None:
-        """Notify every client that the list of sessions changed."""
+    def announce_change(self, *changed: SessionSummary) -> None:
+        """Notify every client of the lines of the list of sessions that *changed*."""
         ...
 
     async def fork_of(self, sid: str) -> str:

@@ -123,7 +123,7 @@ class Hub:
         if wanted.model is None and models.remark is not None:
             session.record.notices.add(Notice("info", "Model", models.remark))
         session.connect(wanted.servers)
-        self.announce_change()
+        self.announce_change(session.summary())
         return session
 
     async def import_session(self, imported: ImportedSession, wanted: NewSession) -> SessionInfo:
@@ -132,7 +132,7 @@ class Hub:
         info, records = await asyncio.to_thread(describe_import, info, imported, self._deps.new_id)
         opened = await self._adopt(info, records, imported.entries, imported.leaf)
         await opened.release()
-        self.announce_change()
+        self.announce_change(info.summary())
         return info
 
     async def fork(self, wanted: ForkOf) -> Session:
@@ -166,7 +166,7 @@ class Hub:
         await session.workbench.checkpoints.adopt(changes, wanted.sid)
         await session.record.store()
         session.connect(servers or (loaded.workbench.servers.named if loaded and servers is None else ()))
-        self.announce_change()
+        self.announce_change(session.summary())
         return session
 
     async def fork_of(self, sid: str) -> str:
@@ -232,7 +232,7 @@ class Hub:
         finally:
             self.audience.dismiss(sid)
             await self._releases.pop(sid)()
-        self.announce_change()
+        self.announce_change(session.info.summary(n_messages=len(session.record.history.turns)))
         return session.info.seq
 
     async def delete(self, sid: str) -> None:
@@ -246,7 +246,7 @@ class Hub:
             raise SessionNotFound(sid)
         await self._store.delete(sid)
         self._deps.library.forget(sid)
-        self.announce_change()
+        self.announce_change(removed=sid)
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> int:
         """Change the ``meta`` record of a session, in memory or stored, and return its newest ``seq``.
@@ -255,15 +255,16 @@ class Hub:
         """
         if (session := self._sessions.get(sid)) is not None:
             await session.amend(change)
-            info = session.info
+            info, summary = session.info, session.summary()
         else:
             opened = await (await self._store_of(sid)).open(sid, create=False)
             try:
                 info = change(self._info_in(sid, opened.records))
+                summary = info.summary()
                 await opened.journal.append_records([to_record("meta", info)])
             finally:
                 await opened.release()
-        self.announce_change()
+        self.announce_change(summary)
         return info.seq
 
     async def aclose(self) -> None:
@@ -278,10 +279,7 @@ class Hub:
         if words := content.split():
             query = replace(query, ids=await self._store.place.search(words))
         stored = await self._store.list(query.widen(len(self._sessions)))
-        loaded = [
-            (each.info, each.snapshot().phase, len(each.record.history.turns)) for each in self.sessions
-        ]
-        summaries = [info.summary(phase, n_turns) for info, phase, n_turns in loaded]
+        summaries = [each.summary() for each in self.sessions]
         summaries += [summary for summary in stored if summary.sid not in self._sessions]
         return query.select(summaries)
 
@@ -316,10 +314,10 @@ class Hub:
         found = [from_record(Compaction, record) for record in records]
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
-    def announce_change(self) -> None:
-        """Notify every client that the list of sessions changed."""
+    def announce_change(self, *changed: SessionSummary, removed: str | None = None) -> None:
+        """Notify every client of the lines of the list of sessions that *changed*, or of one *removed*."""
         for client in self.audience.clients:
-            client.sessions_changed()
+            client.sessions_changed(changed, () if removed is None else (removed,))
 
     async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, ModelRegistry]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import field
 
 from sidecar._internal.values import Value, force_setattr
-from sidecar.conductor.contract import SessionSummary
+from sidecar.conductor.contract import SessionSummary, WorkState
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
 from sidecar.workspace.paths import path_to_uri
@@ -189,18 +189,25 @@ class SessionInfo(Value, kw_only=True):
         """Cut a title that is longer than lists and events should carry."""
         force_setattr(self, "title", self.title[:_TITLE_CHARS])
 
-    def summary(self, phase: str, n_messages: int) -> SessionSummary:
-        """Return the session as a list shows it, with *n_messages* turns."""
+    def summary(
+        self, phase: str = "idle", n_messages: int | None = None, work: WorkState | None = None
+    ) -> SessionSummary:
+        """Return the session as a list shows it, with *n_messages* turns; by default as one at rest."""
+        work = work or WorkState(state="idle", since=self.updated_at)
         return SessionSummary(
             sid=self.sid,
             cwd=self.cwd,
             title=self.title,
             updated_at=self.updated_at,
             phase=phase,
-            messages=n_messages,
+            messages=self.messages if n_messages is None else n_messages,
             tokens=self.tokens,
             last_compaction_at=self.last_compaction_at,
             archived=self.archived,
+            state=work.state,
+            since=work.since,
+            waiting_for=work.waiting_for,
+            text=work.text or None,
         )
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Unpack
 
 from sidecar.capabilities.mcp.contract import McpServer
 from sidecar.conductor.content import Content
-from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot
+from sidecar.conductor.contract import Compaction, NoOp, Plan, SessionSnapshot, SessionSummary
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.errors import SessionBusyError
@@ -62,8 +62,9 @@ class Session:
     ) -> None:
         self._n_restored = 0
         self._library = deps.library
-        self._jobs: JobQueue[Job] = JobQueue(self._run, host.announce_change)
+        self._jobs: JobQueue[Job] = JobQueue(self._run)
         self.record = SessionRecord(info, journal, deps, self._jobs)
+        self.record.work.follow(lambda _question: host.announce_change(self.summary()))
         self.workbench = Workbench(self.record, deps, host)
         self.window = SessionWindow(self.record, self.workbench, deps)
         self.turns = Turns(self.record, self.workbench, self.window, deps, host)
@@ -135,6 +136,7 @@ class Session:
     def snapshot(self) -> SessionSnapshot:
         """Return the session as it is now."""
         info, running, compacting = self.info, self.record.queue.running, self.record.compactions.running
+        work = self.record.work.state
         return SessionSnapshot(
             sid=info.sid,
             cwd=info.cwd,
@@ -156,7 +158,16 @@ class Session:
             archived=info.archived,
             ephemeral=info.ephemeral,
             plan=self.record.plan_items(),
+            state=work.state,
+            since=work.since,
+            waiting_for=work.waiting_for,
+            text=work.text or None,
         )
+
+    def summary(self) -> SessionSummary:
+        """Return the session as a list shows it."""
+        record = self.record
+        return self.info.summary(record.events.phase, len(record.history.turns), record.work.state)
 
     def connect(self, servers: Sequence[McpServer]) -> None:
         """Add *servers* to the session's tool servers; they start in the background."""

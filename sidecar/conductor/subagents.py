@@ -163,7 +163,7 @@ class NoClients:
         self.audience = Audience()
         self.terminals = Terminals()
 
-    def announce_change(self) -> None:
+    def announce_change(self, *changed: SessionSummary) -> None:
         """Do nothing."""
 
     async def fork_of(self, sid: str) -> str:

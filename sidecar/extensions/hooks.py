@@ -5,6 +5,9 @@ output is a note for the model; 2 refuses, and its standard error is the reason,
 other end, a hook that takes too long included, is a mistake of the hook: a notice says so, and the work goes
 on. Several hooks of one event run in the order of the settings, until one refuses.
 
+The hooks of ``question`` run while the session waits for its user and end with the question; a refusal is a
+no in place of the user. The hooks of ``settled`` run after the turn; nothing can refuse it any more.
+
 A hook runs in the session's folder, in a process group below a supervisor, without the secrets of the
 environment, and is ended with everything it started when its time is over, its call is cancelled or the
 daemon is gone. Its output is bounded.

@@ -33,7 +33,9 @@ from sidecar.workspace.contract import FileAccessError
 from sidecar.workspace.files import DiskText, read_text
 from sidecar.workspace.paths import read_project_text
 
-HookEvent: TypeAlias = Literal["beforeTool", "afterTool", "prompt", "compaction", "stop"]
+HookEvent: TypeAlias = Literal[
+    "beforeTool", "afterTool", "prompt", "compaction", "stop", "question", "settled"
+]
 _MAX_TIMEOUT_S: Final = 600.0
 
 CONFIG_FILE: Final = "config.toml"

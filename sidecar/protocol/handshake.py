@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:4fd3c86eb0a7b2231f55b48de36ded848000cbe8d0daf92078872dcbc1629135"
+SCHEMA_HASH: Final = "sha256:cbbbacc629375583595f3a894cd56b803b684e8b57c29f76412b40a62577436b"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

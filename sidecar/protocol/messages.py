@@ -1269,7 +1269,14 @@ class GapNotification:
 
 
 class SessionsChangedNotification(Value):
-    """The result of ``sidecar/session/list`` has changed."""
+    """The result of ``sidecar/session/list`` has changed: the lines that are new or others, and *removed*.
+
+    It comes as often as a session begins to work, waits for its user, settles or fails. Without any line, as
+    for a client that reads too slowly, the list has to be requested again.
+    """
+
+    sessions: tuple[SessionSummary, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 class PermissionResolvedNotification(Value):

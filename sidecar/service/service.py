@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, get_args
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
 from sidecar.conductor.clients import EditorReport, EditorState
-from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest, SessionSummary
 from sidecar.conductor.errors import ControlRequiredError
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
@@ -81,6 +81,8 @@ async def _run_after(before: asyncio.Future[Answer] | None, begin: Begin) -> Ans
 
 
 _MAX_WATCHES: Final = 256
+_BEHIND_BYTES: Final = 1024 * 1024
+"""The most that waits to be sent to a client which is still sent the details of a state."""
 
 
 class Service:
@@ -265,9 +267,11 @@ class Connection:
         resolved = PermissionResolvedNotification(sid, permission_id, outcome, by)
         self._notify("sidecar/permission/resolved", resolved)
 
-    def sessions_changed(self) -> None:
-        """Notify the client that the list of sessions changed."""
-        self._notify("sidecar/sessions/changed", SessionsChangedNotification())
+    def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
+        """Notify the client of changes of the list of sessions; without details while it reads too slowly."""
+        is_behind = self.sink.load()[1] > _BEHIND_BYTES
+        notification = SessionsChangedNotification(*(() if is_behind else (tuple(changed), tuple(removed))))
+        self._notify("sidecar/sessions/changed", notification)
 
     def _answer(self, method: str, params: Any) -> Answer | Awaitable[Answer]:
         row, handler = METHODS.get(method), HANDLERS.get(method)

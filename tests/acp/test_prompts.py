@@ -161,7 +161,7 @@ class TestTheSecondPrompt:
     async def test_waiting_prompts_are_in_the_meta_of_an_update(self, stage: Stage) -> None:
         sid = await at_work(stage)
         stage.prompt(2, sid, "and then?")
-        update = await stage.panel.update("session_info_update")
+        update = await stage.panel.update("session_info_update", 2)  # the first one: it works
         items = update["_meta"]["sidecar"]["queue"]["items"]
         assert [item["input"][0]["text"] for item in items] == ["and then?"]
         stage.panel.notify("session/cancel", {"sessionId": sid})
@@ -170,7 +170,7 @@ class TestTheSecondPrompt:
     async def test_a_waiting_prompt_may_be_withdrawn_alone(self, stage: Stage) -> None:
         sid = await at_work(stage)
         stage.prompt(2, sid)
-        await stage.panel.update("session_info_update")
+        await stage.panel.update("session_info_update", 2)
         stage.panel.notify("$/cancel_request", {"requestId": 2})
         assert stop_reason(await stage.panel.answer(2)) == "cancelled"
         assert stage.panel.answers(1) == []

@@ -247,6 +247,10 @@ def an_answer_in_the_editor_takes_the_question_from_the_panel(pair: Pair) -> Non
     editor, panel = pair.editor, pair.panel
     running = pair.prompt("run it")
     question = panel.call("session/request_permission", 2)
+    waiting = {"state": "waiting", "waitingFor": "permission", "text": "Run env echo ran"}
+    pair.update("session_info_update", lambda update: waiting.items() <= update["_meta"]["sidecar"].items())
+    (line,) = pair.command("sidecar.sessions")["sessions"]
+    assert waiting.items() <= line.items()
     editor.answer(editor.call("window/showMessageRequest", 2), {"title": "Allow"})
     assert panel.call("$/cancel_request")["params"] == {"requestId": question["id"]}
     ran = pair.update(

@@ -11,7 +11,10 @@ import pytest
 from fake_client import FakeClient
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.clients import Audience
-from sidecar.conductor.contract import PermissionAnswer
+from sidecar.conductor.contract import PermissionAnswer, WorkState
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
+from sidecar.conductor.record.work import PendingQuestion, SessionWork
 from sidecar.conductor.workbench.permissions import PermissionBroker
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import PermissionMode, Policy
@@ -34,13 +37,18 @@ def question(command: str) -> PermissionQuestion:
 ASK = question("make")
 
 
+async def run_job(job: Job) -> None:
+    """No job runs here."""
+
+
 def broker_of(*clients: FakeClient, timeout_ms: int = 60_000) -> PermissionBroker:
     """Clients whose name begins with "observer" only listen."""
+    work = SessionWork(PromptQueue(JobQueue(run_job)), EventLog("s", lambda: 1000), lambda: 1000, 1000)
     audience = Audience()
     for client in clients:
         audience.attach(client, "s", controls=not client.name.startswith("observer"))
     return PermissionBroker(
-        "s", audience, lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,)))
+        "s", audience, lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,))), work
     )
 
 
@@ -61,6 +69,25 @@ def selected(option: str) -> PermissionAnswer:
 )
 async def test_an_answer_decides(answer: PermissionAnswer, allowed: bool) -> None:
     assert await broker_of(FakeClient(answer=answer)).ask(ASK, "t1") == PermissionDecision(allowed)
+
+
+async def test_a_hook_answers_with_a_no_in_place_of_the_user() -> None:
+    client = FakeClient()
+    broker = broker_of(client)
+    asked: list[PendingQuestion] = []
+
+    def refuse(question: PendingQuestion | None) -> None:
+        if question is not None:
+            asked.append(question)
+            question.refuse("not today")
+
+    broker.work.follow(refuse)
+    assert await broker.ask(ASK, "t1") == PermissionDecision(False, "not today")
+    assert client.resolved == [("reject_once", "a hook")]
+    assert [(each.text, each.details, each.closed.cancelled) for each in asked] == [
+        ("Run make", {"tool": "bash"}, True)
+    ]
+    assert broker.work.state == WorkState(state="idle", since=1000)
 
 
 async def test_without_a_client_the_question_is_rejected() -> None:

@@ -15,8 +15,9 @@ class Work:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.go = asyncio.Event()
-        self.n_done = 0
-        self.queue: JobQueue[str] = JobQueue(self._run, self._done)
+        self.n_changes = 0
+        self.queue: JobQueue[str] = JobQueue(self._run)
+        self.queue.follow(self._count)
 
     async def _run(self, job: str) -> None:
         self.log.append(job)
@@ -25,8 +26,8 @@ class Work:
         if job == "break":
             raise ZeroDivisionError
 
-    def _done(self) -> None:
-        self.n_done += 1
+    def _count(self) -> None:
+        self.n_changes += 1
 
 
 async def test_jobs_run_one_after_another_and_urgent_ones_first() -> None:
@@ -44,7 +45,7 @@ async def test_jobs_run_one_after_another_and_urgent_ones_first() -> None:
     )
     work.go.set()
     await work.queue.wait_idle()
-    assert (work.log, work.n_done, work.queue.is_busy) == (["wait", "x", "y", "a", "b"], 5, False)
+    assert (work.log, work.n_changes, work.queue.is_busy) == (["wait", "x", "y", "a", "b"], 10, False)
 
 
 async def test_a_failed_job_does_not_stop_the_jobs_behind_it(
@@ -56,5 +57,5 @@ async def test_a_failed_job_does_not_stop_the_jobs_behind_it(
     for job in ("break", "after"):
         work.queue.put(job)
     await work.queue.wait_idle()
-    assert (work.log, work.n_done, work.queue.current) == (["break", "after"], 2, None)
+    assert (work.log, work.n_changes, work.queue.current) == (["break", "after"], 4, None)
     assert "a job raised ZeroDivisionError" in caplog.text

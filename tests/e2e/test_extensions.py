@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -245,6 +246,34 @@ class TestHooks:
             await session.run(prompt)
         done = await session.compact()
         assert (done.status, done.reason) == ("cancelled", "a hook refused it: not now")
+
+    async def test_hooks_hear_of_a_question_and_of_the_end_of_the_turn(self, place: Place) -> None:
+        """The one of the question answers it; the ones of the turn run though the daemon ends with it."""
+        heard = place.home / "heard"
+        hooks = {"question": "echo not on Fridays >&2; exit 2", "settled": "exit 0"}
+        tables = (
+            f"[[hooks]]\non = '{on}'\ncommand = 'cat >> {heard}; echo >> {heard}; {end}'\n"
+            for on, end in hooks.items()
+        )
+        place.write("~/config.toml", "".join(tables))
+        never: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
+        place.answer = lambda request: never  # type: ignore[assignment,return-value]  # handlers may be async
+        session = await place.open(call("bash", command="touch b.txt"), DONE)
+        (refused,) = await results_of(session, "touch it\nplease")
+        await session.run("/help")
+        await session.client.close()
+        assert "not on Fridays" in refused
+        question, settled = map(json.loads, heard.read_text().splitlines())
+        told = ("event", "sessionId", "waitingFor", "text", "tool")
+        assert [question[name] for name in told] == [
+            "question",
+            session.sid,
+            "permission",
+            "Run touch b.txt",
+            "bash",
+        ]
+        assert [settled[name] for name in ("event", "text", "stopReason")] == ["settled", "done", "end_turn"]
+        assert "error" not in settled
 
     async def test_hooks_count_for_sub_agents_too(self, place: Place) -> None:
         hook = '[[hooks]]\non = "beforeTool"\ntools = ["write"]\ncommand = "exit 2"\n'

@@ -73,6 +73,20 @@ ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
         "conductor/compaction/test_loss.py",
         "test_without_a_chronicle_all_is_gone_and_the_list_outlives_a_restart",
     ): {"lsp": ("ReportedFact.state = gone",)},
+    # The records have the first change of the list alone, and nobody attaches while a session waits.
+    ("conductor/test_work.py", "test_clients_see_a_session_work_fail_and_rest"): {
+        "lsp": ("SessionSnapshot.state = failed", "SessionSummary.state = failed")
+    },
+    ("conductor/test_work.py", "test_every_decision_of_the_user_is_waited_for"): {
+        "lsp": tuple(
+            f"{shape}.{word}"
+            for shape in ("SessionSnapshot", "SessionSummary")
+            for word in (
+                "state = waiting",
+                *(f"waitingFor = {each}" for each in ("permission", "question", "budget")),
+            )
+        )
+    },
     # It takes sixty prompts.
     ("conductor/test_price_trigger.py", "test_the_limit_falls_as_the_conversation_goes_on"): {
         "lsp": ("ContextUsage.limitBy = price",)

@@ -15,7 +15,7 @@ from memory_stream import MemoryClient
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
 from sidecar.commands.launch import server_info
-from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest, SessionSummary
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
@@ -169,7 +169,7 @@ class HubPlayer(Player):
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         """The answer was its own."""
 
-    def sessions_changed(self) -> None:
+    def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
         """It looks at one."""
 
     def _follow(self, session: Session) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
 
 
 @dataclass
@@ -16,6 +17,8 @@ class FakeClient:
         requests: the questions that it was sent.
         resolved: outcome and author of each question that was resolved.
         n_list_changes: the number of notifications about the list of sessions.
+        lines: the lines of the list that have changed, in their order.
+        removed: the sessions that were removed.
         was_asked: set with the first question.
         was_cancelled: whether a question that it never answered was taken back.
     """
@@ -25,6 +28,8 @@ class FakeClient:
     requests: list[PermissionRequest] = field(default_factory=list)
     resolved: list[tuple[str, str]] = field(default_factory=list)
     n_list_changes: int = 0
+    lines: list[SessionSummary] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
     was_cancelled: bool = False
 
@@ -45,5 +50,7 @@ class FakeClient:
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         self.resolved.append((outcome, by))
 
-    def sessions_changed(self) -> None:
+    def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
         self.n_list_changes += 1
+        self.lines += changed
+        self.removed += removed

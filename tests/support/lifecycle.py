@@ -26,7 +26,7 @@ DECLARED = {
 }
 _TIME = 1_760_000_000_000
 _STEADY: dict[str, Any] = {
-    **dict.fromkeys(("at", "createdAt", "updatedAt"), _TIME),
+    **dict.fromkeys(("at", "createdAt", "updatedAt", "since"), _TIME),
     "durationMs": 12,
     "used": 1525,
     "limit": 148_464,

@@ -1339,7 +1339,7 @@ export interface SessionRule {
   conflicts: string[];
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. `state` to `text` are as in the list of sessions. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -1361,9 +1361,13 @@ export interface SessionSnapshot {
   archived: boolean;
   ephemeral: boolean;
   plan: PlanItem[];
+  state: "idle" | "working" | "waiting" | "failed";
+  since: number;
+  waitingFor?: "permission" | "question" | "budget";
+  text?: string;
 }
 
-/** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. */
+/** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. `state` is `waiting` while the session waits for its user, and `waitingFor` is the decision then. `text` is the question, the prompt at work or the failure; `since` is the time at which that began. All are absent where another process has the session open and alone knows them. */
 export interface SessionSummary {
   sid: string;
   cwd: string;
@@ -1377,6 +1381,10 @@ export interface SessionSummary {
   host?: string;
   pid?: number;
   lease?: number;
+  state?: "idle" | "working" | "waiting" | "failed";
+  since?: number;
+  waitingFor?: "permission" | "question" | "budget";
+  text?: string;
 }
 
 /** The nodes of all branches, oldest first; `leaves` are the last nodes of the branches. */
@@ -1386,8 +1394,10 @@ export interface SessionTreeResult {
   leaves: string[];
 }
 
-/** The result of `sidecar/session/list` has changed. */
+/** The result of `sidecar/session/list` has changed: the lines that are new or others, and `removed`. It comes as often as a session begins to work, waits for its user, settles or fails. Without any line, as for a client that reads too slowly, the list has to be requested again. */
 export interface SessionsChangedNotification {
+  sessions: SessionSummary[];
+  removed: string[];
 }
 
 /** The option to set: `model`, `engine`, `knowledge`, `thinking` or `permissions`. */

@@ -138,14 +138,14 @@ Job: TypeAlias = PromptJob | CompactJob | ChangeJob
 
 
 class JobQueue(Generic[J]):
-    """Jobs that run one after another. *on_done* is called after every job.
+    """Jobs that run one after another.
 
     Contract of *run*: it does not raise. If it does, the jobs behind it run all the same.
     """
 
-    def __init__(self, run: Callable[[J], Awaitable[None]], on_done: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[[J], Awaitable[None]]) -> None:
         self._run = run
-        self._on_done = on_done
+        self._followers: list[Callable[[], object]] = []
         self._waiting: deque[J] = deque()
         self._worker: asyncio.Task[None] | None = None
         self.current: J | None = None
@@ -159,6 +159,10 @@ class JobQueue(Generic[J]):
     def is_busy(self) -> bool:
         """Whether a new job would have to wait."""
         return self.current is not None or bool(self._waiting)
+
+    def follow(self, follower: Callable[[], object]) -> None:
+        """Call *follower* when a job begins and when it is over."""
+        self._followers.append(follower)
 
     def put(self, job: J, *, first: bool = False) -> None:
         """Add a job at the end, or at the front when *first*."""
@@ -186,6 +190,7 @@ class JobQueue(Generic[J]):
     async def _work(self) -> None:
         while self._waiting:
             self.current = self._waiting.popleft()
+            self._publish()
             try:
                 await self._run(self.current)
             except Exception as error:
@@ -193,10 +198,14 @@ class JobQueue(Generic[J]):
                 bug(f"a job raised {type(error).__name__}")
             finally:
                 self.current = None
+            self._publish()
+
+    def _publish(self) -> None:
+        for follower in self._followers:
             try:
-                self._on_done()
+                follower()
             except Exception as error:
-                # The jobs behind it do not depend on who is notified of this one.
+                # The jobs do not depend on who is notified of them.
                 log_fault("a listener of a session's queue", error)
 
 

@@ -22,6 +22,7 @@ from sidecar.conductor.record.history import HistoryWriter
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
 from sidecar.conductor.record.session_events import OneTimeNotices, SessionEvents
+from sidecar.conductor.record.work import SessionWork
 from sidecar.conductor.records import SessionInfo, from_record, to_record
 from sidecar.conductor.spending import Spending
 from sidecar.llmgateway.contract import ModelCard
@@ -40,6 +41,7 @@ class SessionRecord:
         events: emits events into the log.
         notices: the notices that are given once.
         queue: the prompts that wait.
+        work: whether it works, waits for its user, has failed or is idle.
         history: the conversation with all its branches.
         compactions: the compactions.
         spending: the tokens and their price.
@@ -70,6 +72,7 @@ class SessionRecord:
         self.events = SessionEvents(self.log, asyncio.get_running_loop().call_later)
         self.notices = OneTimeNotices(self.events.emit, deps.models.problems)
         self.queue = PromptQueue(jobs)
+        self.work = SessionWork(self.queue, self.log, deps.clock_ms, info.updated_at)
         self.history = HistoryWriter(journal, self.queue, self.report_trouble)
         self.compactions = CompactionLog(info.sid)
         self.spending = Spending(

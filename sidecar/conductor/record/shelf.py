@@ -124,7 +124,10 @@ class SessionShelf:
         holders = await self.place.holders([each.sid for each in found if each.host is None])
         host = platform.node()
         return [
-            replace(each, host=host, pid=holders[each.sid]) if each.sid in holders else each for each in found
+            replace(each, host=host, pid=holders[each.sid], state=None, since=None)
+            if each.sid in holders
+            else each
+            for each in found
         ]
 
 
@@ -133,8 +136,8 @@ def describe_stored(stored: StoredSummary) -> SessionSummary | None:
     info = from_record(SessionInfo, {**(stored.meta or {}), "sid": stored.session_id})
     if info is None:
         return None
-    summary = info.summary("idle", info.messages)
-    return replace(summary, host=stored.host, pid=stored.pid, lease=stored.leased_until_ms)
+    summary = replace(info.summary(), host=stored.host, pid=stored.pid, lease=stored.leased_until_ms)
+    return summary if summary.pid is None else replace(summary, state=None, since=None)
 
 
 async def _load(journal: SessionJournal, release: Callable[[], Awaitable[None]]) -> OpenedSession:

@@ -277,6 +277,10 @@ class TurnRunner:
                 self._events.emit(Faulted(job.turn_id, fault.kind, fault.message, head, usage, duration_ms))
         finally:
             self._events.end_turn()
+            if job.command is None:
+                problem = {} if fault is None else {"error": fault.message}
+                told = {"text": answer.text, "stopReason": answer.stop, "durationMs": duration_ms, **problem}
+                self._extensions.report_end(told)
             # Done already when the client that waited for it was cancelled.
             if not job.outcome.done():
                 job.outcome.set_result(

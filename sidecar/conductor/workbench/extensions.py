@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.secrets import mask_secrets
@@ -29,6 +29,7 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice
 from sidecar.conductor.record.queue import PromptJob
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.record.work import PendingQuestion
 from sidecar.extensions.contract import CustomCommand, Extensions, Skill
 from sidecar.extensions.hooks import HookGuard, Hooks
 from sidecar.extensions.skills import list_skills, make_skill_tool, write_command_prompt
@@ -38,6 +39,9 @@ from sidecar.permissions.access import ProjectTextAccess
 from sidecar.permissions.policy import Policy
 
 _LINE_CHARS: Final = 120
+_LAST_HOOKS_S: Final = 0.5
+"""How long a session that is closed waits for the hooks of its last turn."""
+
 _NOTE: Final = "<hook>\n{}\n</hook>"
 
 
@@ -74,6 +78,9 @@ class SessionExtensions:
         self.hooks = self._make_hooks()
         self.skills = ""
         self._guard = HookGuard(lambda: self.hooks)
+        self._after_turns = CancelToken()
+        self._running: set[asyncio.Task[object]] = set()
+        record.work.follow(self.on_work)
 
     @property
     def guard(self) -> HookGuard | None:
@@ -195,6 +202,37 @@ class SessionExtensions:
             return None
         asked = f"A hook of the user does not let you stop yet:\n{_NOTE.format(verdict.refusal)}"
         return UserTurn((TextBlock(asked),))
+
+    def report_end(self, details: Mapping[str, Any]) -> None:
+        """Run the hooks of a turn that has settled, in the background: nothing waits for them."""
+        if (
+            self.found.hooks and self._deps.ask is None
+        ):  # else a sub-agent, whose end is its parent's business
+            self._start(self.hooks.run("settled", details, self._after_turns))
+
+    def on_work(self, question: PendingQuestion | None) -> None:
+        """Run the hooks of a question that was opened."""
+        if self.found.hooks and question is not None:
+            self._start(self.judge_question(question))
+
+    async def judge_question(self, question: PendingQuestion) -> None:
+        """Run the hooks of *question*, which end with it; one that refuses answers it."""
+        told = {"waitingFor": question.waiting_for, "text": question.text, **question.details}
+        verdict = await self.hooks.run("question", told, question.closed)
+        if verdict.refusal is not None and not question.closed.cancelled:
+            question.refuse(verdict.refusal)
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def aclose(self) -> None:
+        """End the hooks that run, after a moment for the ones of a turn that has just settled."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=_LAST_HOOKS_S)
+        self._after_turns.cancel("the session is closed")
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def refuse_compaction(self, engine: str, trigger: str) -> str | None:
         """Run the hooks of a compaction with *engine*: return why it is refused, None where it is not."""

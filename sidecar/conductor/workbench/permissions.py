@@ -28,6 +28,7 @@ from sidecar.conductor.contract import (
     PermissionSubject,
     PermissionVerdict,
 )
+from sidecar.conductor.record.work import SessionWork
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED
@@ -44,8 +45,9 @@ class _OpenQuestion:
     def __init__(self, request: PermissionRequest) -> None:
         self._request = request
         self._asked: dict[str, asyncio.Task[tuple[PermissionAnswer, str]]] = {}
-        self._done: asyncio.Queue[asyncio.Task[tuple[PermissionAnswer, str]]] = asyncio.Queue()
+        self._done: asyncio.Queue[asyncio.Future[tuple[PermissionAnswer, str]]] = asyncio.Queue()
         self._n_open = 0
+        self.refusal: str | None = None
 
     def put(self, client: ClientPort) -> None:
         """Ask *client*, unless it is being asked."""
@@ -54,6 +56,13 @@ class _OpenQuestion:
             self._n_open += 1
             asked = self._asked[client.client_id] = asyncio.create_task(self._ask(client))
             asked.add_done_callback(self._done.put_nowait)
+
+    def refuse(self, why: str) -> None:
+        """Answer with a no, in place of the user."""
+        self.refusal, answered = why, asyncio.get_running_loop().create_future()
+        answered.set_result((PermissionAnswer("selected", "reject_once"), "a hook"))
+        self._n_open += 1
+        self._done.put_nowait(answered)
 
     async def first_answer(self) -> tuple[str, str]:
         """Return the id of the chosen option, and the client that chose it."""
@@ -89,6 +98,7 @@ class PermissionBroker(Struct):
     clock_ms: Callable[[], int]
     timeout_ms: int
     policy: Policy
+    work: SessionWork
     _unasked: set[str] = field(default_factory=set)
     _open: list[_OpenQuestion] = field(default_factory=list)
 
@@ -130,22 +140,21 @@ class PermissionBroker(Struct):
             expires_at=self.clock_ms() + self.timeout_ms,
             description=f"{verdict.why[:1].upper()}{verdict.why[1:]}.",
         )
-        option, by = "cancelled", "the tool call"
+        question, option, by = _OpenQuestion(request), "cancelled", "the tool call"
         try:
-            option, by = await self._first_answer(clients, request)
+            with self.work.wait_for("permission", request.title, question.refuse, tool=ask.tool):
+                option, by = await self._first_answer(clients, question)
         finally:
             # Also when the tool call was cancelled: no client may go on showing the question.
             for client in self.audience.listeners(self.sid):
                 client.permission_resolved(self.sid, request.permission_id, option, by)
         if option == "allow_always":
             self.policy.grant(verdict)
-        return PermissionDecision(option in _ALLOWING)
+        is_allowed = option in _ALLOWING
+        return PermissionDecision(is_allowed, None if is_allowed else question.refusal)
 
-    async def _first_answer(
-        self, clients: Iterable[ClientPort], request: PermissionRequest
-    ) -> tuple[str, str]:
+    async def _first_answer(self, clients: Iterable[ClientPort], question: _OpenQuestion) -> tuple[str, str]:
         """Return the id of the chosen option, and the client that chose it."""
-        question = _OpenQuestion(request)
         for client in clients:
             question.put(client)
         self._open.append(question)

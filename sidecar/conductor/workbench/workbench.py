@@ -84,7 +84,13 @@ class Workbench:
             SessionFolders(record.roots, deps.home), read_rules=None if settings is None else settings.read
         )
         self.permissions = PermissionBroker(
-            record.sid, host.audience, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self.policy
+            record.sid,
+            host.audience,
+            deps.new_id,
+            deps.clock_ms,
+            _PERMISSION_TIMEOUT_MS,
+            self.policy,
+            record.work,
         )
         self.permission_rules = PermissionRules(self.policy, tools, settings)
         self.servers = SessionServers(record, deps, tools)
@@ -112,6 +118,7 @@ class Workbench:
     async def aclose(self) -> None:
         """End the commands and servers, and stop watching the files."""
         await self.background.aclose()
+        await self.extensions.aclose()
         await self.servers.aclose()
         self._stop_following()
         self.files.close()

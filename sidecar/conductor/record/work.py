@@ -1,0 +1,141 @@
+"""The state of a session's work: idle, working, waiting for its user, or failed.
+
+Nobody sets it. It is derived whenever it is read, from the open questions, the jobs of the queue and the
+end of the newest turn, which the record has anyway. So it can never disagree with them, and a new kind of
+question needs no more than to be open here for its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from msgspec import field
+
+from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import log_fault
+from sidecar._internal.values import Value
+from sidecar.conductor.content import prompt_title
+from sidecar.conductor.contract import WaitingFor, WorkState
+from sidecar.conductor.events import Faulted, Settled
+from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.queue import CompactJob, Job, PromptJob, PromptQueue
+
+_WAITS_AFTER: Final[Mapping[str, tuple[WaitingFor, str]]] = {
+    "budget": ("budget", "The budget is used up: raise it, or leave it at that"),
+}
+"""The decision that a turn with a stop reason leaves to the user, and a line about it."""
+
+
+class PendingQuestion(Value, kw_only=True):
+    """A question that waits for the user.
+
+    Attributes:
+        waiting_for: the kind of decision.
+        text: one line about it.
+        at: when it was asked, in epoch milliseconds.
+        details: JSON values about it, for hooks.
+        refuse: answers it with a no, for a reason.
+        closed: cancelled when it is answered, has expired or was withdrawn.
+    """
+
+    waiting_for: WaitingFor
+    text: str
+    at: int
+    details: Mapping[str, Any]
+    refuse: Callable[[str], object]
+    closed: CancelToken = field(default_factory=CancelToken)
+
+
+WorkFollower: TypeAlias = Callable[[PendingQuestion | None], object]
+"""Called with a question that was opened, or None for any other change of the work."""
+
+
+class SessionWork:
+    """The work of one session, as its lists and status bars show it."""
+
+    def __init__(self, queue: PromptQueue, log: EventLog, clock_ms: Callable[[], int], since: int) -> None:
+        """*since* is the time at which a session that was just loaded had last changed."""
+        self._queue = queue
+        self._clock_ms = clock_ms
+        self._since = since
+        self._end: Settled | Faulted | None = None
+        self._questions: list[PendingQuestion] = []
+        self._followers: list[WorkFollower] = []
+        queue.jobs.follow(self.on_jobs)
+        log.follow(self.on_event)
+
+    @property
+    def state(self) -> WorkState:
+        """The state now."""
+        jobs, end = self._queue.jobs, self._end
+        if self._questions:
+            first = self._questions[0]
+            return WorkState(state="waiting", since=first.at, waiting_for=first.waiting_for, text=first.text)
+        current = jobs.current
+        is_over = isinstance(current, PromptJob) and end is not None and end.turn_id == current.turn_id
+        at_work = None if is_over else current
+        if at_work is not None or jobs.waiting:
+            return WorkState(
+                state="working", since=self._since, text=describe_job(at_work or jobs.waiting[0])
+            )
+        match end:
+            case Faulted(message=message):
+                return WorkState(state="failed", since=self._since, text=message)
+            case Settled(stop_reason=reason) if reason in _WAITS_AFTER:
+                waiting_for, text = _WAITS_AFTER[reason]
+                return WorkState(state="waiting", since=self._since, waiting_for=waiting_for, text=text)
+        return WorkState(state="idle", since=self._since)
+
+    def follow(self, follower: WorkFollower) -> None:
+        """Call *follower* after each change; exceptions are logged."""
+        self._followers.append(follower)
+
+    @contextmanager
+    def wait_for(
+        self, waiting_for: WaitingFor, text: str, refuse: Callable[[str], object], **details: Any
+    ) -> Iterator[PendingQuestion]:
+        """Let the session wait for its user inside the block: see :class:`PendingQuestion`."""
+        question = PendingQuestion(
+            waiting_for=waiting_for, text=text, at=self._clock_ms(), details=details, refuse=refuse
+        )
+        self._questions.append(question)
+        self._publish(question)
+        try:
+            yield question
+        finally:
+            self._questions.remove(question)
+            question.closed.cancel("the question is closed")
+            self._publish()
+
+    def on_jobs(self) -> None:
+        """Take in that a job has begun or is over."""
+        if self._queue.jobs.current is not None:
+            self._end = None
+        if self._end is None:  # else it was published with the end of the turn, before its answer
+            self._since = self._clock_ms()
+            self._publish()
+
+    def on_event(self, log: EventLog) -> None:
+        """Take in the end of the running turn."""
+        running, newest = self._queue.running, log.newest
+        if newest is None or not isinstance(newest.data, Settled | Faulted):
+            return
+        if running is not None and running.turn_id == newest.data.turn_id:  # a waiting one may be dropped
+            self._end, self._since = newest.data, newest.at
+            self._publish()
+
+    def _publish(self, question: PendingQuestion | None = None) -> None:
+        for follower in self._followers:
+            try:
+                follower(question)
+            except Exception as error:
+                log_fault("a follower of a session's work", error)
+
+
+def describe_job(job: Job) -> str:
+    """Return one line about *job*."""
+    if isinstance(job, PromptJob):
+        return prompt_title(job.turn.blocks)
+    return "Compacts the conversation" if isinstance(job, CompactJob) else "Changes the conversation"
