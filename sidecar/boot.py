@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from sidecar._internal.allocator import limit_kept_memory
 from sidecar._internal.env import indusagi_home, user_home_folder
 from sidecar._internal.errors import InvalidInput
-from sidecar._internal.loading import defer_import
+from sidecar._internal.loading import defer_import, install_command
 from sidecar._internal.state_folder import close_state_folders
 from sidecar._internal.values import Value
 from sidecar.capabilities.mcp import SessionToolServers
@@ -79,7 +79,6 @@ _LIFETIME_HINTS: Final[dict[DaemonLifetime, str]] = {
 }
 
 _NO_DRIVER: Final = "sessions are to be in a PostgreSQL database, and its driver is not installed"
-_DRIVER_HINT: Final = 'pip install "editor-sidecar[postgres]"'
 
 
 class Daemon(Value):
@@ -219,7 +218,7 @@ def init_database(address: str, roles: Sequence[str]) -> str:
     try:
         from sidecar.runtime.store.postgres.administration import init_tables
     except ImportError as error:
-        raise InvalidInput(_NO_DRIVER, hint=_DRIVER_HINT) from error
+        raise InvalidInput(_NO_DRIVER, hint=f"run: {install_command('postgres')}") from error
     try:
         return init_tables(address, roles)
     except OSError as error:
@@ -230,5 +229,5 @@ def _postgres_store(address: str) -> PostgresStore:
     try:
         from sidecar.runtime.store.postgres.store import PostgresStore
     except ImportError as error:
-        raise InvalidInput(_NO_DRIVER, hint=_DRIVER_HINT) from error
+        raise InvalidInput(_NO_DRIVER, hint=f"run: {install_command('postgres')}") from error
     return PostgresStore(address, recognise=recognise_kind)

@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Expected errors are messages, without a stack trace."""
     try:
         arguments = list(sys.argv[1:] if argv is None else argv)
+        if not arguments and sys.stdin is not None and sys.stdin.isatty():
+            arguments = ["chat"]  # nobody types the protocol
         if not arguments or arguments[0] == "--stdio" or arguments[0].startswith("--clientProcessId"):
             arguments.insert(0, "serve")
         options = plain_options(arguments)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sidecar
-from sidecar._internal.loading import DISTRIBUTION, install_command
+from sidecar._internal.loading import DISTRIBUTION, install_arguments, install_command
 from sidecar.llmgateway.names import EXTRAS
 
 ROOT = Path(__file__).parents[1]
@@ -47,17 +48,62 @@ def test_every_extra_that_a_message_names_exists(extra: str) -> None:
     assert extra in PROJECT["optional-dependencies"]
 
 
+class Installed:
+    """The project as an installer has recorded it."""
+
+    def __init__(self, origin: str | None) -> None:
+        self.origin = origin
+
+    def read_text(self, _name: str) -> str | None:
+        return self.origin
+
+
+@pytest.mark.parametrize(
+    ("origin", "requirement"),
+    [
+        pytest.param(
+            '{"url": "file:///a%20b", "dir_info": {"editable": true}}', ["-e", "/a b[x]"], id="editable"
+        ),
+        pytest.param(
+            '{"url": "file:///a.whl", "archive_info": {}}', ["editor-sidecar[x] @ file:///a.whl"], id="wheel"
+        ),
+        pytest.param(
+            '{"url": "https://box/it", "vcs_info": {"vcs": "git", "commit_id": "1f"}}',
+            ["editor-sidecar[x] @ git+https://box/it@1f"],
+            id="repository",
+        ),
+        pytest.param(None, ["editor-sidecar[x]"], id="an index that has it"),
+        pytest.param("damaged", ["-e", f"{ROOT}[x]"], id="a checkout"),
+    ],
+)
+@pytest.mark.parametrize("has_pip", [True, False])
+def test_an_extra_comes_from_where_the_project_was_installed_from(
+    monkeypatch: pytest.MonkeyPatch, origin: str | None, requirement: list[str], has_pip: bool
+) -> None:
+    monkeypatch.setattr(metadata, "distribution", lambda _: Installed(origin))
+    monkeypatch.setattr(util, "find_spec", lambda _: has_pip or None)
+    program = (
+        [sys.executable, "-m", "pip", "install"]
+        if has_pip
+        else ["uv", "pip", "install", "--python", sys.executable]
+    )
+    assert install_arguments("x") == [*program, *requirement]
+
+
 @pytest.mark.parametrize(
     ("platform", "executable", "command"),
     [
-        ("linux", "/opt/a b/python", "'/opt/a b/python' -m pip install 'editor-sidecar[openai]'"),
-        ("darwin", "/usr/bin/python3", "/usr/bin/python3 -m pip install 'editor-sidecar[openai]'"),
-        ("win32", r"C:\A B\python.exe", r'"C:\A B\python.exe" -m pip install "editor-sidecar[openai]"'),
+        ("linux", "/opt/a b/python", "'/opt/a b/python' -m pip install '/src/it[openai]'"),
+        ("darwin", "/usr/bin/python3", "/usr/bin/python3 -m pip install '/src/it[openai]'"),
+        ("win32", r"C:\A B\python.exe", r'"C:\A B\python.exe" -m pip install "/src/it[openai]"'),
     ],
 )
 def test_a_hint_to_install_names_the_interpreter_and_can_be_pasted(
     monkeypatch: pytest.MonkeyPatch, platform: str, executable: str, command: str
 ) -> None:
+    monkeypatch.setattr(
+        metadata, "distribution", lambda _: Installed('{"url": "file:///src/it", "dir_info": {}}')
+    )
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(sys, "executable", executable)
     assert install_command("openai") == command

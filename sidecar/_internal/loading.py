@@ -1,4 +1,8 @@
-"""Parts that are loaded when they are first used, and the command that installs an extra."""
+"""Parts that are loaded when they are first used, and the command that installs an extra.
+
+The command names the place that this project was installed from, as its installer has recorded it, such as a
+checkout. Its name alone would do for a package index only.
+"""
 
 from __future__ import annotations
 
@@ -30,23 +34,57 @@ def take_short_turns() -> None:
 
 
 def install_command(extra: str) -> str:
-    """Return the shell command that installs the packages of *extra* beside the running interpreter.
-
-    The command names the interpreter, because the first ``pip`` on a user's path may belong to another.
-    """
-    return _pip_install(f"{DISTRIBUTION}[{extra}]")
+    """Return the shell command that installs the packages of *extra* beside the running interpreter."""
+    return _shell_line(install_arguments(extra))
 
 
 def reinstall_command() -> str:
     """Return the shell command that installs this project and its parts again."""
-    return _pip_install(DISTRIBUTION, "--force-reinstall ")
+    return _shell_line(install_arguments())
 
 
-def _pip_install(requirement: str, flags: str = "") -> str:
-    import shlex  # not above: only an error message needs it
+def install_arguments(extra: str | None = None) -> list[str]:
+    """Return the program and arguments that install *extra*; without one all of the project, again.
+
+    They name the interpreter, because the first ``pip`` on a user's path may belong to another. uv makes
+    environments without a ``pip``.
+    """
+    from importlib.util import find_spec  # not above, as all here: only a message needs it
+
+    has_pip = find_spec("pip") is not None
+    command = [sys.executable, "-m", "pip"] if has_pip else ["uv", "pip"]
+    command += ["install", *([] if has_pip else ["--python", sys.executable])]
+    if extra is None:
+        command.append("--force-reinstall" if has_pip else "--reinstall")
+    return command + find_requirements(f"[{extra}]" if extra else "")
+
+
+def find_requirements(extra: str) -> list[str]:
+    """Return this project with *extra* as an installer takes it, from the place it was installed from."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    checkout, origin = Path(__file__).parents[2], {}
+    try:
+        origin = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        if (checkout / "pyproject.toml").is_file():
+            origin = {"url": checkout.as_uri(), "dir_info": {"editable": True}}
+    url = str(origin.get("url", ""))
+    if "dir_info" in origin:
+        folder = url2pathname(urlsplit(url).path)
+        return [*(["-e"] if origin["dir_info"].get("editable") else []), f"{folder}{extra}"]
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info'].get('commit_id', 'HEAD')}"
+    return [f"{DISTRIBUTION}{extra} @ {url}" if url else f"{DISTRIBUTION}{extra}"]
+
+
+def _shell_line(command: list[str]) -> str:
+    import shlex
 
     if sys.platform == "win32":
-        command = f'"{sys.executable}" -m pip install {flags}"{requirement}"'
-    else:
-        command = f"{shlex.quote(sys.executable)} -m pip install {flags}'{requirement}'"
-    return command
+        return " ".join(part if part.replace("-", "").isalnum() else f'"{part}"' for part in command)
+    return shlex.join(command)

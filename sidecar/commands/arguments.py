@@ -40,8 +40,10 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options of one command. Leaves the process with help or with an error message."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    options, unknown = make_parser().parse_known_args(arguments)
+    parser = vars(options).pop("parser")
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if options.command == "serve":
         if options.daemon and not options.shared:
             parser.error("--daemon needs --shared")
@@ -70,7 +72,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line; the ``command`` of its results is the name of a command."""
+    """Return the parser of the command line.
+
+    Of its results ``command`` is the name of a command, and ``parser`` the parser of its arguments.
+    """
     parser = _Parser(
         prog="sidecar",
         description="A daemon beside the editor that hosts agent conversations.",
@@ -90,6 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
         )
         for names, options in command.arguments:
             added.add_argument(*names, **options)
+        added.set_defaults(parser=added)
     return parser
 
 
@@ -151,7 +157,7 @@ _COMMANDS = (
     ),
     _Command(
         name="chat",
-        summary="a conversation in the terminal",
+        summary="a conversation in the terminal, the default there",
         description="Hold a conversation in the terminal.",
         epilog=help_texts.CHAT,
         arguments=(
@@ -368,7 +374,7 @@ _COMMANDS = (
     ),
     _Command(
         name="serve",
-        summary="run the daemon, as an editor does; the default",
+        summary="run the daemon, as an editor does; the default in a pipe",
         description="Run the daemon on stdin and stdout until its client leaves. The client's first\nmessage "
         "selects the Language Server Protocol or the Agent Client Protocol.",
         epilog=help_texts.SERVE,

@@ -7,13 +7,13 @@ from typing import Final
 MAIN: Final = """\
 start here:
   sidecar demo                     a demonstration on the current folder
-  sidecar chat                     a conversation in the terminal
+  sidecar                          a conversation in the terminal
   sidecar panel                    a conversation in the browser
   sidecar run "where is X parsed"  one question, the answer on stdout
   sidecar doctor                   a report about this machine
 
 an editor starts one of these:
-  sidecar                          the daemon on stdin and stdout
+  sidecar                          in a pipe: the daemon on stdin and stdout
   sidecar acp                      the same for agent panels
   sidecar serve --shared           one daemon for all editors of this user
 

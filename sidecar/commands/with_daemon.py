@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -35,6 +36,10 @@ _NEXT_STEPS: Final = {
     "compactionNotFound": "/compact makes one",
 }
 """The next step by kind of error, where a terminal user has another one than a client of the protocol."""
+
+_WRONG_ARGUMENTS: Final = ("modelNotFound", "invalidParams")
+_METHOD: Final = re.compile(r"\bsidecar/[a-z]+")
+"""A method of the protocol, which nobody can call from a terminal."""
 
 _SavedHandlers: TypeAlias = list[tuple[signal.Signals, Any]]
 
@@ -103,6 +108,8 @@ def find_shared_daemon() -> Path | None:
 def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run *work* and return its exit code: 1 when the daemon fails, 130 when it is interrupted.
 
+    It is 2 when the daemon refuses an argument, such as the name of a model.
+
     SIGTERM and SIGHUP interrupt it as Ctrl-C does, so that it can put its changes back; also in the
     background, where shells have Ctrl-C ignored.
     """
@@ -124,7 +131,8 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return asyncio.run(run())
     except SidecarClientError as error:
         Screen(sys.stderr).problem(f"sidecar: {format_error(error)}")
-        return 1
+        is_wrong = isinstance(error, SidecarRequestError) and error.kind in _WRONG_ARGUMENTS
+        return 2 if is_wrong else 1
     except asyncio.CancelledError:
         return INTERRUPTED
 
@@ -132,11 +140,20 @@ def run_to_end(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
 def format_error(error: SidecarClientError) -> str:
     """Return *error* as a message for the user, with the next step."""
     if isinstance(error, SidecarRequestError):
-        hint = _NEXT_STEPS.get(error.kind, error.hint)
+        hint = _NEXT_STEPS.get(error.kind) or without_wire_words(error.hint or "")
         return f"{error.message}; {hint}" if hint else error.message
     if isinstance(error, ConnectionLost):
         return f'{error}\n"sidecar doctor" looks for the cause'
     return str(error)
+
+
+def without_wire_words(hint: str) -> str:
+    """Return *hint* without its parts that only a client of the protocol can follow.
+
+    >>> without_wire_words("sidecar/session/tree names its nodes; /rewind works without one")
+    '/rewind works without one'
+    """
+    return "; ".join(part for part in hint.split("; ") if not _METHOD.search(part))
 
 
 def print_json(value: Mapping[str, Any]) -> None:

@@ -93,7 +93,7 @@ class TestImages:
         assert len((await desk.run(READ, path="small.png")).images) == 1
         reply = await desk.run(READ, path="large.png")
         assert "install Pillow to make it smaller: " in reply.output
-        assert "editor-sidecar[images]" in reply.output
+        assert "[images]" in reply.output
         assert reply.images == ()
 
     async def test_a_broken_one_is_not_sent(self, desk: Desk) -> None:
@@ -136,7 +136,7 @@ class TestDocuments:
     ) -> None:
         desk.put("a.pdf", document("Hello"))
         monkeypatch.setitem(sys.modules, "pypdf", None)
-        assert "editor-sidecar[pdf]" in await desk.failure(READ, path="a.pdf")
+        assert "[pdf]" in await desk.failure(READ, path="a.pdf")
 
 
 class TestNotebooks:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from argparse import ArgumentTypeError
+from types import SimpleNamespace
 
 import pytest
 
 from pages import PAGES
+from sidecar import cli
 from sidecar.cli import main
 from sidecar.commands.arguments import make_parser, parse_seconds, parse_tokens
 
@@ -83,6 +86,7 @@ def test_every_command_in_the_readme_is_understood() -> None:
         pytest.param(["serve", "--daemon"], "needs --shared", id="a daemon of nobody"),
         pytest.param(["compact", "--window", "9", "x"], "9 is not a number of tokens", id="no window"),
         pytest.param(["--stdio", "--nope"], "unrecognized arguments: --nope", id="an unknown flag"),
+        pytest.param(["run", "--bad", "hi"], "sidecar run: unrecognized", id="a flag that run has not"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_two_lines(
@@ -93,7 +97,23 @@ def test_a_wrong_command_line_is_refused_in_two_lines(
     what, where = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert message in what
-    assert where.endswith('--help" lists the arguments')
+    assert where == f'"{what.partition(":")[0]} --help" lists the arguments'
+
+
+@pytest.mark.parametrize(("is_terminal", "module"), [(True, "chat"), (False, "serve")])
+def test_without_arguments_it_is_a_conversation_in_a_terminal_and_the_daemon_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, module: str
+) -> None:
+    loaded: list[str] = []
+
+    def load(name: str) -> SimpleNamespace:
+        loaded.append(name)
+        return SimpleNamespace(run=lambda options: 0)
+
+    monkeypatch.setattr(cli, "import_module", load)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: is_terminal))
+    assert main([]) == 0
+    assert loaded == [f"sidecar.commands.{module}"]
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "1e12", "soon", ""])

@@ -273,7 +273,7 @@ def test_run_ends_silently_when_its_output_is_closed(project: Path, environment:
         pytest.param(("compact", "gone"), 2, "cannot read gone: No such file", id="no file"),
         pytest.param(("compact", "a.py"), 2, "a.py is not a conversation", id="no conversation"),
         pytest.param(("schema", "--out", "a.py"), 1, "a.py", id="no folder to write into"),
-        pytest.param(("run", "--model", "nope", "hi"), 1, "no model 'nope'", id="no model"),
+        pytest.param(("run", "--model", "nope", "hi"), 2, "no model 'nope'", id="no model"),
         pytest.param(
             ("chat", "--resume", "nope"), 2, "begins with 'nope'; \"sidecar sessions\"", id="no session"
         ),

@@ -287,7 +287,7 @@ class Checkpoints:
         found = (at for at, each in enumerate(changes) if each.checkpoint_id == checkpoint_id)
         first = 0 if checkpoint_id is None else next(found, None)
         if first is None:
-            hint = "sidecar/checkpoint/list and /checkpoint name the ones there are"
+            hint = "/checkpoint lists them"
             raise InvalidInput(f"there is no checkpoint {checkpoint_id!r} in this session", hint=hint)
         found_uris = {each.uri for each in changes[first:]}
         for uri in uris or ():

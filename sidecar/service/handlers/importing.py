@@ -134,7 +134,7 @@ async def choose_session(connection: Connection, params: m.SessionImportParams) 
     matching = [each for each in found if each.id == params.id] or found
     if len(matching) != 1:
         n_found = f"{len(matching)} sessions begin" if matching else "no session begins"
-        hint = '"sidecar import" lists them, and so does listOnly; the path of a file works as well'
+        hint = '"sidecar import" lists them; the path of a file works as well'
         raise InvalidInput(f"{n_found} with the id {params.id!r}", hint=hint)
     return matching[0]
 
