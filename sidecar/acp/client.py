@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
@@ -43,6 +44,9 @@ class AcpClient:
         self._sink = AcpSink(peer, profile, version)
         self._port = backend.service.connect(self._sink)
         self._sink.client_id = self._port.client_id
+        if profile.features is not None and profile.features.answers_queries:
+            ask = partial(peer.request, "_sidecar/editor/query")
+            self._port.lend_queries(profile.features.answers_queries, ask, "utf-16")
         self._files = ClientFiles(peer, profile, backend.workspace)
         self._terminals = ClientTerminals(peer, profile, self._port.lend_terminal, self._sink.show_terminal)
         self._sessions = version.sessions(self._request, self.release)

@@ -15,7 +15,7 @@ from sidecar.conversation import Entry, FileRead
 from sidecar.llmgateway.contract import ImageBlock, ToolDescriptor
 from sidecar.permissions.access import Access
 from sidecar.text.calls import ToolEffects, ToolKind
-from sidecar.workspace.contract import FileView, WorkspacePort
+from sidecar.workspace.contract import FileView, PositionEncoding, QueryKind, WorkspacePort
 
 if TYPE_CHECKING:  # it imports this module
     from sidecar.capabilities.background import BackgroundCommands
@@ -253,6 +253,42 @@ class ProblemsPort(Protocol):
         ...
 
 
+class EditorQuery(Value, kw_only=True):
+    """A question to the user's editor.
+
+    Attributes:
+        kind: the question.
+        path: the file that it is about, resolved.
+        line: the line of the place in it, from 0; None for the whole file.
+        before: the text of that line in front of the place, which each editor counts in a unit of its own.
+        text: the words of a search for symbols, or the new name of a rename.
+    """
+
+    kind: QueryKind
+    path: Path
+    line: int | None = None
+    before: str = ""
+    text: str | None = None
+
+
+class EditorAnswer(Value):
+    """The answer of an editor.
+
+    Attributes:
+        value: JSON in the shape that the Language Server Protocol has for the question, not checked.
+        encoding: the unit of characters in its positions.
+        problem: the words of the language server that could not answer, empty for none.
+    """
+
+    value: Any
+    encoding: PositionEncoding
+    problem: str = ""
+
+
+AskEditor: TypeAlias = Callable[[EditorQuery], Awaitable[EditorAnswer]]
+"""Asks the user's editor. Contract: raises SidecarError when no editor answers, within some seconds."""
+
+
 class HookVerdict(Value):
     """The answer of the user's hooks: why they refuse, None to go on, and a note for the model."""
 
@@ -319,6 +355,7 @@ class ToolContext(Value, kw_only=True):
         checkpoints: keeps the contents of files before they are changed, None for nothing.
         guard: judges each call, None where there is nothing to judge by.
         problems: the problems that the user's editor shows, None where there is no editor.
+        ask_editor: asks the language servers of the user's editor, None where there is no editor.
     """
 
     call_id: str
@@ -345,6 +382,7 @@ class ToolContext(Value, kw_only=True):
     checkpoints: CheckpointPort | None = None
     guard: CallGuard | None = None
     problems: ProblemsPort | None = None
+    ask_editor: AskEditor | None = None
 
 
 class Tool(Protocol):

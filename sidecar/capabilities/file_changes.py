@@ -83,16 +83,22 @@ def require_current(context: ToolContext, view: FileView) -> FileRead:
 
 
 async def apply_changes(
-    context: ToolContext, tool: str, changes: Sequence[FileChange]
+    context: ToolContext, tool: str, changes: Sequence[FileChange], *, verb: str = ""
 ) -> tuple[AppliedChange, ...]:
     """Ask for permission once and make all *changes*, or none of them.
+
+    Args:
+        context: the surroundings of the call.
+        tool: the tool that makes them.
+        changes: the files, each once.
+        verb: the words of the question in front of the files; without them the name of the tool.
 
     Raises:
         PermissionRefused: the user did not allow it.
         FileAccessError: a file has changed meanwhile, or cannot be written.
     """
     names = ", ".join(display_path(each.target.path, context.cwd) for each in changes)
-    title = f"{tool.replace('_', ' ').capitalize()} {names}"
+    title = f"{verb or tool.replace('_', ' ').capitalize()} {names}"
     outside = [each.target.path for each in changes if not each.target.resolved.inside]
     edits = tuple(EditAccess(each.target.path, each.target.resolved.inside) for each in changes)
     question = PermissionQuestion(

@@ -55,7 +55,7 @@ from sidecar.permissions.access import (
     ServerToolAccess,
 )
 from sidecar.runtime.contract import ToolCall, ToolOutcome
-from sidecar.text.calls import FETCHES_PAGE, ToolEffects, own_name
+from sidecar.text.calls import FETCHES_PAGE, NO_EFFECTS, ToolEffects, own_name
 from sidecar.text.mend import mend_object, place_of_mistake
 from sidecar.workspace.paths import resolve_path
 
@@ -151,7 +151,8 @@ class SessionToolBox:
             )
         arguments = call.input if isinstance(call.input, Mapping) else {}
         # The files are named from the start, so that a client can show them before they are read or changed.
-        paths = tool.effects.paths_in(arguments) if tool.effects.names_file else ()
+        effects = tool.effects.of(arguments)
+        paths = effects.paths_in(arguments) if effects.names_file else ()
         cwd, line = self._make_context(call.id).cwd, arguments.get("offset")
         return ToolActivity(
             phase="started",
@@ -190,12 +191,8 @@ class SessionToolBox:
         watch: ProblemWatch | None = None
         try:
             problems = self._make_context(call.id).problems
-            if (
-                problems is not None
-                and tool is not None
-                and tool.effects.names_file
-                and tool.effects.may_change
-            ):
+            effects = NO_EFFECTS if tool is None else tool.effects.of(call.input)
+            if problems is not None and effects.names_file and effects.may_change:
                 watch = problems.watch()
             reply = await self.reply_to(call, tool, started, cancel)
             if isinstance(reply.output, str):
@@ -238,7 +235,8 @@ class SessionToolBox:
         arguments, context = check_arguments(call), self._make_context(call.id)
         if isinstance(arguments, ToolReply):
             return arguments
-        if context.reads_only and tool.effects.may_change and tool.effects.kind != "runs":
+        effects = tool.effects.of(arguments)
+        if context.reads_only and effects.may_change and effects.kind != "runs":
             return error_reply(f"{call.name} is off: the mode is plan", "describe the change instead")
         if cancel.cancelled:
             return _cancel_reply(call.name)
@@ -358,6 +356,7 @@ def access_of_call(
     if prefix == "mcp" and rest:
         server, _, name = rest.partition("__")
         return ServerToolAccess(server, name, is_read_only=effects.kind != "anything")
+    effects = effects.of(arguments)
     if effects.kind in ("none", "anything"):
         return None
     given = (arguments.get(name) for name in effects.arguments)

@@ -11,7 +11,7 @@ Nothing here touches the disk; a URI is judged by the session that shows it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, Final, Protocol
@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from msgspec import field
 
 from sidecar._internal.values import Value
-from sidecar.capabilities.contract import RunInTerminal
+from sidecar.capabilities.contract import AskEditor, RunInTerminal
 from sidecar.conductor.contract import (
     EditorDiagnostic,
     EditorFile,
@@ -210,6 +210,8 @@ class EditorContext:
 
     Attributes:
         pull: asks the client for the diagnostics of a URI and returns their report, None where it cannot.
+        kinds: the questions that the language servers of the editor answer.
+        query: asks them; None where it cannot. Raises SidecarError when the client refuses or is gone.
         report_number: the number of the newest report, 0 before the first one.
     """
 
@@ -217,6 +219,8 @@ class EditorContext:
         """*numbers* counts the reports of all editors, so that the newest one is known."""
         self._numbers = numbers
         self.pull: Callable[[str], Awaitable[EditorReport | None]] | None = None
+        self.kinds: frozenset[str] = frozenset()
+        self.query: AskEditor | None = None
         self._state = EditorState()
         self._waiting: EditorReport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -280,7 +284,7 @@ class Editors:
         reported: by the id of the client; a client without a report is not in it.
     """
 
-    def __init__(self, attached: Mapping[str, Container[str]]) -> None:
+    def __init__(self, attached: Mapping[str, Collection[str]]) -> None:
         """*attached* has the ids of the clients of each session."""
         self._attached = attached
         self._numbers = count(1)
@@ -301,6 +305,10 @@ class Editors:
         """Remove the editor of a client, which is gone."""
         if client_id in self.reported:
             self.reported.pop(client_id).close()
+
+    def is_client_of(self, sid: str, editor: EditorContext) -> bool:
+        """Whether *editor* is that of a client of session *sid*."""
+        return any(self.reported.get(each) is editor for each in self._attached.get(sid, ()))
 
     def list_for(self, sid: str) -> Sequence[EditorContext]:
         """Return every editor, the ones of the clients of session *sid* first, then the newest first."""

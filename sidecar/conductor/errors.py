@@ -8,7 +8,8 @@
     ├── SessionBusyError, HeadMovedError        the same call may succeed later
     ├── QueueFullError, TooManySessionsError    as well, once there is room
     ├── ControlRequiredError, OpenElsewhereError   which client may act on the session
-    └── NotSteerableError, NotUndoableError, WouldExceedWindowError
+    ├── NotSteerableError, NotUndoableError, WouldExceedWindowError
+    └── EditorSilentError                       told to the model alone
 """
 
 from __future__ import annotations
@@ -46,6 +47,15 @@ class ControlRequiredError(SidecarError):
     def __init__(self, sid: str) -> None:
         hint = 'attach to it with the mode "control" first; reading needs no control'
         super().__init__(f"this client does not control session {sid!r}", hint=hint, sid=sid)
+
+
+class EditorSilentError(SidecarError):
+    """No editor has answered a question about code."""
+
+    kind: ClassVar[str] = "editorSilent"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, hint="use grep and read instead")
 
 
 class OpenElsewhereError(SidecarError):

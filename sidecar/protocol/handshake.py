@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:cbbbacc629375583595f3a894cd56b803b684e8b57c29f76412b40a62577436b"
+SCHEMA_HASH: Final = "sha256:f0e612b5b01b87df0ffce3851c1cb3ebe3e22fab10211f114e051c89d98d69ef"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -104,7 +104,8 @@ class ClientFeatures(Value):
 
     *takes_events* is whether events were declared at all. *kinds* are the kinds of events to send, None for
     all; *opt_out* are kinds and notifications to leave out. *coalesce_s*, in seconds, at most 1, is how long
-    a delta but the first may wait for more of its message.
+    a delta but the first may wait for more of its message. *answers_queries* are the kinds of
+    ``sidecar/editor/query`` that it answers.
     """
 
     takes_events: bool = False
@@ -114,6 +115,7 @@ class ClientFeatures(Value):
     asks_permission: bool = False
     applies_edits: bool = False
     answers_diagnostics: bool = False
+    answers_queries: frozenset[str] = frozenset()
 
     def wants_kind(self, kind: str) -> bool:
         """Whether events of *kind* are to be sent."""
@@ -157,7 +159,7 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
     events = declared.get("events")
     takes_events = _is_declared(events)
     events = events if isinstance(events, Mapping) else {}
-    kinds, wait_ms = events.get("kinds"), events.get("coalesceMs")
+    kinds, wait_ms, editor = events.get("kinds"), events.get("coalesceMs"), declared.get("editor")
     wait_ms = wait_ms if isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) else 0
     return ClientFeatures(
         takes_events=takes_events,
@@ -167,6 +169,7 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
         asks_permission=_is_declared(declared.get("permission")),
         applies_edits=_is_declared(declared.get("edits")),
         answers_diagnostics=_is_declared(declared.get("diagnostics")),
+        answers_queries=frozenset(_names(editor.get("query") if isinstance(editor, Mapping) else None)),
     )
 
 

@@ -18,6 +18,7 @@ from sidecar.conductor.contract import (
     ContextFile,
     ContextUsage,
     EditorFile,
+    EditorPosition,
     EditorTab,
     FactName,
     FactState,
@@ -42,6 +43,7 @@ from sidecar.conductor.contract import (
 )
 from sidecar.conductor.workbench.kept_changes import FileCheckpoint, FileDiff, FileRestore
 from sidecar.llmgateway.contract import CostBudget
+from sidecar.workspace.contract import PositionEncoding, QueryKind
 
 __all__ = [
     "Compaction",
@@ -53,6 +55,7 @@ __all__ = [
     "PermissionAnswer",
     "PermissionRequest",
     "Plan",
+    "QueryKind",
 ]
 
 # Messages that many methods share, and those of ``sidecar/session/*``.
@@ -868,7 +871,7 @@ class EditorContextParams(Value):
     tabs: tuple[EditorTab, ...] | None = None
     diagnostics: tuple[FileDiagnostics, ...] | None = None
     replaces_diagnostics: bool = False
-    position_encoding: Literal["utf-8", "utf-16", "utf-32"] | None = None
+    position_encoding: PositionEncoding | None = None
 
 
 class CompleteParams(Value):
@@ -1317,3 +1320,32 @@ class EditApplyResult(Value):
     """*applied* is true when the buffers have the edit; a buffer of another version must be left alone."""
 
     applied: bool
+
+
+class EditorQueryParams(Value, kw_only=True):
+    """A question for the language servers of the editor, over the text of its buffers, saved or not.
+
+    *position* is the place in the file *uri* that ``definition``, ``references``, ``hover``, ``rename`` and
+    ``codeActions`` are about, the last one with all of its line; it is in the negotiated unit on the LSP
+    face, else in UTF-16. *text* is the new name of a ``rename``, and the words of a search for
+    ``workspaceSymbols``; such a search has as *uri* the folder of the session, or a file in its language.
+    """
+
+    kind: QueryKind
+    uri: str
+    position: EditorPosition | None = None
+    text: str | None = None
+
+
+class EditorQueryResult(Value, kw_only=True):
+    """The answer as the language server gave it; without one there is none, and *problem* may say why.
+
+    It has the shape of the Language Server Protocol: one or more of Location or LocationLink,
+    DocumentSymbol, SymbolInformation or WorkspaceSymbol; a Hover; a WorkspaceEdit, which is not applied; or
+    code actions, with the edit of each. *position_encoding* is the unit of its characters, where that is not
+    the unit of the question.
+    """
+
+    answer: Any = None
+    problem: str | None = None
+    position_encoding: PositionEncoding | None = None

@@ -542,6 +542,14 @@ CLIENT_REQUESTS: Final[dict[str, Method]] = {
             "Change open buffers.",
             capability="edits",
         ),
+        Method(
+            "sidecar/editor/query",
+            m.EditorQueryParams,
+            m.EditorQueryResult,
+            "daemon",
+            "Ask the language servers of the editor; nothing is changed by it.",
+            capability="editor",
+        ),
     )
 }
 """The requests of the daemon to a client that has declared the capability."""

@@ -35,7 +35,7 @@ from sidecar.workspace.contract import (
     TextRange,
     WorkspacePort,
 )
-from sidecar.workspace.line_index import split_lines
+from sidecar.workspace.line_index import count_units, split_lines
 from sidecar.workspace.paths import uri_to_path
 
 _log = logging.getLogger("sidecar.server")
@@ -259,11 +259,8 @@ class ClientWatcher:
         return True
 
 
-_UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 _MAX_COMPARED_LINES: Final = 5_000
 """Larger changes replace one range: to compare lines takes time that grows with their square."""
-
-_CODECS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
 def edit_applier(peer: Peer, profile: ClientProfile, encoding: PositionEncoding) -> EditApplier | None:
@@ -354,5 +351,4 @@ def _is_inside_line_end(text: str, index: int) -> bool:
 def _position(text: str, index: int, encoding: PositionEncoding) -> dict[str, int]:
     lines = split_lines(text[:index])
     last = lines.pop() if lines and not lines[-1].endswith(("\n", "\r")) else ""
-    n_units = len(last.encode(_CODECS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
-    return {"line": len(lines), "character": n_units}
+    return {"line": len(lines), "character": count_units(last, encoding)}

@@ -16,6 +16,7 @@ import asyncio
 import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
@@ -23,6 +24,7 @@ from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, describe_retry
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
+from sidecar.protocol.handshake import ClientFeatures
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.server.documents import ClientWatcher, OpenDocuments, edit_applier
 from sidecar.server.handshake import ClientProfile, Handshake
@@ -182,7 +184,7 @@ class LspClient:
         editor = backend.workspace.editor(edit_applier(peer, profile, encoding))
         self._encoding = encoding
         self._peer = peer
-        self._answers_diagnostics = profile.features is not None and profile.features.answers_diagnostics
+        self._features = profile.features or ClientFeatures()
         self.documents = OpenDocuments(backend.workspace, editor, encoding, peer)
         self.progress = ProgressBoard(peer, may_create=profile.may_be_given_progress)
         self.watcher = ClientWatcher(peer, profile, backend.workspace)
@@ -208,8 +210,11 @@ class LspClient:
         """
         if self._port is None:
             self._port = self._service.connect(self._sink)
-            if self._answers_diagnostics:
+            if self._features.answers_diagnostics:
                 self._port.lend_diagnostics(self.pull_diagnostics)
+            if self._features.answers_queries:
+                ask = partial(self._peer.request, "sidecar/editor/query")
+                self._port.lend_queries(self._features.answers_queries, ask, self._encoding)
         return self._port
 
     async def pull_diagnostics(self, uri: str) -> Any:

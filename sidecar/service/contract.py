@@ -5,7 +5,7 @@ A front end turns bytes into calls and events into bytes. It never decides the m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
@@ -137,6 +137,19 @@ class ConnectionPort(Protocol):
 
     def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
         """Let sessions ask the client for diagnostics: *pull* takes a URI and returns JSON, None for none."""
+        ...
+
+    def lend_queries(
+        self, kinds: Collection[str], ask: Callable[[Any], Awaitable[Any]], encoding: PositionEncoding
+    ) -> None:
+        """Let sessions ask the language servers of the client.
+
+        Args:
+            kinds: the kinds of questions that it answers.
+            ask: takes the params of ``sidecar/editor/query`` and returns its result, both JSON. Raises
+                SidecarError when the client refuses or is gone.
+            encoding: the unit of characters of the client's positions.
+        """
         ...
 
     def lend_terminal(self, sid: str, run: RunInTerminal) -> Callable[[], None]:

@@ -13,14 +13,20 @@ exclusive request of a session is kept, because each waits for the one before it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, get_args
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.contract import RunInTerminal
+from sidecar.capabilities.contract import EditorAnswer, EditorQuery, RunInTerminal
 from sidecar.conductor.clients import EditorReport, EditorState
-from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar.conductor.contract import (
+    Author,
+    EditorPosition,
+    PermissionAnswer,
+    PermissionRequest,
+    SessionSummary,
+)
 from sidecar.conductor.errors import ControlRequiredError
 from sidecar.conductor.events import Payload
 from sidecar.conductor.hub import Hub
@@ -29,6 +35,8 @@ from sidecar.protocol.codec import event_to_wire, from_wire, prepare, to_wire
 from sidecar.protocol.errors import MethodNotFound
 from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.protocol.messages import (
+    EditorQueryParams,
+    EditorQueryResult,
     FsChangedNotification,
     PermissionResolvedNotification,
     SessionsChangedNotification,
@@ -41,6 +49,7 @@ from sidecar.service.stats import ProcessStats
 from sidecar.service.tracing import TracedSink, Tracer
 from sidecar.transport.outbox import FeedItem, Gap
 from sidecar.workspace.contract import Dispose, PositionEncoding
+from sidecar.workspace.line_index import count_units
 
 Begin: TypeAlias = Callable[[], Answer | Awaitable[Answer]]
 """Begins to answer one request."""
@@ -185,6 +194,26 @@ class Connection:
                 return None
 
         self.hub.audience.editors.report(self.client_id, EditorReport(diagnostics={})).pull = report
+
+    def lend_queries(
+        self, kinds: Collection[str], ask: Callable[[Any], Awaitable[Any]], encoding: PositionEncoding
+    ) -> None:
+        """Let sessions ask the language servers of the client; see ``ConnectionPort``."""
+
+        async def answer(query: EditorQuery) -> EditorAnswer:
+            position = (
+                None
+                if query.line is None
+                else EditorPosition(query.line, count_units(query.before, encoding))
+            )
+            params = EditorQueryParams(
+                kind=query.kind, uri=query.path.as_uri(), position=position, text=query.text
+            )
+            found = from_wire(EditorQueryResult, await ask(to_wire(params)))
+            return EditorAnswer(found.answer, found.position_encoding or encoding, found.problem or "")
+
+        editor = self.hub.audience.editors.report(self.client_id, EditorReport(encoding=encoding))
+        editor.kinds, editor.query = frozenset(kinds), answer
 
     def close(self) -> None:
         """Remove the client, which is gone."""

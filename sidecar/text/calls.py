@@ -58,10 +58,13 @@ class ToolEffects:
         kind: the effect of a call.
         arguments: the names of the arguments that hold the path (with ``runs`` the command line, with
             ``patches`` the patch); the first that a call gives counts.
+        changes_with: the names of arguments by which a call changes files; a call with none of them only
+            searches. Empty where each call has the effect.
     """
 
     kind: EffectKind = "none"
     arguments: tuple[str, ...] = ()
+    changes_with: tuple[str, ...] = ()
 
     @property
     def may_change(self) -> bool:
@@ -72,6 +75,17 @@ class ToolEffects:
     def names_file(self) -> bool:
         """Whether a call is about certain files, those at its paths."""
         return self.kind in ("reads", "edits", "patches", "writes")
+
+    def of(self, arguments: object) -> ToolEffects:
+        """Return the effects of a call with *arguments*.
+
+        >>> CHANGES_CODE.of({"kind": "hover", "path": "a.py"}) == SEARCHES
+        True
+        """
+        given = arguments if isinstance(arguments, Mapping) else {}
+        if not self.changes_with or first_text(given, self.changes_with):
+            return self
+        return ToolEffects("searches", self.arguments)
 
     def paths_in(self, arguments: object) -> tuple[str, ...]:
         """Return the paths among the *arguments* of a call: none, one, or all of a patch.
@@ -89,6 +103,7 @@ NO_EFFECTS: Final = ToolEffects()
 READS_FILE: Final = ToolEffects("reads", PATH_ARGUMENTS)
 SEARCHES: Final = ToolEffects("searches", PATH_ARGUMENTS)
 EDITS_FILE: Final = ToolEffects("edits", PATH_ARGUMENTS)
+CHANGES_CODE: Final = ToolEffects("edits", PATH_ARGUMENTS, changes_with=("new_name", "apply"))
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
 PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
 FETCHES_PAGE: Final = ToolEffects("searches", ("url",))
@@ -242,7 +257,7 @@ def effects_of_call(name: str, arguments: object, declared: ToolEffects | None =
     """
     known = declared if declared is not None and declared.kind != "anything" else effects_of_name(name)
     if known is not None and known.kind != "anything":
-        return known
+        return known.of(arguments)
     if not isinstance(arguments, Mapping) or known == DELEGATES:
         return DELEGATES
     texts, short = names_of_texts(arguments)

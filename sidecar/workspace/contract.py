@@ -14,6 +14,11 @@ from sidecar._internal.values import Value
 
 FileSource: TypeAlias = Literal["buffer", "disk"]
 PositionEncoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
+QueryKind: TypeAlias = Literal[
+    "definition", "references", "documentSymbols", "workspaceSymbols", "hover", "rename", "codeActions"
+]
+"""A question that the language servers of an editor answer."""
+
 Dispose: TypeAlias = Callable[[], None]
 """Ends the subscription or service that returned it; may be called any number of times."""
 

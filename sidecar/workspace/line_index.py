@@ -71,6 +71,19 @@ def index_in_line(line: str, character: int, encoding: PositionEncoding) -> int:
     return len(raw[:cut].decode("utf-16-le", "surrogatepass"))
 
 
+_CODECS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+_UNIT_BYTES = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+
+
+def count_units(text: str, encoding: PositionEncoding) -> int:
+    """Return the length of *text* in units of *encoding*.
+
+    >>> count_units("a\U0001f600", "utf-16"), count_units("a\U0001f600", "utf-8")
+    (3, 5)
+    """
+    return len(text.encode(_CODECS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
+
+
 class LineText:
     """A text that is edited in place, and read by lines.
 

@@ -15,6 +15,7 @@ from recorded_reads import RecordedReads
 from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import (
+    AskEditor,
     Confine,
     PermissionDecision,
     PermissionQuestion,
@@ -50,6 +51,7 @@ class Desk:
     cancel: CancelToken = field(default_factory=CancelToken)
     before_answer: Callable[[], object] = lambda: None
     confine: Confine | None = None
+    ask_editor: AskEditor | None = None
     child_runs: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -86,6 +88,7 @@ class Desk:
             may_fetch_private=self.may_fetch_private,
             output_folder=self.output_folder,
             background=self.background,
+            ask_editor=self.ask_editor,
         )
 
     async def run(self, tool: Tool, arguments: Mapping[str, Any] | None = None, **more: Any) -> ToolReply:

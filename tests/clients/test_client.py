@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from sidecar.protocol.messages import SeqResult
+from sidecar.protocol.messages import QueryKind, SeqResult
 from sidecar.protocol.methods import METHODS, Method
 from sidecar_client import (
     ConnectionLost,
@@ -61,6 +61,19 @@ async def test_only_a_client_with_a_handler_for_edits_takes_them() -> None:
         assert (await script.request("sidecar/edit/apply", {})).result == {"applied": True}
     (introduction,) = script.params_of("initialize")
     assert introduction["capabilities"]["experimental"]["sidecar"]["edits"] == {}
+
+
+async def test_only_a_client_with_a_handler_for_questions_about_code_gets_them() -> None:
+    script = ScriptedDaemon()
+    handlers = {"sidecar/editor/query": lambda query: {"answer": query["uri"]}}
+    hovers = {"experimental": {"sidecar": {"editor": {"query": ["hover"]}}}}
+    for capabilities in ({}, hovers):
+        async with script.client(handlers=handlers, capabilities=capabilities):
+            asked = await script.request("sidecar/editor/query", {"uri": "file:///a.py"})
+            assert asked.result == {"answer": "file:///a.py"}
+    every, some = script.params_of("initialize")
+    declared = [each["capabilities"]["experimental"]["sidecar"]["editor"] for each in (every, some)]
+    assert declared == [{"query": list(get_args(QueryKind))}, {"query": ["hover"]}]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ STAYS_INSIDE = {
     "toolServerFailed",
     "clientGone",
     "clientRefused",
+    "editorSilent",
 }
 """Kinds of errors that answer no request: a tool's reply to the model, a notice, a client that is gone."""
 

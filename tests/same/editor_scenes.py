@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.same.client import DONE, HALF, Client, Scenery, call, say, text
 from tests.same.player import Message
 
-__all__ = ["be_a_panel", "be_a_plain_editor", "report_editor", "type_in_buffers"]
+__all__ = ["answer_for_the_code", "be_a_panel", "be_a_plain_editor", "report_editor", "type_in_buffers"]
 
 _CODE: Final = "VALUE = 1\n\n\ndef one() -> int:\n    return VALUE\n"
 _WATCHES: Final = {"didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True}}
@@ -319,4 +319,63 @@ async def report_editor(scenery: Scenery) -> None:
     await client.catch_up()
     await client.prompt(sid, "and now?")
     await client.call("complete", text="@", position=1, sid=sid)
+    await client.call("session/read", sid=sid)
+
+
+_QUERIES: Final = (
+    {"kind": "definition", "path": "a.py", "symbol": "one"},
+    {"kind": "references", "path": "a.py", "line": 5, "symbol": "VALUE"},
+    {"kind": "documentSymbols", "path": "a.py"},
+    {"kind": "workspaceSymbols", "symbol": "one"},
+    {"kind": "hover", "path": "a.py", "symbol": "VALUE"},
+    {"kind": "rename", "path": "a.py", "symbol": "one", "new_name": "two"},
+    {"kind": "codeActions", "path": "a.py", "line": 1},
+)
+
+
+async def answer_for_the_code(scenery: Scenery) -> None:
+    """An editor whose language servers answer questions of each kind, one of them with a refusal."""
+    place = scenery.place
+    place.write("a.py", _CODE)
+    script = [*([call("code", **query)] for query in _QUERIES), say("I have seen it.")]
+    kinds = [str(query["kind"]) for query in _QUERIES]
+    client = await scenery.start({"asking": script}, editor={"query": kinds})
+    uri = (place.project / "a.py").as_uri()
+
+    def at(line: int, first: int, last: int) -> dict[str, Any]:
+        return {
+            "start": {"line": line, "character": first},
+            "end": {"line": line, "character": last},
+        }
+
+    function = {"name": "one", "kind": 12, "range": at(3, 0, 17), "selectionRange": at(3, 4, 7)}
+    answers: Mapping[str, Mapping[str, Any]] = {
+        "definition": {"answer": {"uri": uri, "range": at(3, 4, 7)}, "positionEncoding": "utf-16"},
+        "references": {
+            "answer": [
+                {"uri": uri, "range": at(0, 0, 5)},
+                {"uri": "file:///elsewhere/b.py", "range": at(4, 0, 5)},
+            ]
+        },
+        "documentSymbols": {"answer": [function], "positionEncoding": "utf-32"},
+        "workspaceSymbols": {
+            "answer": [{"name": "one", "kind": 12, "location": {"uri": uri, "range": at(3, 4, 7)}}]
+        },
+        "hover": {"problem": "the index is not ready"},
+        "rename": {
+            "answer": {
+                "documentChanges": [
+                    {"textDocument": {"uri": uri}, "edits": [{"range": at(3, 4, 7), "newText": "two"}]}
+                ]
+            },
+            "positionEncoding": "utf-8",
+        },
+        "codeActions": {"answer": [{"title": "Organize imports", "command": "organize"}]},
+    }
+    client.player.questions[client.own("sidecar/editor/query")] = lambda asked: client.player.send(
+        {"id": asked["id"], "result": answers[asked["params"]["kind"]]}
+    )
+    sid = await client.new("asking")
+    await client.prompt(sid, "what is in a.py?")
+    await client.call("checkpoint/diff", sid=sid)
     await client.call("session/read", sid=sid)

@@ -219,6 +219,7 @@ SCENES: Final[dict[str, Scene]] = {
     "others": wire_scenes.meet_changes_of_others,
     "servers": wire_scenes.serve_tools,
     "provider": wire_scenes.use_a_provider,
+    "code": editor_scenes.answer_for_the_code,
 }
 """The scenes, by the name of their record."""
 

@@ -56,7 +56,8 @@ class FaceClient:
     async def open(self, folder: Path, model: str, *, encoding: str = "utf-16", **features: Any) -> str:
         """Shake hands, start a session in *folder* and return its id; *features* are declared as ours."""
         if self.face == "acp":
-            await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+            ours = {"_meta": {"sidecar": {"protocol": [1], **features}}} if features else {}
+            await self.request("initialize", {"protocolVersion": 1, "clientCapabilities": ours})
             given = {"cwd": str(folder), "mcpServers": [], "_meta": {"sidecar": {"model": model}}}
             return str((await self.request("session/new", given))["sessionId"])
         capabilities = {

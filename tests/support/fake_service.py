@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
@@ -94,6 +94,12 @@ class FakeConnection:
     def lend_diagnostics(self, pull: Callable[[str], Awaitable[Any]]) -> None:
         """Record that the client answers for diagnostics."""
         self.service.calls.append(("lend_diagnostics", None))
+
+    def lend_queries(
+        self, kinds: Collection[str], ask: Callable[[Any], Awaitable[Any]], encoding: str
+    ) -> None:
+        """Record that the client answers questions."""
+        self.service.calls.append(("lend_queries", (sorted(kinds), encoding)))
 
     def report_editor(self, params: Any, encoding: str) -> None:
         """Record a report of the editor."""

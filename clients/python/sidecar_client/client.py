@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args
 
 from sidecar.protocol.codec import result_from_wire, to_wire
 from sidecar.protocol.errors import InvalidInput
 from sidecar.protocol.handshake import PROTOCOL
+from sidecar.protocol.messages import QueryKind
 from sidecar_client.calls import AsyncCalls, DocumentSync
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswerError
 from sidecar_client.events import EventStream, LogReader, Notification
@@ -47,7 +48,8 @@ class Setup(TypedDict, total=False):
         capabilities: LSP client capabilities, merged over the ones that this client declares by itself.
         permission: answers the daemon's permission requests; without it all are rejected.
         handlers: answer other requests of the daemon, by method; with one for ``sidecar/edit/apply`` this
-            client declares that it applies edits of the buffers that it has opened.
+            client declares that it applies edits of the buffers that it has opened, and with one for
+            ``sidecar/editor/query`` that it answers questions of every kind; ``{}`` is no answer.
     """
 
     options: Mapping[str, Any]
@@ -266,6 +268,8 @@ def _capabilities(setup: Setup) -> dict[str, Any]:
     ours: dict[str, Any] = {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}}
     if "sidecar/edit/apply" in setup.get("handlers", {}):
         ours["edits"] = {}
+    if "sidecar/editor/query" in setup.get("handlers", {}):
+        ours["editor"] = {"query": list(get_args(QueryKind))}
     return {
         "window": {"workDoneProgress": True},
         "general": {"positionEncodings": ["utf-8", "utf-16"]},

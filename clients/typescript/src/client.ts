@@ -196,9 +196,10 @@ export class SidecarClient {
     });
   }
 
-  #listen({ permission = reject, applyEdit }: ClientOptions): void {
+  #listen({ permission = reject, applyEdit, queryEditor }: ClientOptions): void {
     this.#handle("sidecar/permission/request", permission);
     if (applyEdit !== undefined) this.#handle("sidecar/edit/apply", applyEdit);
+    if (queryEditor !== undefined) this.#handle("sidecar/editor/query", queryEditor);
     this.connection.onNotification("sidecar/event", (event: SidecarEvent) => {
       this.#logOf(event.sid).push(event);
     });

@@ -4,9 +4,18 @@ import { basename } from "node:path";
 import { pathToFileURL } from "node:url";
 
 import { SidecarClientError } from "./errors.js";
-import type { ClientRequests } from "./protocol.js";
+import type { ClientRequests, EditorQueryParams } from "./protocol.js";
 
 const PROTOCOL = 1;
+const QUERY_KINDS: readonly EditorQueryParams["kind"][] = [
+  "definition",
+  "references",
+  "documentSymbols",
+  "workspaceSymbols",
+  "hover",
+  "rename",
+  "codeActions",
+];
 
 /** Answers one request of the daemon; `signal` is aborted when it needs no answer any more. */
 export type Handler<M extends keyof ClientRequests> = (
@@ -23,6 +32,8 @@ export interface ClientOptions {
   readonly permission?: Handler<"sidecar/permission/request">;
   /** Applies edits of the buffers this client has opened; without it the daemon leaves unsaved ones alone. */
   readonly applyEdit?: Handler<"sidecar/edit/apply">;
+  /** Answers the model's questions about code, from the language servers of this editor; `{}` is no answer. */
+  readonly queryEditor?: Handler<"sidecar/editor/query">;
   /** Takes what the daemon writes to its standard error, and what goes wrong in a handler. */
   readonly log?: (line: string) => void;
   /** How long the daemon may take to answer the handshake. */
@@ -44,7 +55,9 @@ export interface ServerInfo {
 export function introduction(folder: string | null, options: ClientOptions): object {
   const uri = folder === null ? null : pathToFileURL(folder).href;
   const edits = options.applyEdit === undefined ? {} : { edits: {} };
-  const sidecar = { protocol: [PROTOCOL], events: options.events ?? {}, permission: {}, compaction: {}, ...edits };
+  const editor = options.queryEditor === undefined ? {} : { editor: { query: QUERY_KINDS } };
+  const events = options.events ?? {};
+  const sidecar = { protocol: [PROTOCOL], events, permission: {}, compaction: {}, ...edits, ...editor };
   return {
     processId: folder === null ? null : process.pid,
     clientInfo: { name: "sidecar-client" },

@@ -466,6 +466,21 @@ export interface EditorPosition {
   character: number;
 }
 
+/** A question for the language servers of the editor, over the text of its buffers, saved or not. `position` is the place in the file `uri` that `definition`, `references`, `hover`, `rename` and `codeActions` are about, the last one with all of its line; it is in the negotiated unit on the LSP face, else in UTF-16. `text` is the new name of a `rename`, and the words of a search for `workspaceSymbols`; such a search has as `uri` the folder of the session, or a file in its language. */
+export interface EditorQueryParams {
+  kind: "definition" | "references" | "documentSymbols" | "workspaceSymbols" | "hover" | "rename" | "codeActions";
+  uri: string;
+  position?: EditorPosition;
+  text?: string;
+}
+
+/** The answer as the language server gave it; without one there is none, and `problem` may say why. It has the shape of the Language Server Protocol: one or more of Location or LocationLink, DocumentSymbol, SymbolInformation or WorkspaceSymbol; a Hover; a WorkspaceEdit, which is not applied; or code actions, with the edit of each. `positionEncoding` is the unit of its characters, where that is not the unit of the question. */
+export interface EditorQueryResult {
+  answer?: unknown;
+  problem?: string;
+  positionEncoding?: "utf-8" | "utf-16" | "utf-32";
+}
+
 /** A part of a text, from `start` up to `end`. */
 export interface EditorRange {
   start: EditorPosition;
@@ -1655,6 +1670,7 @@ export interface Methods {
 export interface ClientRequests {
   "sidecar/permission/request": { params: PermissionRequest; result: PermissionAnswer };
   "sidecar/edit/apply": { params: EditApplyParams; result: EditApplyResult };
+  "sidecar/editor/query": { params: EditorQueryParams; result: EditorQueryResult };
 }
 
 /** The params of a client's notifications, by method. */

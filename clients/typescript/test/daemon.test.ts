@@ -11,10 +11,15 @@ import { SidecarClient, SidecarRequestError, allow, reject, type SpawnOptions } 
 import { newFolder } from "./folders.js";
 
 const QUESTION = "What is in README.md?";
+const LOOK = { toolCall: { name: "code", input: { kind: "definition", path: "README.md", symbol: "parrot" } } };
 const OPTIONS: SpawnOptions = {
   command: JSON.parse(process.env["SIDECAR_COMMAND"] ?? '["sidecar"]') as string[],
   env: { INDUSAGI_HOME: newFolder() },
   permission: (request) => (request.subject.detail.includes("forbidden") ? reject(request) : allow(request)),
+  options: { models: { asking: { scripted: [[LOOK], [{ text: "I see." }]] } } },
+  queryEditor: ({ kind, uri, position }) => ({
+    answer: kind === "definition" ? [{ uri, range: { start: position, end: position } }] : null,
+  }),
 };
 
 let client: SidecarClient;
@@ -54,6 +59,15 @@ test("a prompt is answered from the files", async () => {
     [[pathToFileURL(join(cwd, "README.md")).href, false]],
   );
   assert.notEqual((await session.request("sidecar/context/usage", { detail: true })).by, undefined);
+});
+
+test("the model asks the editor where something is", async () => {
+  const session = await client.startSession({ cwd: folder(), model: "asking" });
+  const contents: string[] = [];
+  for await (const event of session.stream("where is it?")) {
+    if (event.kind === "toolFinished") contents.push(String(event.data.content));
+  }
+  assert.deepEqual(contents, ["README.md:3: The parrot is blue."]);
 });
 
 test("a stream tells a whole turn in order", async () => {

@@ -108,7 +108,9 @@ class SessionAgent:
             get_card=record.card_of,
             get_kinds=self._history.kinds_of,
             # A call of a tool that is gone changes nothing: it is refused.
-            may_change=lambda call: self._tools.effects().get(call.name, NO_EFFECTS).may_change,
+            may_change=lambda call: (
+                self._tools.effects().get(call.name, NO_EFFECTS).of(call.input).may_change
+            ),
             make_room=self._make_room_between_calls,
             find_stop=self._find_stop,
             on_usage=self._on_usage,

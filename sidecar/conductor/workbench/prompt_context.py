@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from sidecar.capabilities.code import CODE
 from sidecar.capabilities.contract import ToolContext
 from sidecar.capabilities.diagnostics import DIAGNOSTICS, SEVERITIES, problem_lines
 from sidecar.capabilities.paths import display_path
@@ -56,7 +57,6 @@ class PromptContext:
 
     Attributes:
         editors: the reported editors by client.
-        offers_tool: whether the tool for diagnostics is on offer.
     """
 
     def __init__(
@@ -72,7 +72,6 @@ class PromptContext:
         self.editors = editor.editors.reported
         self._tools = tools
         self._make_context = make_context
-        self.offers_tool = False
         self._reader = MentionReader(editor, make_context)
         self._notes: EditorNotes | None = None
 
@@ -98,11 +97,9 @@ class PromptContext:
         return brought.entries()
 
     async def describe_editor(self) -> Sequence[Entry]:
-        """Return the note about the changes in the editor, and offer its diagnostics as a tool."""
-        provides = self._editor.provider is not None
-        if provides != self.offers_tool:
-            self._tools.offer("editor", (DIAGNOSTICS,) if provides else ())
-            self.offers_tool = provides
+        """Return the note about the changes in the editor, and offer the tools that ask it."""
+        diagnostics = (DIAGNOSTICS,) if self._editor.provider is not None else ()
+        self._tools.offer("editor", (*diagnostics, *((CODE,) if self._editor.answering else ())))
         if not self.editors:
             return ()
         if self._notes is None:

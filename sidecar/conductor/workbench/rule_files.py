@@ -40,7 +40,7 @@ from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.workbench.files import SessionFiles, shown_path
 from sidecar.conversation import Entry, Index
 from sidecar.llmgateway.contract import ToolCallBlock, ToolResultBlock
-from sidecar.text.calls import ToolEffects
+from sidecar.text.calls import NO_EFFECTS, ToolEffects
 from sidecar.workspace.contract import FileAccessError, FileView, WorkspacePort
 
 RULE_FILES: Final = ("AGENTS.md", "CLAUDE.md")
@@ -117,8 +117,8 @@ class FoldersReached(Struct):
         """Take in one entry."""
         for block in entry.turn.blocks:
             if isinstance(block, ToolCallBlock):
-                effect = effects.get(block.name)
-                if effect is not None and effect.names_file:
+                effect = effects.get(block.name, NO_EFFECTS).of(block.input)
+                if effect.names_file:
                     self.open_calls[block.id] = effect.paths_in(block.input)
             elif isinstance(block, ToolResultBlock):
                 paths = self.open_calls.pop(block.call_id, ())

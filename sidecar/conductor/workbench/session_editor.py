@@ -14,15 +14,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sidecar.capabilities.contract import Problem, ProblemList
+from sidecar._internal.errors import SidecarError
+from sidecar.capabilities.contract import EditorAnswer, EditorQuery, Problem, ProblemList
 from sidecar.conductor.clients import EditorContext, Editors, EditorState
 from sidecar.conductor.contract import FileDiagnostics
+from sidecar.conductor.errors import EditorSilentError
 from sidecar.workspace.files import real_path
 from sidecar.workspace.ignore import IgnoreRules
 from sidecar.workspace.paths import is_inside, uri_to_path
 
 WAIT_S: Final = 1.0
 """How long the result of a change waits at most for the errors that it brings."""
+
+QUERY_S: Final = 10.0
+"""How long the language servers of an editor may take to answer."""
 
 _LEAST_S: Final = 0.05
 _PATIENCE: Final = 3
@@ -62,6 +67,38 @@ class SessionEditor:
     def provider(self) -> EditorContext | None:
         """The newest editor that provides diagnostics, None for none."""
         return next((each for each in self.editors.list_for(self._sid) if each.state.has_diagnostics), None)
+
+    @property
+    def answering(self) -> Sequence[EditorContext]:
+        """The editors of the session's clients and in its folders that answer questions about code."""
+        return [
+            each
+            for each in self.editors.list_for(self._sid)
+            if each.query is not None
+            and (self.editors.is_client_of(self._sid, each) or shows_any(each.state, self.roots))
+        ]
+
+    async def ask(self, query: EditorQuery) -> EditorAnswer:
+        """Return the first answer with anything in it. Raises EditorSilentError when no editor answers."""
+        answer, problem = None, "the user's editor answers no such question"
+        try:
+            async with asyncio.timeout(QUERY_S):
+                for editor in self.answering:
+                    if editor.query is None or query.kind not in editor.kinds:
+                        continue
+                    try:
+                        answer = await editor.query(query)
+                    except SidecarError as error:
+                        problem = error.message
+                    if answer is not None and (answer.value or answer.problem):
+                        return answer
+        except TimeoutError:
+            problem = (
+                f"the editor has not answered in {QUERY_S:g} seconds; its language server may be starting"
+            )
+        if answer is None:
+            raise EditorSilentError(problem)
+        return answer
 
     async def all(self) -> ProblemList:
         """Return the problems of the files of the session, errors first."""

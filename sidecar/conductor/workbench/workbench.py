@@ -159,6 +159,7 @@ class Workbench:
             checkpoints=deps.checkpoints or self.checkpoints.of_call(call_id),
             guard=self.extensions.guard,
             problems=self._editor,
+            ask_editor=self._editor.ask,
             run_subagent=None if deps.run_subagent is None else self._run_subagent,
         )
 
