@@ -102,7 +102,8 @@ class Entry:
         origin: for a summary, the ids of the nodes that it stands for, oldest first; for a file that a
             compaction restored, the node that showed it; for an entry that was stored again on another
             branch, its first node. They stay stored on their own branch, so an index can still reach them.
-        anchor: for an answer, the size of the call that it answers.
+        anchor: for an answer, the size of the call that it answers; for the first entry of a branch, the
+            newest size that was known before it.
         author: for a prompt, the client it came from, as long as this process runs.
         node_id: the stored node; empty until it is stored.
         parent: the node before it, None for a root.

@@ -925,7 +925,7 @@ Problems are told unless ON-PROBLEM takes them."
      (sidecar--say talk "· a compaction is near; /compact with a wish decides what is stressed"))
     ("headMoved"
      (when (equal (plist-get data :cause) "rewind")
-       (sidecar--say talk (format "· went back; %d turns left the conversation"
+       (sidecar--say talk (format "· went back; %d messages left the conversation"
                                   (length (plist-get data :removed))))))
     ("faulted" (sidecar--say talk (concat "failed: " (plist-get data :message)) 'error))
     ("settled"
@@ -1242,7 +1242,7 @@ Without any choices say NONE."
          (sid (sidecar--choose
                "Conversation: "
                (mapcar (lambda (each)
-                         (cons (format "%s (%d turns, %s)" (plist-get each :title)
+                         (cons (format "%s (%d messages, %s)" (plist-get each :title)
                                        (plist-get each :messages) (substring (plist-get each :sid) 0 6))
                                (plist-get each :sid)))
                        (plist-get found :sessions))

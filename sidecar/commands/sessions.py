@@ -101,7 +101,7 @@ async def change_session(client: SidecarClient, session: SessionSummary, options
         await client.session_rename(session.sid, options.rename[1])
         screen.note(f"{session.sid[:_ID_CHARS]} is now: {options.rename[1]}")
     else:
-        question = f"delete {title!r} of {session.messages} turns for good? [y]es, [N]o: "
+        question = f"delete {title!r} of {session.messages} messages for good? [y]es, [N]o: "
         if not options.yes and not await confirm(question):
             screen.note(f"{title!r} stays; answer with y, or pass --yes")
             return 1
@@ -198,7 +198,9 @@ async def open_session(
             await client.session_set_config_option(session.sid, option, value)
     if options.resume is None:
         return session
-    screen.note(f"continues: {found.title or '(untitled)'}, {found.messages} turns, {found.tokens:,} tokens")
+    screen.note(
+        f"continues: {found.title or '(untitled)'}, {found.messages} messages, {found.tokens:,} tokens"
+    )
     return session
 
 
@@ -221,7 +223,7 @@ def _show(found: list[SessionSummary], *, is_all: bool) -> None:
     if not found:
         screen.note("no sessions yet; sidecar chat starts one" if is_all else "no session matches")
         return
-    headers = ("session", "last used", "turns", "tokens", "title", "folder")
+    headers = ("session", "last used", "messages", "tokens", "title", "folder")
     here = Path.cwd()
     shown = [(sid[:_ID_CHARS], *rest, short_path(Path(cwd), here)) for sid, *rest, cwd in rows[:_MOST_SHOWN]]
     screen.table(headers, shown, cut=(5, 4), drop=(5, 1, 2, 3))

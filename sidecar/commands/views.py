@@ -179,7 +179,7 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
     if plan.dropped is None or plan.kept is None or plan.projected is None:
         return []
     lines = [
-        f"replaces {plan.dropped.count} turns of {plan.dropped.tokens:,} tokens with a digest",
+        f"replaces {plan.dropped.count} messages of {plan.dropped.tokens:,} tokens with a digest",
         f"keeps the last {plan.kept.count} unchanged",
     ]
     files = ", ".join(display_path(file.uri, folder) for file in plan.rehydrate)
@@ -187,7 +187,7 @@ def plan_lines(plan: Plan, folder: Path) -> list[str]:
         lines.append(f"reads these files again, with their current content: {files}")
     after = plan.projected
     lines.append(f"leaves about {after.tokens:,} tokens, {after.low:,} to {after.high:,}")
-    if after.high >= plan.gate.tokens:
+    if after.high >= (plan.pre_tokens or plan.gate.tokens):
         lines.append("changes nothing where the digest is so long that nothing would be saved")
     return lines
 
@@ -200,9 +200,9 @@ def show_plan(screen: Screen, plan: Plan, folder: Path) -> None:
     files = sum(file.tokens for file in plan.rehydrate)
     rest = max(0, (plan.pre_tokens or plan.gate.tokens) - plan.dropped.tokens - plan.kept.tokens)
     digest = max(0, plan.projected.tokens - plan.kept.tokens - files - rest)
-    was = {"older turns": plan.dropped.tokens, "digest of them": 0, "files read again": 0}
-    now = {"older turns": 0, "digest of them": digest, "files read again": files}
-    same = {"newest turns": plan.kept.tokens, "prompt and tools": rest}
+    was = {"older messages": plan.dropped.tokens, "digest of them": 0, "files read again": 0}
+    now = {"older messages": 0, "digest of them": digest, "files read again": files}
+    same = {"newest messages": plan.kept.tokens, "prompt and tools": rest}
     show_change(screen, was | same, now | same)
     for line in plan_lines(plan, folder):
         screen.note(f"· {line}")

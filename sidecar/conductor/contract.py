@@ -90,8 +90,9 @@ class ContextUsage(Value):
 
     *source* is ``provider`` when *used* is based on a figure that the provider reported. *pct* is the share
     of *window* in percent. *limitBy* is ``price`` where a compaction is due before the window needs it,
-    because later calls save more than it costs. With *by* come *rules*, the rule files that the model is
-    shown, and *factor*, the tokens that its provider counts for one of the estimate, learned from usage.
+    because later calls save more than it costs. The parts in *by* add up to *used*. With them come *rules*,
+    the rule files that the model is shown, and *factor*, the tokens that its provider counts for one of the
+    estimate, learned from usage. *limitWhy* gives the reason for *limit*, and the setting that moves it.
     *budgets* come with their spent parts, absent without a budget.
     """
 
@@ -111,15 +112,19 @@ class ContextUsage(Value):
     limit_by: Literal["price"] | None = None
     factor: float | None = None
     budgets: tuple[BudgetState, ...] | None = None
+    limit_why: str | None = None
 
 
 class Compaction(Value):
-    """One compaction, from its start to its end. Tokens are counted by the engine.
+    """One compaction, from its start to its end.
 
+    *preTokens* and *postTokens* are the size of the next request before and after it, as ``used`` of the
+    usage tells it at those moments; one that was undone has no *postTokens*. *info* has the engine's counts.
     With the *trigger* ``expand`` it is the opposite: originals behind a summary came back into view.
     *loss* counts the facts of the folded part; it is absent where counting them would have made a turn wait,
-    and ``sidecar/compact/read`` lists them in any case. *info* holds the numbers of tokens and turns before
-    and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries.
+    and ``sidecar/compact/read`` lists them in any case. *info* holds the numbers of tokens and messages
+    before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own
+    entries.
     """
 
     kind: ClassVar[str] = "compaction"
@@ -216,7 +221,8 @@ class NoOp(Value):
 class Plan(Value):
     """The plan of a compaction, made without a model call.
 
-    The engine counts *pre_tokens*: the sum of *dropped*, *kept*, the system prompt and the tools.
+    *pre_tokens* is the size of the next request as its usage tells it: the sum of *dropped*, *kept*, the
+    system prompt and the tools.
     *loss* is that of a compaction without a model.
     """
 

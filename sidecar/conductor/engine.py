@@ -111,7 +111,8 @@ class EngineInput(Value, kw_only=True):
         card: the card of the session's model, None for an unknown one.
         overhead_tokens: the tokens of a request beside the history: the system prompt, the tool schemas and
             the prompt that is about to enter.
-        context_tokens: the size of the next request as the session's meter knows it best, 0 for unknown.
+        context_tokens: the size of the next request by the session's meter, which a gate goes by; 0 for a
+            conversation that is not the session's, which an engine weighs by itself.
         summarizer_card: the card of the model that writes summaries, None for unknown.
         participants: the clients of the session, for engines that name speakers.
         same_file: makes one name of all spellings of a file's path.
@@ -270,7 +271,11 @@ class SessionEngine(ABC):
 
     @abstractmethod
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return whether the next request is over the limit. Only entries since the last call cost."""
+        """Return whether the next request is over the limit.
+
+        The engine takes in the entries since the last call, which is all that it costs, also where it goes by
+        ``context_tokens``.
+        """
 
     @abstractmethod
     def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:

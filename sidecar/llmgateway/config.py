@@ -209,7 +209,8 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """The user's settings of compactions: *prepare* has a summary written before it is due.
 
     With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
-    With *by_price* a compaction is due once it saves more than it costs, before the window needs it.
+    *due_share* is the share of the window at which one is due by itself; without it each engine has its own,
+    and with *by_price* it is due earlier where it saves more than it costs.
     With *branch_digests* the model is told of a branch that a rewind or a fork left.
     *view_share* is the share of the window that the conversation takes after a compaction. With *note*
     ``auto`` a model writes a note beside it where that is cheap: see :meth:`Summarizer.writes_note`.
@@ -218,6 +219,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     prepare: bool = True
     same_prefix: bool = True
     by_price: bool = True
+    due_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] | None = None
     branch_digests: bool = True
     view_share: Annotated[float, msgspec.Meta(ge=0.02, le=0.25)] = 0.2
     note: Literal["auto", "always", "never"] = "auto"
@@ -225,7 +227,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     @property
     def names_off(self) -> tuple[str, ...]:
         """The names of the settings that are turned off."""
-        return tuple(name for name in self.__struct_fields__ if not getattr(self, name))
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is False)
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

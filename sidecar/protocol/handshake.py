@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:f0e612b5b01b87df0ffce3851c1cb3ebe3e22fab10211f114e051c89d98d69ef"
+SCHEMA_HASH: Final = "sha256:f67b7c4bb295aa8e45ee822e9f6c1bf892d02ddb4bed83ce9ce8b8526e5d6acb"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -93,7 +93,7 @@ def test_a_preview_shows_the_plan_and_writes_nothing(
     assert run(options(write(tmp_path, TALK), preview=True)) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert "turns of" in err
+    assert "messages of" in err
     assert "Facts of the folded part: " in err
     assert err.endswith("nothing was written; without --preview the compacted turns go to standard output\n")
 

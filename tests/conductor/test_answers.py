@@ -32,7 +32,7 @@ DONE = Compaction(
     [
         pytest.param(
             DONE,
-            "Compacted 16 turns into a summary by a model: 4,000 to 1,500 tokens. /undo takes it back.",
+            "Compacted 16 messages into a summary by a model: 4,000 to 1,500 tokens. /undo takes it back.",
             id="a model's summary",
         ),
         pytest.param(

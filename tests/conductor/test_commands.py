@@ -18,6 +18,7 @@ from sidecar.conductor.events import (
     UserMessage,
 )
 from sidecar.conductor.session import Session
+from sidecar.conductor.turns.commands import count_messages
 from sidecar.llmgateway.contract import Usage, UsageEmission
 from sidecar.llmgateway.scripted import Hang, Raise, Say, WaitFor
 from sidecar.window_budget import DIGEST_HEADER
@@ -146,14 +147,14 @@ async def test_init_is_a_prompt_for_a_model_that_can_write(make_stage: Any) -> N
 async def test_compact_preview_and_undo(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage, [Say(DIGEST)])
     n_calls, turns = len(stage.model.calls), list(session.record.history.turns)
-    assert "windowBudget would replace 4 turns" in await say(stage, session, "/preview")
+    assert "windowBudget would replace 4 messages" in await say(stage, session, "/preview")
     assert len(stage.model.calls) == n_calls
     told = await say(stage, session, "/compact windowBudget keep the names")
-    assert "Compacted 4 turns" in told
+    assert "Compacted 4 messages" in told
     assert "summary by a model" in told
     assert "keep the names" in str(stage.model.calls[-1].conversation.turns)
     assert turn_text(session.record.history.turns[0]).startswith(DIGEST_HEADER)
-    assert (await say(stage, session, "/undo")).startswith("The compaction is undone: 6 turns")
+    assert (await say(stage, session, "/undo")).startswith("The compaction is undone: 6 messages")
     assert list(session.record.history.turns) == turns
     assert await say(stage, session, "/uncompact") == (
         f"Session {session.sid!r} has no compaction to undo; "
@@ -196,7 +197,7 @@ async def test_context_shows_the_fill_level_of_the_window(make_stage: Any) -> No
     told = await say(stage, session, "/context")
     usage = session.window.request.usage()
     assert told.startswith(f"{usage.used:,} of 32,000 tokens ({usage.pct:g} %), estimated.")
-    assert f"windowBudget compacts at {usage.limit:,} tokens." in told
+    assert f"windowBudget compacts at {usage.limit:,} tokens: the rest is room for" in told
     assert "- answers: " in told
 
 
@@ -220,7 +221,7 @@ async def test_rewind_removes_prompts(make_stage: Any, command: str, n_left: int
     stage, session = await a_long_talk(make_stage)
     turns = list(session.record.history.turns)
     told = await say(stage, session, command)
-    assert told.startswith(f"Removed {6 - n_left} turns; the conversation ")
+    assert told.startswith(f"Removed {count_messages(6 - n_left)}; the conversation ")
     assert list(session.record.history.turns) == turns[:n_left]
 
 
@@ -268,7 +269,7 @@ async def test_model_and_engine_are_shown_and_chosen(make_stage: Any) -> None:
 async def test_status_shows_the_settings(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     assert (await say(stage, session, "/status")).splitlines() == [
-        f"Session {session.sid} in {stage.folder}: the conversation has 6 turns.",
+        f"Session {session.sid} in {stage.folder}: the conversation has 6 messages.",
         "- model: scripted-1",
         "- compaction engine: windowBudget",
         "- thinking: default",

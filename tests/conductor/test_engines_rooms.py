@@ -46,7 +46,7 @@ async def test_a_full_window_loses_its_oldest_quarter_at_once(make_stage: Any) -
 
 
 async def test_the_notes_go_on_from_the_notes_before(make_stage: Any) -> None:
-    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True, window=12_000)
+    stage = await make_stage([[Say(f"answer. {LONG}")]], repeat=True, window=9_000)
     notes = ScriptedModel(
         [[Say("# Notes\nthe first notes")], [Say("# Notes\nthe second notes")]], when_exhausted="repeat"
     )

@@ -122,4 +122,8 @@ async def test_a_session_without_usage_is_weighed_by_what_other_sessions_learned
     assert usage.by is not None
     assert usage.factor is not None
     assert usage.factor > 1.0
-    assert usage.used == round(usage.factor * (usage.by.system + usage.by.tool_defs))
+    assert (
+        usage.used
+        == usage.by.system + usage.by.tool_defs
+        == round(usage.factor * other.window.head.overhead().total)
+    )

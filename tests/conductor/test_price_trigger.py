@@ -131,4 +131,4 @@ async def test_the_context_says_why_the_limit_is_where_it_is(make_stage: Any) ->
     for number in range(60):
         await stage.ask(session, f"{number}")
     said = (await stage.ask(session, "/context")).text
-    assert "compacts at 39,915 tokens, where that saves more than it costs." in said
+    assert "compacts at 39,915 tokens: beyond it, later calls would cost more than the compaction" in said

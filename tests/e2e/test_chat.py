@@ -235,7 +235,7 @@ def test_a_compaction_is_seen_before_it_is_done_and_the_past_is_no_work(
     chat.wait_for(lambda: "Esc stops it" not in chat.text)
     chat.type("/compact\r")
     chat.wait_for("compact now?")
-    chat.wait_for(lambda: re.search(r"older turns +█+░* +[\d,]+ +→ +0", chat.text) is not None)
+    chat.wait_for(lambda: re.search(r"older messages +█+░* +[\d,]+ +→ +0", chat.text) is not None)
     chat.wait_for("[y]es   [n]o")
     before = re.findall(r"(\d+) % of 32k", chat.text)[-1]
     chat.type("y")

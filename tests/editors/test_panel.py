@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ import pytest
 
 from sidecar._internal.file_lock import FileLock
 from sidecar.attach.paths import DaemonPaths
+from sidecar.protocol.codec import to_wire
 from sidecar_client import SidecarClient
 from tests.editors.conftest import ROOT, write_foreign_session
 from tests.editors.scenes import MODELS
@@ -154,3 +158,82 @@ async def test_questions_and_odd_calls_in_a_browser(home: Path, project: Path, t
         with serving(project, own) as url:
             kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("questions", tmp_path)}
             drive("questions.mjs", url, str(project), **kept)
+
+
+TALK: Final[list[list[dict[str, Any]]]] = [
+    [{"text": f"The answer {n}. " * 300}, {"usage": {"input": 1800 + 1500 * n, "output": 900}}]
+    for n in range(6)
+]
+PLAIN_SETTINGS: Final = '[compaction]\nnote = "never"\ndue_share = 0.5\n'
+
+
+def numbers(text: str) -> list[int]:
+    """Return the numbers in *text* that are counts: those of four digits and more."""
+    return [int(found.replace(",", "")) for found in re.findall(r"\d{1,3}(?:,\d{3})+|\d{4,}", text)]
+
+
+def read_parts(lines: Sequence[tuple[str, str]]) -> list[int]:
+    return sorted(int(count.replace(",", "")) for _, count in lines)
+
+
+async def test_page_terminal_and_wire_tell_one_size(home: Path, project: Path, tmp_path: Path) -> None:
+    """Of the same conversation: before a compaction, in its preview, on its card, after it, and undone."""
+    browser = chromium()
+    (home / "config.toml").write_text(PLAIN_SETTINGS)
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    models = {"fake-1": {"scripted": TALK, "contextWindow": 64_000}}
+    shared = (*SIDECAR, "serve", "--shared")
+    kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("measure", tmp_path)}
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
+        session = await client.start_session(project, model="fake-1")
+        for n in range(len(TALK)):
+            await session.run(f"the question {n}")
+
+        async def terminal(command: str) -> str:
+            await session.close()  # so that the terminal can have it
+            chat = [*SIDECAR, "chat", "--plain", "--cwd", str(project), "--resume", session.sid]
+            run = partial(subprocess.run, chat, input=f"{command}\n", env={**os.environ, **own})
+            ran = await asyncio.to_thread(run, capture_output=True, text=True, timeout=60, check=True)
+            await client.load_session(session.sid)
+            return str(ran.stdout)
+
+        async def check_context(page: dict[str, Any]) -> int:
+            usage, told = await session.usage(), await terminal("/context")
+            wire = [tokens for tokens in to_wire(usage.by).values() if tokens]
+            assert sum(wire) == usage.used
+            assert usage.source == "provider"
+            assert numbers(page["total"]) == [usage.used, usage.window]
+            assert "as counted by the provider" in page["total"]
+            assert read_parts([(row[0], row[1]) for row in page["parts"]]) == sorted([*wire, usage.used])
+            assert f"{usage.used:,} of {usage.window:,} tokens" in told
+            assert "as counted by the provider" in told
+            assert read_parts(re.findall(r"(?m)^([a-z ]+)\t[^\t\n]*\t([\d,]+)$", told)) == sorted(wire)
+            assert numbers(page["due"]) == [usage.limit]
+            assert usage.limit_why is not None
+            assert "compaction.due_share in config.toml" in usage.limit_why
+            assert usage.limit_why in page["due"]
+            assert usage.limit_why in page["gauge"]
+            assert f"a compaction is due at {usage.limit:,} tokens: {usage.limit_why}" in told
+            return usage.used
+
+        preview = await terminal("/preview")
+        with serving(project, own) as url:
+            page = await asyncio.to_thread(drive, "measure.mjs", url, "compact", **kept)
+        compacted, sizes = page, numbers(page["preview"]["sizes"])
+        assert sizes == numbers(page["card"]["sizes"])
+        assert sizes[0] == numbers(page["before"]["total"])[0]
+        assert set(sizes) <= set(numbers(preview))
+        (done,) = (await client.compact_list(session.sid)).compactions
+        assert [done.pre_tokens, done.post_tokens] == sizes
+        assert await check_context(page["after"]) == done.post_tokens
+        with serving(project, own) as url:
+            page = await asyncio.to_thread(drive, "measure.mjs", url, "undo", **kept)
+        (done,) = (await client.compact_list(session.sid)).compactions
+        assert (done.status, done.post_tokens) == ("undone", None)
+        assert await check_context(page["after"]) == sizes[0]
+        plan = await session.preview()
+        assert plan.projected is not None
+        assert plan.dropped is not None
+        assert [plan.pre_tokens, plan.projected.tokens] == sizes
+        assert f"{plan.dropped.count} messages folded" in compacted["card"]["facts"]
+        assert f"{plan.dropped.count} messages folded" in compacted["preview"]["facts"]

@@ -67,7 +67,7 @@ async def be_refused(scenery: Scenery) -> None:
     models: dict[str, Any] = {
         "refused": [[call("read", path="a.txt")], HALF, DONE, DONE],
         "small": {"scripted": small_talk, "contextWindow": 9_000, "maxOutputTokens": 1_000},
-        "long": {"scripted": [say(PROSE * 260)], "contextWindow": 9_000, "maxOutputTokens": 1_000},
+        "long": {"scripted": [say(PROSE * 360)], "contextWindow": 9_000, "maxOutputTokens": 1_000},
     }
     await client.hello(models, events={})
     small = await client.new("small")

@@ -519,7 +519,7 @@ async def test_a_plan_is_carried_out_undone_and_stale(make_desk: Any) -> None:
     assert prompt["content"] == plan["prompt"]
     folded = await client.call("compact/read", sid=sid, compactionId=done.compaction_id, part="dropped")
     assert len(folded["nodes"]) == done.cut
-    assert (folded["content"], "nextCursor" in folded) == (f"{done.cut} turns", False)
+    assert (folded["content"], "nextCursor" in folded) == (f"{done.cut} messages", False)
     paged, cursor = list[Any](), "0"
     while cursor:
         asked = {"sid": sid, "compactionId": done.compaction_id, "part": "dropped", "limit": 2}

@@ -14,7 +14,8 @@ from sidecar.rooms.knowledge.library import KnowledgeLibrary
 
 def compaction_settings(**chosen: Any) -> CompactionSettings:
     """Return settings with the *chosen* ones; the others are off."""
-    return CompactionSettings(**{**dict.fromkeys(CompactionSettings.__struct_fields__, False), **chosen})
+    off = dict.fromkeys(CompactionSettings.__struct_fields__, False)
+    return CompactionSettings(**{**off, "due_share": None, **chosen})
 
 
 async def list_folders(roots: Sequence[Path]) -> str:

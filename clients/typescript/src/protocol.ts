@@ -211,7 +211,7 @@ export interface CompactUndoResult {
   restoredFiles: FileRestore[];
 }
 
-/** One compaction, from its start to its end. Tokens are counted by the engine. With the `trigger` `expand` it is the opposite: originals behind a summary came back into view. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and turns before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
+/** One compaction, from its start to its end. `preTokens` and `postTokens` are the size of the next request before and after it, as `used` of the usage tells it at those moments; one that was undone has no `postTokens`. `info` has the engine's counts. With the `trigger` `expand` it is the opposite: originals behind a summary came back into view. `loss` counts the facts of the folded part; it is absent where counting them would have made a turn wait, and `sidecar/compact/read` lists them in any case. `info` holds the numbers of tokens and messages before and after, whether a turn was split, whether an earlier summary was updated, and the engine's own entries. */
 export interface Compaction {
   compactionId: string;
   engine: string;
@@ -369,7 +369,7 @@ export interface ContextPinResult {
   pin?: Pin;
 }
 
-/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. With `by` come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. `budgets` come with their spent parts, absent without a budget. */
+/** The fill level of the window: `used` is the size of the next request, never a sum over requests. `source` is `provider` when `used` is based on a figure that the provider reported. `pct` is the share of `window` in percent. `limitBy` is `price` where a compaction is due before the window needs it, because later calls save more than it costs. The parts in `by` add up to `used`. With them come `rules`, the rule files that the model is shown, and `factor`, the tokens that its provider counts for one of the estimate, learned from usage. `limitWhy` gives the reason for `limit`, and the setting that moves it. `budgets` come with their spent parts, absent without a budget. */
 export interface ContextUsage {
   used: number;
   window: number;
@@ -386,6 +386,7 @@ export interface ContextUsage {
   limitBy?: "price";
   factor?: number;
   budgets?: BudgetState[];
+  limitWhy?: string;
 }
 
 /** The session to measure; `detail` adds the origin of the tokens. */
@@ -943,7 +944,7 @@ export interface PinsChanged {
   pins: Pin[];
 }
 
-/** The plan of a compaction, made without a model call. The engine counts `preTokens`: the sum of `dropped`, `kept`, the system prompt and the tools. `loss` is that of a compaction without a model. */
+/** The plan of a compaction, made without a model call. `preTokens` is the size of the next request as its usage tells it: the sum of `dropped`, `kept`, the system prompt and the tools. `loss` is that of a compaction without a model. */
 export interface Plan {
   planId: string;
   expectHead: string | null;

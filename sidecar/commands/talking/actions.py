@@ -138,9 +138,8 @@ class Actions:
         wanted = await self.user.choose("the model shall see", _BROUGHT_BACK)
         if wanted == "turn":
             expanded = await self.client.context_expand(sid, node_ids=(facts[chosen].node_id,))
-            self.screen.note(
-                f"· {expanded.expanded} turns of {expanded.tokens:,} tokens are back; /undo takes them away"
-            )
+            size = f"{expanded.expanded} messages of {expanded.tokens:,} tokens"
+            self.screen.note(f"· {size} are back; /undo takes them away")
         elif wanted == "words":
             await self.client.context_pin(sid, fact_id=chosen)
             self.screen.note("· pinned from the next request on; /pins lists the pins")
@@ -182,7 +181,7 @@ class Actions:
     async def resume(self, _rest: str) -> None:
         """Go on with another session of this folder."""
         rows = [
-            (each.sid, f"{each.title or '(untitled)'}, {each.messages} turns")
+            (each.sid, f"{each.title or '(untitled)'}, {each.messages} messages")
             for each in await list_sessions(self.client, str(self.folder))
             if each.sid != self.session.sid
         ]
@@ -242,6 +241,9 @@ class Actions:
         if rules:
             self.screen.table(("rules", "", "tokens"), rules, cut=(0,))
         self.screen.gauge(to_wire(usage))
+        source = "as counted by the provider" if usage.source == "provider" else "estimated"
+        due = f"; a compaction is due at {usage.limit:,} tokens: {usage.limit_why}" if usage.limit_why else ""
+        self.screen.note(f"· {source}{due}")
 
     async def files(self, _rest: str) -> None:
         found = await self.session.files()

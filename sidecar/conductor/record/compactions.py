@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from sidecar.conductor.contract import Compaction, Cut, Dropped, Gate, Kept, Plan, Projected
+from sidecar.conductor.contract import Compaction, Cut, Dropped, Kept, Plan, Projected
 from sidecar.conductor.engine import (
     CompactionPlan,
     CompactionResult,
@@ -73,15 +73,20 @@ def begin(
 
 
 def complete(
-    begun: Compaction, given: EngineInput, result: CompactionResult, *, head: str | None, duration_ms: int
+    begun: Compaction,
+    given: EngineInput,
+    result: CompactionResult,
+    *,
+    head: str | None,
+    post_tokens: int,
+    duration_ms: int,
 ) -> Compaction:
-    """Return *begun* with *result*; *head* is the conversation's head after it."""
+    """Return *begun* with *result*; *head* and *post_tokens* are of the conversation after it."""
     return replace(
         begun,
         status="completed",
         reason=result.fallback_reason,
-        pre_tokens=result.pre_tokens,
-        post_tokens=result.post_tokens,
+        post_tokens=post_tokens,
         post_count=len(result.entries),
         dropped_count=result.dropped_count,
         kept_from=given.history.node_at(result.cut),
@@ -93,19 +98,26 @@ def complete(
         after_head=head,
         undoable=begun.before_head is not None,
         duration_ms=duration_ms,
-        info={"durationMs": duration_ms, **figures_of(given, result), **(result.info or {})},
+        info={
+            "durationMs": duration_ms,
+            **figures_of(begun.pre_tokens, post_tokens, given, result),
+            **(result.info or {}),
+        },
         loss=result.loss,
     )
 
 
-def figures_of(given: EngineInput, result: CompactionResult) -> dict[str, Any]:
-    """Return the figures that are recorded for every engine; counts are entries."""
+def figures_of(before: int, after: int, given: EngineInput, result: CompactionResult) -> dict[str, Any]:
+    """Return the figures that are recorded for every engine; counts are entries.
+
+    *before* and *after* are the sizes of the next request, of which only the turns count here.
+    """
     cut, n_entries = result.cut, len(given.history)
     folded = given.history[:cut]
     kept_first = given.history[cut].kind if cut < n_entries else None
     return {
-        "tokensBefore": result.pre_tokens - given.overhead_tokens,
-        "tokensAfter": result.post_tokens - given.overhead_tokens,
+        "tokensBefore": before - given.overhead_tokens,
+        "tokensAfter": after - given.overhead_tokens,
         "messagesBefore": n_entries,
         "messagesAfter": len(result.entries),
         "compactedCount": result.dropped_count,
@@ -122,8 +134,6 @@ def complete_backstop(begun: Compaction, done: LiveCompaction, kept_from: str | 
     return replace(
         begun,
         status="completed",
-        pre_tokens=done.tokens_before,
-        post_tokens=done.tokens_after,
         dropped_count=done.cut,
         cut=done.cut,
         kept_from=kept_from,
@@ -134,10 +144,11 @@ def complete_backstop(begun: Compaction, done: LiveCompaction, kept_from: str | 
     )
 
 
-def undo(target: Compaction, gate: Gate, n_entries: int, head: str | None) -> Compaction:
-    """Return *target* as taken back: *n_entries* are in the conversation again, weighed by *gate*."""
-    undone = replace(target, status="undone", undoable=False)
-    return replace(undone, post_tokens=gate.tokens, post_count=n_entries, after_head=head)
+def undo(target: Compaction, head: str | None) -> Compaction:
+    """Return *target* as taken back, with *head* as that of the conversation; it has no size after it."""
+    return replace(
+        target, status="undone", undoable=False, post_tokens=None, post_count=None, after_head=head
+    )
 
 
 def with_undoable_now(compactions: Sequence[Compaction], history: History) -> tuple[Compaction, ...]:

@@ -145,19 +145,22 @@ class HistoryWriter:
     async def prepare_branch(self, entries: Iterable[Entry]) -> SessionBranch:
         """Return a branch of exactly *entries* for :meth:`replace`, with the move to it prepared in a thread.
 
-        A provider's figure describes the conversation before that, so no kept entry carries it on. Each kept
-        entry names its first node, where it stands as it was said.
+        A provider's figure describes the conversation before that. The newest one goes on with the first
+        entry, so that the meter knows the size of the branch as a share of the size before. Each kept entry
+        names its first node, where it stands as it was said.
         """
 
         def prepare() -> SessionBranch:
+            known = (entry.anchor for entry in reversed(self.current) if entry.anchor is not None)
+            newest = self.pending_anchor or next(known, None)
             again = (
                 replace(
                     each,
-                    anchor=None,
+                    anchor=None if number else newest,
                     origin=each.origin or ((each.node_id,) if each.node_id else ()),
                     reads=tuple(self.read_now(read, each.created_at) for read in each.reads),
                 )
-                for each in entries
+                for number, each in enumerate(entries)
             )
             branch = self._journal.make_branch([*again])
             self._lead(branch.history)

@@ -48,7 +48,8 @@ _MENTIONS_S: Final = 2.0
 
 _HOW_TO_LIMIT: Final = "it goes on until the work is done; max_model_calls in config.toml sets a limit"
 _LEVELS: Final[dict[str, ThinkingLevel]] = {level: level for level in THINKING_LEVELS}
-_LAST_RESORT: Final = CompactionPolicy(trigger_ratio=0.95, keep_recent=8)
+_LAST_RESORT: Final = CompactionPolicy(trigger_ratio=1.2, keep_recent=8)
+"""The agent counts by characters, and up to a fifth more than the session's meter, which judges before it."""
 
 
 class AgentJournal:

@@ -190,7 +190,7 @@ class Commands:
         done, what = undone.compaction, "compaction"
         if done.trigger == "expand":
             what = "expansion"
-        size = f"{done.post_count} turns, about {done.post_tokens or 0:,} tokens"
+        size = f"{count_messages(len(self._record.history.current))}, {self._request.used():,} tokens"
         text = f"The {what} is undone: {size}.{describe_edited(undone.edited_files, self._folder)}"
         return text + await self._offer_restore(undone.changes)
 
@@ -198,11 +198,13 @@ class Commands:
         """Bring turns behind a summary back: all, some nodes, or a range; *rest* may name the compaction."""
         done = await self._changes.expand(self.parse_expansion(rest.split()))
         if done.trigger != "expand":
-            text = f"The notes are gone; the model sees all {done.post_count} turns again."
+            seen = count_messages(len(self._record.history.current))
+            text = f"The notes are gone; the model sees all {seen} again."
             return f"{text} /compact makes new ones."
         n_back = (done.info or {}).get("expandedCount", 0)
         tokens = f"{done.pre_tokens:,} to {done.post_tokens or 0:,} tokens"
-        return f"{n_back} turns are back in view: {tokens}. /undo takes it back."
+        are = "is" if n_back == 1 else "are"
+        return f"{count_messages(n_back)} {are} back in view: {tokens}. /undo takes it back."
 
     def parse_expansion(self, words: Sequence[str]) -> ExpandRequest:
         """Return the request of the arguments of ``/expand``."""
@@ -226,7 +228,7 @@ class Commands:
         lines = [describe_let_go(report.loss), *map(fact_line, lost[:_MAX_LINES])]
         if len(lost) > _MAX_LINES:
             lines.append(f"\n{len(lost) - _MAX_LINES} more; /loss KIND lists those of one kind.")
-        return "\n".join((*lines, "\n/pin ID brings one back, /expand the turns themselves."))
+        return "\n".join((*lines, "\n/pin ID brings one back, /expand the messages themselves."))
 
     async def pins(self, _rest: str) -> str:
         """List the pins."""
@@ -254,9 +256,8 @@ class Commands:
         if not usage.window:
             size = f"{usage.used:,} tokens of a window whose size is not known"
         lines = [f"{size}, {source}."]
-        if usage.limit:
-            ground = ", where that saves more than it costs" if usage.limit_by == "price" else ""
-            lines.append(f"{self._record.info.engine} compacts at {usage.limit:,} tokens{ground}.")
+        if usage.limit_why:
+            lines.append(f"{self._record.info.engine} compacts at {usage.limit:,} tokens: {usage.limit_why}.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
         for each in usage.rules or ():
@@ -365,10 +366,8 @@ class Commands:
         if not rest or (rest.isdecimal() and len(rest) <= _MAX_COUNT_DIGITS):
             node = before_prompts(self._record.history.current, int(rest or 1))
         moved = await self._changes.rewind(node)
-        size = _size(len(self._record.history.current))
-        text = (
-            f"Removed {len(moved.removed)} turns; {size}{describe_edited(moved.edited_files, self._folder)}"
-        )
+        removed, size = count_messages(len(moved.removed)), _size(len(self._record.history.current))
+        text = f"Removed {removed}; {size}{describe_edited(moved.edited_files, self._folder)}"
         return text + await self._offer_restore(moved.changes)
 
     async def diff(self, _rest: str) -> str:
@@ -467,8 +466,19 @@ def describe_session(session: SessionSummary) -> str:
     return f"- {session.sid[:_SHOWN_ID]}, {when}: {title}, {session.messages} messages"
 
 
-def _size(n_turns: int) -> str:
-    return f"the conversation has {n_turns} turns." if n_turns else "the conversation is empty."
+def count_messages(n_messages: int) -> str:
+    """Return a number of messages in words: prompts, answers and results of tools alike.
+
+    >>> count_messages(1), count_messages(1200)
+    ('1 message', '1,200 messages')
+    """
+    return f"{n_messages:,} message{'s' * (n_messages != 1)}"
+
+
+def _size(n_messages: int) -> str:
+    return (
+        f"the conversation has {count_messages(n_messages)}." if n_messages else "the conversation is empty."
+    )
 
 
 _MOST_LISTED: Final = 40
@@ -561,7 +571,7 @@ def describe_result(done: Compaction) -> str:
                 return f"Shortened the texts that were too large: {tokens}. /undo takes it back."
             is_noted = done.summary_source == "model"
             made = "a summary by a model" if is_noted else "a chronicle without a model"
-            folded = f"Compacted {done.dropped_count} turns into {made}"
+            folded = f"Compacted {count_messages(done.dropped_count)} into {made}"
             return f"{folded}: {tokens}. /undo takes it back."
         case "noop":
             return f"Nothing to do: {done.reason}."
@@ -629,14 +639,16 @@ def describe_plan(plan: Plan, folder: Path) -> str:
         reason = plan.noop.reason if plan.noop else "there is nothing to compact"
         return f"{plan.engine} would do nothing: {reason}."
     dropped, kept, after = plan.dropped, plan.kept, plan.projected
+    gone, before = count_messages(dropped.count), plan.pre_tokens or plan.gate.tokens
+    about = "about " if after.low < after.high else ""
     lines = [
-        f"{plan.engine} would replace {dropped.count} turns ({dropped.tokens:,} tokens) with a summary.",
-        f"{kept.count} turns ({kept.tokens:,} tokens) would stay unchanged.",
-        f"About {after.tokens:,} tokens would remain, {after.pct:g} % of the window.",
+        f"{plan.engine} would replace {gone} ({dropped.tokens:,} tokens) with a summary.",
+        f"{count_messages(kept.count)} ({kept.tokens:,} tokens) would stay unchanged.",
+        f"Of {before:,} tokens {about}{after.tokens:,} would remain, {after.pct:g} % of the window.",
     ]
     if after.low < after.high:
         lines.append(f"The summary decides: at least {after.low:,}, at most {after.high:,} tokens.")
-    if after.high >= plan.gate.tokens:
+    if after.high >= before:
         lines.append("With a long summary nothing would be saved, and then nothing changes.")
     if plan.loss is not None:
         lines.append(f"Without a model: {describe_loss(plan.loss)}")

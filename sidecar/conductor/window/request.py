@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sidecar.conductor.contract import ContextUsage, EngineView, Gate
-from sidecar.conductor.engine import CompactionRequest, EngineInput
+from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineInput
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.spending import counts_of
 from sidecar.conductor.token_estimate import ModelFactors, estimate_turn_tokens
+from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.knowledge import Knowledge
 from sidecar.conductor.window.session_engines import SessionEngines
@@ -61,8 +62,7 @@ class NextRequest:
         It is the same value until something that it is made of changes.
         """
         history, overhead, card = self._history.current, self._head.overhead(), self._record.card
-        window = card.context_window if card is not None else 0
-        finds = self._knowledge.max_tokens(window) if self._knowledge.sources else 0
+        finds = self._find_tokens()
         participants, effects = self._workbench.participants(), self._workbench.tools.effects()
         rules, factor = self._head.user_rules.texts, self._factors.of(card)
         of = (
@@ -76,7 +76,7 @@ class NextRequest:
             history=history,
             card=card,
             overhead_tokens=overhead.total + entering + finds,
-            context_tokens=self._weigh(history).occupancy(overhead, factor) + entering,
+            context_tokens=self._weigh(history).occupancy(overhead, factor) + entering + finds,
             participants=participants,
             same_file=self._workbench.files.uri_of,
             tool_effects=effects,
@@ -98,27 +98,67 @@ class NextRequest:
             return None
         return fit_prompt(self._history.current, gate)
 
+    def used(self) -> int:
+        """Return the tokens of the next request, by the meter that every face shows."""
+        return self._occupancy(self._weigh_shown(self._engines.automatic()))
+
+    def size_of(self, turn_tokens: int) -> int:
+        """Return the tokens of a request with other turns, which are estimated at *turn_tokens*."""
+        return self._occupancy(Weights(tokens=turn_tokens, anchor=self._weigh(self._history.current).anchor))
+
+    def measure_plan(self, plan: CompactionPlan, given: EngineInput) -> CompactionPlan:
+        """Return *plan* in the tokens of the meter; its parts and the overhead add up to the size before it.
+
+        The length of the summary is the engine's guess in any case. Works on every turn that is kept.
+        """
+        used, overhead, beside = self.used(), self._head.overhead().total, plan.kept_tokens
+        kept = sum(map(estimate_turn_tokens, kept_turns(plan, given.history)))
+        share = used / ((self._weigh(given.history).tokens + overhead) or 1)
+
+        def measure(size: int) -> int:
+            return min(used, self.size_of(kept + max(0, size - beside - given.overhead_tokens)))
+
+        high = used if plan.high_tokens >= plan.pre_tokens else measure(plan.high_tokens)
+        kept_tokens = round(share * kept)
+        return replace(
+            plan,
+            pre_tokens=used,
+            dropped_tokens=max(0, used - kept_tokens - round(share * overhead)),
+            kept_tokens=kept_tokens,
+            projected_tokens=measure(plan.projected_tokens),
+            low_tokens=measure(plan.low_tokens),
+            high_tokens=high,
+        )
+
+    def _find_tokens(self) -> int:
+        """Return the most tokens of the knowledge that a prompt may bring into the request."""
+        return self._knowledge.max_tokens(self._record.window) if self._knowledge.sources else 0
+
+    def _occupancy(self, weights: Weights) -> int:
+        return weights.occupancy(self._head.overhead(), self._factors.of(self._record.card))
+
     def usage(self, *, detail: bool = False) -> ContextUsage:
-        """Return the size of the request; *detail* adds where its tokens come from."""
+        """Return the size of the request; *detail* adds its parts, and why it has its limit."""
         record, request = self._record, self._engines.automatic()
         gate, overhead = self.gate(request), self._head.overhead()
-        weights, factor = self._weigh_shown(request), self._factors.of(record.card)
-        used = weights.occupancy(overhead, factor)
+        weights = self._weigh_shown(request)
+        used = self._occupancy(weights)
         return ContextUsage(
             used=used,
             window=record.window,
-            limit=gate.limit,
+            limit=max(0, gate.limit - self._find_tokens()),
             pct=round(100 * used / record.window, 1) if record.window else 0.0,
             source="estimate" if weights.anchor is None else "provider",
             as_of_node=self._history.head,
             engine_view={request.engine: EngineView(gate.tokens, gate.limit)},
-            by=Weights(overhead.as_parts()).plus(weights).by if detail else None,
+            by=weights.parts(overhead, used) if detail else None,
             last_turn=record.spending.last_turn,
             session_total=record.spending.total,
             cost=record.spending.cost,
             rules=self._head.rules() if detail else None,
             limit_by=request.limit_by,
-            factor=factor if detail else None,
+            factor=self._factors.of(record.card) if detail else None,
+            limit_why=self._engines.describe_limit(request) if detail else None,
             budgets=record.spending.states() or None,
         )
 

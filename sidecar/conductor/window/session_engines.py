@@ -188,6 +188,7 @@ class SessionEngines:
         self._head = head
         settings = deps.compaction
         self._prices = PriceTrigger(is_prefix_cached=settings.same_prefix) if settings.by_price else None
+        self._own_policy = {} if settings.due_share is None else {"triggerRatio": settings.due_share}
         if self._prices is not None:
             record.history.follow(self._prices.n_calls)
         record.history.follow(self)
@@ -251,13 +252,12 @@ class SessionEngines:
         Raises InvalidInput for an unknown engine and a policy outside its range.
         """
         engine = self.find_name(request.engine)
-        policy = {**self._record.info.policy, **check_policy(request.policy, engine)}
+        policy = {**self._policy(), **check_policy(request.policy, engine)}
         return replace(request, engine=engine, policy=policy)
 
     def automatic(self, engine: str = "") -> CompactionRequest:
         """Return the request of a compaction that the session makes by itself, with its own *engine*."""
-        info = self._record.info
-        request = CompactionRequest(engine=engine or info.engine, force=False, policy=info.policy)
+        request = CompactionRequest(engine=engine or self.own_name, force=False, policy=self._policy())
         if self._prices is None or "triggerRatio" in request.policy:
             return request
         record, overhead = self._record, self._head.overhead().total
@@ -265,3 +265,20 @@ class SessionEngines:
         if ratio is None:
             return request
         return replace(request, policy={**request.policy, "triggerRatio": ratio}, limit_by="price")
+
+    def describe_limit(self, request: CompactionRequest) -> str | None:
+        """Return the reason for the limit of *request*, an automatic one, and the setting that moves it."""
+        setting = "compaction.due_share in config.toml"
+        if not (self._record.window and self.get(request.engine).compacts):
+            return None
+        if self._record.info.policy:
+            return "the policy of this session puts it there"
+        if self._own_policy:
+            return f"{setting} puts it there"
+        if request.limit_by == "price":
+            return f"beyond it, later calls would cost more than the compaction; {setting} moves it"
+        return f"the rest is room for the answer and the next results; {setting} moves it"
+
+    def _policy(self) -> Mapping[str, float]:
+        """Return the thresholds of the session, above the ones of the user's settings."""
+        return {**self._own_policy, **self._record.info.policy}

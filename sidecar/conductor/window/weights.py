@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import accumulate, pairwise
 from operator import add, attrgetter
 
 import msgspec
@@ -89,10 +90,35 @@ class Weights(Value):
         return replace(self, by=by, tokens=self.tokens - less)
 
     def occupancy(self, overhead: Overhead, factor: float = 1.0) -> int:
-        """Return the tokens of a request with these entries, best known; *factor* is that of the model."""
+        """Return the tokens of a request with these entries, best known; *factor* is that of the model.
+
+        New entries are added to the provider's figure. A conversation that was shortened since then has its
+        share of the figure, so that it is always smaller.
+
+        >>> half_counted = Weights(tokens=30, anchor=UsageAnchor(reported_tokens=50, estimated_tokens=100))
+        >>> half_counted.occupancy(Overhead(0, 0))
+        15
+        """
+        whole = self.tokens + overhead.total
         if self.anchor is None:
-            return round(factor * (self.tokens + overhead.total))
-        return self.anchor.reported_tokens + round(factor * (self.tokens - self.anchor.estimated_tokens))
+            return round(factor * whole)
+        reported, added = self.anchor.reported_tokens, self.tokens - self.anchor.estimated_tokens
+        if added < 0:
+            return round(reported * whole / (whole - added))
+        return reported + round(factor * added)
+
+    def parts(self, overhead: Overhead, used: int) -> UsageBy:
+        """Return the parts of a request of *used* tokens with these entries: they add up to it.
+
+        >>> found = Weights(UsageBy(0, 0, 20, 10, 0, 0, 0, 0, 0), 30).parts(Overhead(10, 0), 41)
+        >>> found.system, found.user, found.assistant
+        (10, 21, 10)
+        """
+        counts = _VALUES(Weights(overhead.as_parts()).plus(self).by)
+        whole = sum(counts) or 1
+        # Where each running sum is rounded, no part is off by more than a token, and the last sum is exact.
+        ends = [round(used * end / whole) for end in accumulate(counts)]
+        return UsageBy(*(end - before for before, end in pairwise((0, *ends))))
 
 
 def weights_index() -> Index[Weights]:

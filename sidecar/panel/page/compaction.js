@@ -69,7 +69,7 @@ export function compactionCard(row, actions) {
   if (compaction.postTokens !== undefined) {
     const restored = compaction.rehydrated;
     body.push(bars(compaction.preTokens, compaction.postTokens),
-      h("p", { class: "facts" }, [compaction.droppedCount > 0 ? `${plural(compaction.droppedCount, "turn")} folded` : "", compaction.postCount === undefined ? "" : `${plural(Math.max(0, compaction.postCount - 1), "turn")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", restored.length > 0 ? `${plural(restored.length, "file")} restored` : ""].filter(Boolean).join(" · ")),
+      h("p", { class: "facts" }, [compaction.droppedCount > 0 ? `${plural(compaction.droppedCount, "message")} folded` : "", compaction.postCount === undefined ? "" : `${plural(compaction.preCount - compaction.droppedCount, "message")} kept`, compaction.microcompacted > 0 ? `${plural(compaction.microcompacted, "old result")} blanked` : "", restored.length > 0 ? `${plural(restored.length, "file")} restored` : ""].filter(Boolean).join(" · ")),
       restored.length > 0 && h("div", { class: "chips" }, restored.map((uri) => h("span", { class: "chip" }, icon("file"), shortPath(uri, actions.folder())))),
       lossBar(compaction.loss));
   } else if (row.summary !== "") body.push(h("p", { class: "dim streaming-line" }, row.summary.slice(-240)));
@@ -90,7 +90,7 @@ async function undo({ compactionId }, { home, sid, fail }) {
   } catch (error) {
     if (/** @type {{ kind?: string }} */ (error).kind !== "wouldExceedWindow") throw error;
     const force = () => void home.request("sidecar/compact/undo", { sid: sid(), compactionId, force: true }).then(() => dialog.close(), fail);
-    const dialog = openDialog("It does not fit", h("p", {}, "With the folded turns back, the next request does not fit the window of the model. The next prompt would compact again."), h("div", { class: "buttons" }, button("Undo all the same", force, "primary"), button("Leave it", () => dialog.close())));
+    const dialog = openDialog("It does not fit", h("p", {}, "With the folded messages back, the next request does not fit the window of the model. The next prompt would compact again."), h("div", { class: "buttons" }, button("Undo all the same", force, "primary"), button("Leave it", () => dialog.close())));
   }
 }
 
@@ -136,9 +136,9 @@ async function openFacts({ compactionId }, { home, sid, fail }) {
     }));
     fill(list, facts.length === 0 ? h("p", { class: "dim" }, "The folded part has no facts.") : facts.map((fact) => {
       const looked = button("Look", () => void look(fact.nodeId, row).catch(fail), "small");
-      looked.title = "Show the whole turn as it was said";
+      looked.title = "Show the whole message as it was said";
       const back = button("Bring back", () => void bringBack(fact.nodeId, back).catch(fail), "small");
-      back.title = "Let the model see the whole turn again, in its place; Undo takes it back";
+      back.title = "Let the model see the whole message again, in its place; Undo takes it back";
       const keep = button(fact.pinned ? "Pinned" : "Pin", () => void pin(fact.factId, keep).catch(fail), "small");
       keep.disabled = fact.pinned;
       keep.title = "Let the model see it word for word in each request";
@@ -197,7 +197,7 @@ export async function openPreview(actions) {
   const draw = (/** @type {Plan} */ plan) => {
     const body = plan.noop !== undefined ? [h("p", { class: "dim" }, visible(plan.noop.reason))] : [
       bars(plan.preTokens ?? plan.gate.tokens, plan.projected?.tokens ?? plan.gate.tokens, Math.max(plan.preTokens ?? plan.gate.tokens, plan.gate.limit)),
-      h("p", { class: "facts" }, [`${plural(plan.dropped?.count ?? 0, "turn")} folded (${tokens(plan.dropped?.tokens ?? 0)})`, `${plural(plan.kept?.count ?? 0, "turn")} kept (${tokens(plan.kept?.tokens ?? 0)})`, plan.microcompact?.blanked ? `${plural(plan.microcompact.blanked, "old result")} blanked` : "", plan.projected ? `${tokens(plan.projected.low)} to ${tokens(plan.projected.high)} tokens after it` : ""].filter(Boolean).join(" · ")),
+      h("p", { class: "facts" }, [`${plural(plan.dropped?.count ?? 0, "message")} folded (${tokens(plan.dropped?.tokens ?? 0)})`, `${plural(plan.kept?.count ?? 0, "message")} kept (${tokens(plan.kept?.tokens ?? 0)})`, plan.microcompact?.blanked ? `${plural(plan.microcompact.blanked, "old result")} blanked` : "", plan.projected && plan.projected.low < plan.projected.high ? `${tokens(plan.projected.low)} to ${tokens(plan.projected.high)} tokens after it` : ""].filter(Boolean).join(" · ")),
       plan.rehydrate.length > 0 && h("div", { class: "chips" }, plan.rehydrate.map((file) => h("span", { class: "chip" }, icon("file"), shortPath(file.uri, folder()), h("span", { class: "dim" }, tokens(file.tokens)), file.stale && h("span", { class: "badge warn" }, "stale")))),
       lossBar(plan.loss),
       h("div", { class: "buttons" }, button("Compact", () => void start(plan).catch(fail), "primary")),

@@ -32,19 +32,27 @@ export class Gauge {
 
   /** @param {ContextUsage | null} usage the parts by category stay from before where they are missing */
   show(usage) {
-    this.#usage = usage && { ...usage, by: usage.by ?? this.#usage?.by };
+    this.#usage = usage && { ...usage, by: usage.by ?? this.#usage?.by, limitWhy: usage.limitWhy ?? this.#usage?.limitWhy };
     this.element.hidden = usage === null;
     if (this.#usage === null) return;
     fill(this.bar, segments(this.#usage));
     const { used, window, limit, pct, cost } = this.#usage;
     const share = window > 0 ? `${tokens(used)} of ${tokens(window)} · ${Math.round(pct)} %` : `${tokens(used)} tokens`;
     fill(this.label, share, cost ? ` · $${cost.toFixed(cost < 1 ? 3 : 2)}` : "");
-    const due = window > 0 ? `, a compaction is due at ${tokens(limit)}` : "";
-    this.element.setAttribute("aria-label", `Context: ${share}${due}. Show the parts`);
-    this.element.title = `The next request fills ${share}${due}`;
+    const due = dueText(this.#usage);
+    this.element.setAttribute("aria-label", `Context: ${share}${due && `, ${due}`}. Show the parts`);
+    this.element.title = [`The next request fills ${share}, ${sourceText(this.#usage)}`, due].filter(Boolean).join("\n");
     this.element.classList.toggle("over", window > 0 && used > limit);
     this.element.classList.toggle("near", window > 0 && used > limit * 0.75 && used <= limit);
   }
+}
+
+/** Who counted it. @param {ContextUsage} usage */
+const sourceText = ({ source }) => (source === "provider" ? "as counted by the provider" : "estimated");
+
+/** Where a compaction is due, and why there; empty where it is never due. @param {ContextUsage} usage */
+function dueText({ window, limit, limitWhy }) {
+  return limitWhy === undefined ? "" : `a compaction is due at ${limit.toLocaleString()} (${Math.round((100 * limit) / window)} %): ${limitWhy}`;
 }
 
 /** @param {ContextUsage} usage @returns {HTMLElement[]} */
@@ -57,7 +65,7 @@ export function segments({ used, window, limit, by }) {
     part.style.width = `${(100 * Math.min(used, whole) * count) / sum / whole}%`;
     return part;
   });
-  if (window > 0) {
+  if (window > 0 && limit > 0) {
     const mark = h("span", { class: "gauge-mark" });
     mark.style.left = `${Math.min(100, (100 * limit) / window)}%`;
     made.push(mark);
@@ -91,9 +99,11 @@ export async function openContext(home, sid, folder, fail) {
       !file.inWindow && h("span", { class: "badge", title: "A compaction has folded it away" }, "not seen")),
     h("td", { class: "align-right" }, file.tokens.toLocaleString()),
     h("td", { class: "align-right" }, file.inWindow && file.readAtNode !== null && button("Drop", () => void drop(file).catch(fail), "small"))));
-  const total = usage.window > 0 ? `${usage.used.toLocaleString()} of ${usage.window.toLocaleString()} tokens in the next request; a compaction is due at ${usage.limit.toLocaleString()}` : `${usage.used.toLocaleString()} tokens in the next request; the window of this model is not known`;
+  const total = `${usage.used.toLocaleString()}${usage.window > 0 ? ` of ${usage.window.toLocaleString()}` : ""} tokens in the next request, ${sourceText(usage)}${usage.window > 0 ? "" : "; the window of this model is not known"}`;
+  const due = dueText(usage);
+  const sum = h("tr", {}, h("td", {}, "Together"), h("td", { class: "align-right" }, usage.used.toLocaleString()), h("td", { class: "align-right dim" }, "100 %"));
   const rules = (usage.rules ?? []).map((rule) => h("tr", {}, h("td", { class: "path" }, shortPath(rule.uri, folder)), h("td", { class: "align-right" }, rule.tokens.toLocaleString()), h("td")));
-  const dialog = openDialog("Context", h("p", {}, total), bar, h("table", { class: "plain" }, h("tbody", {}, rows)),
+  const dialog = openDialog("Context", h("p", {}, total), bar, due && h("p", { class: "dim due" }, `The line: ${due}.`), h("table", { class: "plain" }, h("tbody", {}, rows, sum)),
     h("h3", {}, "Files that the model has read"), files.length === 0 ? h("p", { class: "dim" }, "none yet") : h("table", { class: "plain" }, h("tbody", {}, listed)),
     rules.length > 0 && [h("h3", {}, "Rule files"), h("table", { class: "plain" }, h("tbody", {}, rules))]);
 }

@@ -567,7 +567,7 @@ export class Panel {
         last = index;
         marks.push({ kind: "turn", index, label: row.text.slice(0, 80) });
       } else if (row.type === "compaction" && ["completed", "undone"].includes(row.compaction.status)) {
-        marks.push({ kind: "compaction", index, label: `${row.compaction.preTokens.toLocaleString()} → ${(row.compaction.postTokens ?? 0).toLocaleString()} tokens` });
+        marks.push({ kind: "compaction", index, label: row.compaction.postTokens === undefined ? "taken back" : `${row.compaction.preTokens.toLocaleString()} → ${row.compaction.postTokens.toLocaleString()} tokens` });
       } else if (row.type === "notice" && row.severity === "error") marks.push({ kind: "error", index, label: row.title });
     });
     place(last, Infinity);

@@ -118,7 +118,7 @@ async def read(connection: Connection, params: m.CompactReadParams) -> m.Compact
         folded = graph.kept_path(found.before_head)[: found.cut]
         page, next_cursor = take_page(folded, params.cursor, params.limit)
         return m.CompactReadResult(
-            f"{len(folded)} turns", tuple(map(node_view, page)), next_cursor=next_cursor
+            f"{len(folded)} messages", tuple(map(node_view, page)), next_cursor=next_cursor
         )
 
     return await answer_long(read_turns)

@@ -417,7 +417,7 @@ show.compactionNear = said(function()
   return "· a compaction is near; /compact with a wish decides what the summary stresses"
 end)
 show.headMoved = said(function(data)
-  return data.cause == "rewind" and ("· went back; %d turns left the conversation"):format(#data.removed) or nil
+  return data.cause == "rewind" and ("· went back; %d messages left the conversation"):format(#data.removed) or nil
 end)
 show.gap = said(function(data)
   return ("· %d events were lost on the way; :Sidecar transcript has everything"):format(data.to - data.from + 1)

@@ -211,7 +211,7 @@ end
 local function resume()
   local titles = { some = "Conversations of this folder", none = "there is no conversation about this folder yet; :Sidecar begins one" }
   choose_session("sidecar/session/list", titles, function(session)
-    return ("%s (%d turns)"):format(session.title ~= "" and session.title or "untitled", session.messages)
+    return ("%s (%d messages)"):format(session.title ~= "" and session.title or "untitled", session.messages)
   end, function(session, open)
     open(session.sid)
   end)

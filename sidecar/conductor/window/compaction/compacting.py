@@ -130,10 +130,13 @@ class Compactor:
         Returns:
             Whether the conversation changed. Never raises for a failure.
         """
-        gate = self._planner.request.gate(request)
+        # The meter is proven wrong: where the engine counts more, that is nearer to it.
+        unmetered = replace(self._planner.request.make_input(), context_tokens=0)
+        gate = self._planner.engines.get(request.engine).gate(unmetered, request)
+        tokens = max(gate.tokens, self._planner.request.gate(request).tokens)
         policy = dict(request.policy)
-        if gate.window and gate.tokens:
-            policy["triggerRatio"] = min(gate.limit, gate.tokens * _OVERFLOW_SHARE) / gate.window
+        if gate.window and tokens:
+            policy["triggerRatio"] = min(gate.limit, tokens * _OVERFLOW_SHARE) / gate.window
         forced = replace(request, force=True, policy=policy)
         done = await self.run(self._record.new_id(), forced, "overflow")
         return done.status == "completed"
@@ -213,11 +216,12 @@ class Compactor:
         later = self._history.current[ids.index(target.after_head) + 1 :]
         before = await self._history.prepare_move(target.before_head)
         restored = before.extended(later)
-        gate = self._planner.check_fits(target, restored, force=force)
+        if not force:
+            self._planner.check_fits(restored)
         async with self._history.transaction():
             await self._history.move_to(before)
             await self._history.append(*later)
-            undone = undo(target, gate, len(restored), self._history.head)
+            undone = undo(target, self._history.head)
             await self.keep(undone)
         self._events.emit(undone)
         return undone
@@ -231,15 +235,20 @@ class Compactor:
         """Publish and store the noted compaction, now that its branch is stored."""
         if self._backstop is not None:
             n_entries = len(self._history.current)
-            done = replace(self._backstop, after_head=self._history.head, post_count=n_entries)
+            done = replace(
+                self._backstop,
+                after_head=self._history.head,
+                post_count=n_entries,
+                post_tokens=self._planner.request.used(),
+            )
             self._backstop = None
             await self.keep(done)
             self._events.emit(done)
 
     def _begin(self, compaction_id: str, engine: str, trigger: Trigger) -> Compaction:
-        gate = self._planner.request.gate(CompactionRequest(engine=engine, force=False))
         self._log.begun.add(compaction_id)
-        return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=gate.tokens)
+        used = self._planner.request.used()
+        return begin(compaction_id, engine, trigger, history=self._history.current, pre_tokens=used)
 
     async def _carry_out(
         self, begun: Compaction, planned: PlannedCompaction
@@ -294,7 +303,14 @@ class Compactor:
             self._preparer.cancel()
             await self._history.replace(branch)
             duration_ms = max(0, self._record.clock_ms() - started_ms)
-            done = complete(begun, given, result, head=self._history.head, duration_ms=duration_ms)
+            done = complete(
+                begun,
+                given,
+                result,
+                head=self._history.head,
+                post_tokens=self._planner.request.used(),
+                duration_ms=duration_ms,
+            )
             if result.restored or result.missing:
                 self._events.emit(Rehydrated(result.restored, result.missing))
             await self.keep(done)

@@ -29,6 +29,7 @@ from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.window.compaction.chronicling import BACK_IN_VIEW, texts_of_compaction
 from sidecar.conductor.window.compaction.compacting import Compactor
 from sidecar.conductor.window.compaction.planner import CompactionPlanner
+from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conversation import Entry, History
 from sidecar.llmgateway.contract import TextBlock, UserTurn
 
@@ -84,32 +85,32 @@ class Expander:
             raise InvalidInput(_NO_SUMMARY, hint=hint)
         self.check_stands(summary, request.compaction_id)
         archive, automatic = self._history.graph.entries, self._engines.automatic()
-        given, own = self._planner.judged_input(), self._engines.make(engine)
-        before = self._engines.get().gate(given, automatic)
-        limit = before.limit or before.window
+        size_of = self._planner.request.size_of
+        gate = self._planner.request.gate(automatic)
+        limit = gate.limit or gate.window
 
         def expand_to(folded: Sequence[Entry], nodes: Collection[str]) -> tuple[list[Entry], int]:
             entries = expand_entries(history, summary, folded, nodes, archive)
-            return entries, given.overhead_tokens + own.weigh(entries)
+            return entries, size_of(sum(map(entry_tokens, entries)))
 
-        def expand() -> tuple[Collection[str], list[Entry], int]:
+        def expand() -> tuple[Collection[str], list[Entry]]:
             folded = find_originals(history, summary, archive)
             chosen = self.choose(folded, request)
             entries, tokens = expand_to(folded, chosen)
             if limit and tokens > limit:
                 raise self.explain_size(folded, chosen, limit, lambda nodes: expand_to(folded, nodes)[1])
-            return chosen, entries, tokens
+            return chosen, entries
 
         # In a thread: as many come back as were folded away.
-        chosen, entries, tokens = await asyncio.to_thread(expand)
-        begun = begin(self._record.new_id(), engine, "expand", history=history, pre_tokens=before.tokens)
+        chosen, entries = await asyncio.to_thread(expand)
+        begun = begin(self._record.new_id(), engine, "expand", history=history, pre_tokens=gate.tokens)
         branch = await self._history.prepare_branch(entries)
         async with self._history.transaction():
             await self._history.replace(branch)
             done = replace(
                 begun,
                 status="completed",
-                post_tokens=tokens,
+                post_tokens=self._planner.request.used(),
                 post_count=len(entries),
                 after_head=self._history.head,
                 undoable=True,

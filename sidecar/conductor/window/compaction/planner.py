@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.conductor.contract import Compaction, Gate, NoOp, Plan, RehydrateCandidate
+from sidecar.conductor.contract import Gate, NoOp, Plan, RehydrateCandidate
 from sidecar.conductor.engine import (
     WOULD_NOT_SHRINK,
     CompactionPlan,
@@ -37,6 +37,7 @@ from sidecar.conductor.window.compaction.chronicling import (
 )
 from sidecar.conductor.window.compaction.loss import count_loss
 from sidecar.conductor.window.compaction.restoring import (
+    bring_files_back,
     find_files,
     project_files,
     rank_kept,
@@ -83,10 +84,6 @@ class CompactionPlanner:
         self.keeping = keeping
         self._plans: dict[str, PlannedCompaction] = {}
 
-    def judged_input(self) -> EngineInput:
-        """Return the conversation as the engines estimate it, without the provider's figure."""
-        return replace(self.request.make_input(), context_tokens=0)
-
     async def make(
         self, engine: SessionEngine, request: CompactionRequest, *, in_thread: bool = False
     ) -> PlannedCompaction:
@@ -129,7 +126,8 @@ class CompactionPlanner:
             return plan
         if isinstance(done, NoOp):
             return Plan(plan.plan_id, plan.expect_head, engine.name, plan.gate, noop=done)
-        size = done.post_tokens + sum(file.tokens for file in plan.rehydrate)
+        done = await bring_files_back(planned, done, self.keeping)
+        size = self.request.size_of(sum(map(entry_tokens, done.entries)))
         return with_size(plan, size, size, size)
 
     async def compact_locally(self, planned: PlannedCompaction) -> CompactionResult | NoOp:
@@ -174,7 +172,8 @@ class CompactionPlanner:
         uses = await asyncio.to_thread(rank_kept, given, found)
         restored, fresh = await find_files(given, planned.gate, found, uses, self.files.look)
         projected, files = project_files(found, planned.gate, restored)
-        described = await asyncio.to_thread(describe_plan, plan, projected, given.history, detail=detail)
+        measured = self.request.measure_plan(projected, given)
+        described = await asyncio.to_thread(describe_plan, plan, measured, given.history, detail=detail)
         return replace(described, rehydrate=self.name_files(files, fresh))
 
     def name_files(
@@ -211,13 +210,11 @@ class CompactionPlanner:
         await self.engines.warm_up(engine, self.request.make_input())
         return self.engines.get(engine)
 
-    def check_fits(self, target: Compaction, history: History, *, force: bool) -> Gate:
-        """Return the weight of *history* once *target* is taken back. Raises WouldExceedWindowError."""
-        given = replace(self.request.make_input(), history=history, context_tokens=0)
-        gate = self.engines.get(target.engine).gate(given, CompactionRequest(force=False))
-        if gate.window and gate.tokens > gate.window and not force:
-            raise WouldExceedWindowError(self._record.sid, gate.tokens, gate.window)
-        return gate
+    def check_fits(self, history: History) -> None:
+        """Raise WouldExceedWindowError unless the window holds *history*, once a compaction is taken back."""
+        tokens, window = self.request.size_of(sum(map(entry_tokens, history))), self._record.window
+        if window and tokens > window:
+            raise WouldExceedWindowError(self._record.sid, tokens, window)
 
 
 def narrow_input(given: EngineInput, engine: SessionEngine) -> EngineInput:

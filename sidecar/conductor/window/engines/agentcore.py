@@ -93,7 +93,10 @@ class _Planned(Value):
 
 
 class AgentcoreEngine(SessionEngine):
-    """``agentcore.memory`` at work in one session. The policy names ``reserveTokens`` and ``keepRecent``."""
+    """``agentcore.memory`` at work in one session.
+
+    The policy names ``reserveTokens`` or ``triggerRatio``, and ``keepRecent``.
+    """
 
     name: ClassVar[str] = "agentcore"
     marks: ClassVar[EngineMarks] = EngineMarks(summaries=(SUMMARY_MARK,))
@@ -114,12 +117,12 @@ class AgentcoreEngine(SessionEngine):
         self._index.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return whether the estimate, or the live occupancy, is over window minus reserve."""
+        """Return whether the next request is over window minus reserve."""
         budget = _budget(given, request)
         if budget is None:
             return Gate(given.context_tokens, 0, 0, over=False)
         self._sync(given.history)
-        tokens = max(self._synced.tokens + given.overhead_tokens, given.context_tokens)
+        tokens = given.context_tokens or self._synced.tokens + given.overhead_tokens
         # Where the overhead alone is near the threshold, a part of that stays the conversation's.
         limit = budget.narrow(given.overhead_tokens).threshold + given.overhead_tokens
         return Gate(tokens, limit, budget.window, over=tokens > limit)
@@ -279,9 +282,15 @@ def _budget(given: EngineInput, request: CompactionRequest) -> Budget | None:
     window = given.card.context_window if given.card is not None else 0
     if window <= 0:
         return None
-    return fit_budget(
-        window, int(request.policy.get("reserveTokens", 0)), int(request.policy.get("keepRecent", 0))
-    )
+    return fit_budget(window, _reserve(window, request), int(request.policy.get("keepRecent", 0)))
+
+
+def _reserve(window: int, request: CompactionRequest) -> int:
+    """Return the tokens that the policy of *request* keeps free, 0 for as many as usual."""
+    policy = request.policy
+    if "reserveTokens" in policy or request.force or request.limit_by == "price":
+        return int(policy.get("reserveTokens", 0))
+    return window - int(window * policy["triggerRatio"]) if "triggerRatio" in policy else 0
 
 
 def _config(
@@ -291,10 +300,11 @@ def _config(
     infos: list[CompactionInfo] | None = None,
 ) -> CompactionConfig:
     """Return the settings of one compaction; the files of all tools count, declared or not."""
+    window = given.card.context_window if given.card is not None else 0
     return CompactionConfig(
         model,
-        given.card.context_window if given.card is not None else 0,
-        int(request.policy.get("reserveTokens", 0)),
+        window,
+        _reserve(window, request),
         int(request.policy.get("keepRecent", 0)),
         None if infos is None else infos.append,
         overhead_tokens=given.overhead_tokens,

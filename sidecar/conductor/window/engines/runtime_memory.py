@@ -67,10 +67,11 @@ class RuntimeEngine(SessionEngine):
         self._chars.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return whether the estimate, or the live occupancy, has reached its share of the window."""
+        """Return whether the next request has reached its share of the window."""
         window = given.card.context_window if given.card else 0
         limit = int(window * _policy(request).trigger_ratio)
-        tokens = max(self._tokens(given.history) + given.overhead_tokens, given.context_tokens)
+        own = self._tokens(given.history) + given.overhead_tokens
+        tokens = given.context_tokens or own
         return Gate(tokens, limit, window, over=window > 0 and tokens >= limit)
 
     def weigh(self, entries: Sequence[Entry]) -> int:

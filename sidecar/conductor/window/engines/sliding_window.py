@@ -41,11 +41,11 @@ class SlidingWindowEngine(RoomEngine):
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
         """Return whether the window has more events, or more tokens, than it holds."""
         room, limits = self._rooms.of(given.history), limits_of(given, request)
-        tokens = max(room.tokens(0) + given.overhead_tokens, given.context_tokens)
+        tokens = given.context_tokens or room.tokens(0) + given.overhead_tokens
         is_over = len(room.events) - room.front() > max_events(request)
         if limits is None:
             return Gate(tokens, 0, 0, over=is_over)
-        limit = limits.max_context_tokens + given.overhead_tokens
+        limit = min(limits.max_context_tokens + given.overhead_tokens, due_tokens(given, request))
         return Gate(tokens, limit, given.window, over=is_over or tokens > limit)
 
     def plan(self, given: EngineInput, request: CompactionRequest) -> CompactionPlan | NoOp:
@@ -76,7 +76,8 @@ class SlidingWindowEngine(RoomEngine):
         room, limits = self._rooms.of(given.history), limits_of(given, request)
         first, n_events, tokens = room.front(), len(room.events), room.tokens(0)
         if limits is not None:
-            tokens = min(tokens, limits.max_context_tokens)
+            due = max(1, due_tokens(given, request) - given.overhead_tokens)
+            tokens = min(tokens, limits.max_context_tokens, due)
         most_events = min(n_events - first, max_events(request))
         most_events = max(_LEAST_EVENTS, most_events - max(1, most_events // _STEPS))
         most_tokens = tokens - tokens // _STEPS
@@ -98,6 +99,11 @@ class SlidingWindowEngine(RoomEngine):
 def max_events(request: CompactionRequest) -> int:
     """Return the most events of a window."""
     return int(read_setting(request.policy, "maxEvents", _MAX_EVENTS, least=_LEAST_EVENTS))
+
+
+def due_tokens(given: EngineInput, request: CompactionRequest) -> int:
+    """Return the share of the window at which a compaction is due."""
+    return int(given.window * request.policy.get("triggerRatio", 1.0))
 
 
 def summary_tokens(given: EngineInput) -> int:

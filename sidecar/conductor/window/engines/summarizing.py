@@ -111,7 +111,8 @@ class SummarizingEngine(RoomEngine):
         limits = limits_of(given, request)
         if limits is None:
             return Gate(given.context_tokens, 0, 0, over=False)
-        tokens = max(self._rooms.of(given.history).tokens(0) + given.overhead_tokens, given.context_tokens)
+        own = self._rooms.of(given.history).tokens(0) + given.overhead_tokens
+        tokens = given.context_tokens or own
         limit = limits.tier2_tokens + given.overhead_tokens
         return Gate(tokens, limit, given.window, over=tokens > limit)
 

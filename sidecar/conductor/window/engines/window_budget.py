@@ -85,9 +85,9 @@ class WindowBudgetEngine(SessionEngine):
         self._index.prepare(history)
 
     def gate(self, given: EngineInput, request: CompactionRequest) -> Gate:
-        """Return whether the estimate, or the live occupancy, is over the limit."""
-        # As read_meter() does, which needs a whole request; this is asked before every model call.
-        tokens = max(self._index.of(given.history).meter.total + given.overhead_tokens, given.context_tokens)
+        """Return whether the next request is over the limit."""
+        own = self._index.of(given.history).meter.total + given.overhead_tokens
+        tokens = given.context_tokens or own
         if given.card is None:
             return Gate(tokens, 0, 0, over=False)
         limit = budget_limit(given.card, _budget_policy(given, request))
