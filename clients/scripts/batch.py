@@ -3,9 +3,9 @@
 
     python batch.py --dollars 2 --allow 'edit: **' "add type annotations to {file}" src/*.py >done.jsonl
 
-Each file has a session of its own. The batch stops before the next file once the budget is spent, and a
-second run with --skip done.jsonl goes on where it stopped. Exit codes: 0 all done, 1 some files failed, 3 the
-budget is spent. SIDECAR names the command of the daemon, INDUSAGI_MODEL the model.
+Each file has a session of its own, and its turn gets what is left of the budget: it ends before a call that
+would break it. A second run with --skip done.jsonl goes on there. Exit codes: 0 all done, 1 some files
+failed, 3 the budget is spent. SIDECAR names the command of the daemon, INDUSAGI_MODEL the model.
 """
 
 from __future__ import annotations
@@ -46,17 +46,21 @@ def main() -> int:
     waiting = [file for file in options.files if file not in done]
     with Sidecar(allow=options.allow) as sidecar:
         for at, file in enumerate(waiting):
-            if dollars >= options.dollars or tokens >= options.tokens:
+            left: dict[str, float] = {"usd": options.dollars - dollars, "tokens": options.tokens - tokens}
+            task = options.task.replace("{file}", file)
+            entry, is_spent = {"file": file}, min(left.values()) <= 0
+            if is_spent:
                 print(f"the budget is spent: {len(waiting) - at} files are left", file=sys.stderr)
                 return 3
-            task = options.task.replace("{file}", file)
-            entry = {"file": file}
+            if left["usd"] == float("inf"):
+                del left["usd"]
             try:
-                answer = sidecar.ask(task, max_model_calls=options.max_calls, timeout_s=600)
+                answer = sidecar.ask(task, max_model_calls=options.max_calls, budget=left, timeout_s=600)
                 dollars, tokens = dollars + (answer.cost or 0), tokens + answer.tokens
                 entry.update(text=answer.text, sid=answer.sid, tokens=answer.tokens, dollars=answer.cost)
                 if answer.stop_reason != "end_turn":
                     entry["error"] = answer.stop_reason
+                is_spent = answer.stop_reason == "budget"
             except SidecarError as error:
                 if error.kind == "connectionLost":
                     raise
@@ -64,6 +68,9 @@ def main() -> int:
             n_failed += "error" in entry
             print(json.dumps(entry), flush=True)
             print(f"{at + 1} of {len(waiting)}: {file}, ${dollars:.2f}, {tokens:,} tokens", file=sys.stderr)
+            if is_spent:
+                print(f"the budget is spent: {len(waiting) - at} files are left", file=sys.stderr)
+                return 3
     return int(n_failed > 0)
 
 

@@ -158,6 +158,7 @@ class Sidecar:
         *,
         sid: str | None = None,
         max_model_calls: int | None = None,
+        budget: dict[str, Any] | None = None,
         timeout_s: float | None = None,
     ) -> Answer:
         """Send *prompt* and wait for the end of its turn. Raises SidecarError when the turn fails.
@@ -166,12 +167,16 @@ class Sidecar:
             prompt: the task, in words.
             sid: the session that goes on, by default a new one.
             max_model_calls: the turn fails when the model needs more calls.
+            budget: the most that it may cost, as in ``{"usd": 0.5}`` and ``{"tokens": 200_000}``; the turn
+                ends before a call that would break it, and ``stop_reason`` is then ``budget``.
             timeout_s: the turn is stopped after this time; ``stop_reason`` is then ``cancelled``.
         """
         sid = sid or self.new_session()
         params = {"sid": sid, "input": [{"type": "text", "text": prompt}], "allow": self._allow}
         if max_model_calls is not None:
             params["maxModelCalls"] = max_model_calls
+        if budget is not None:
+            params["budget"] = budget
         self._events = []
         stop = {"id": f"stop-{self._n_requests}", "method": "sidecar/turn/interrupt", "params": {"sid": sid}}
         timer = threading.Timer(timeout_s or 0, self._send, (stop,))

@@ -923,6 +923,10 @@ Problems are told unless ON-PROBLEM takes them."
                                 (sidecar--name (plist-get data :uri)))))
     ("compactionNear"
      (sidecar--say talk "· a compaction is near; /compact with a wish decides what is stressed"))
+    ("budgetNear"
+     (sidecar--say talk (format "· four fifths of the budget of this %s are spent; /budget shows it"
+                                (plist-get data :per))
+                   'sidecar-notice))
     ("headMoved"
      (when (equal (plist-get data :cause) "rewind")
        (sidecar--say talk (format "· went back; %d messages left the conversation"

@@ -49,6 +49,7 @@ class AcpProfile(Value, kw_only=True):
     name: str
     takes_notices: bool
     takes_compactions: bool
+    takes_plans: bool
     reads_files: bool
     writes_files: bool
     runs_commands: bool
@@ -78,6 +79,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         name=name if isinstance(name, str) else "",
         takes_notices=isinstance(session.get("notices"), Mapping),
         takes_compactions=isinstance(session.get("compaction"), Mapping),
+        takes_plans=isinstance(declared.get("plan"), Mapping),
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
         runs_commands=not is_draft and declared.get("terminal") is True,

@@ -73,6 +73,25 @@ def further_roots(params: Mapping[str, Any]) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
+def brief_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``_meta.systemPrompt`` as a param: a text to append, as clients of other agents send it.
+
+    A client that would replace the whole prompt is refused: tools and summaries rely on it.
+    """
+    meta = params.get("_meta")
+    prompt = meta.get("systemPrompt") if isinstance(meta, Mapping) else None
+    match prompt:
+        case None:
+            return {}
+        case {"append": str(added)}:
+            return {"brief": added}
+        case str():
+            hint = '_meta.systemPrompt {"append": "..."} adds to it'
+            problem = "the system prompt cannot be replaced, because tools and summaries rely on it"
+            raise InvalidInput(problem, hint=hint)
+    raise InvalidInput('_meta.systemPrompt must be an object with a text, as in {"append": "..."}')
+
+
 def tool_servers(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``mcpServers`` as a param if the client sent it, without servers of an unknown type."""
     value = params.get("mcpServers")
@@ -137,7 +156,7 @@ class Sessions:
     async def new(self, params: Mapping[str, Any]) -> Answer:
         """Answer ``session/new``; the events of the session come after the answer."""
         given: dict[str, Any] = {"cwd": text(params, "cwd"), "roots": further_roots(params)}
-        given |= tool_servers(params)
+        given |= tool_servers(params) | brief_of(params)
         return self._introduction(await self._request("sidecar/session/new", {**extras(params), **given}))
 
     async def load(self, params: Mapping[str, Any]) -> Answer:

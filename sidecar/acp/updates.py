@@ -54,11 +54,15 @@ class UpdateMapperV1:
     Args:
         notices: whether the client takes notices.
         compactions: whether the client takes updates of compactions.
+        plans: whether the client takes updates of plans by their ids.
         client_id: the client, which knows its own prompts; None for the replay of the past.
     """
 
-    def __init__(self, *, notices: bool, compactions: bool, client_id: str | None = None) -> None:
+    def __init__(
+        self, *, notices: bool, compactions: bool, plans: bool = False, client_id: str | None = None
+    ) -> None:
         self.takes_notices = notices
+        self.takes_plans = plans
         self.client_id = client_id
         self.streamed = StreamedText()
         self.tools = ToolUpdates()
@@ -126,6 +130,14 @@ def plan_entries(event: WireEvent) -> list[dict[str, Any]]:
         }
         for entry in event["data"]["entries"]
     ]
+
+
+def plan_update(event: WireEvent) -> Update:
+    """Return the todo list of a session as the one plan of this session; an empty one is removed."""
+    plan_id, entries = f"plan-{event['sid']}", plan_entries(event)
+    if not entries:
+        return make_update("plan_removed", planId=plan_id)
+    return make_update("plan_update", plan={"type": "items", "planId": plan_id, "entries": entries})
 
 
 def notice_of(event: WireEvent) -> dict[str, Any]:
@@ -416,7 +428,9 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
-    "plan": lambda _, event: (make_update("plan", entries=plan_entries(event)),),
+    "plan": lambda mapper, event: (
+        (plan_update(event),) if mapper.takes_plans else (make_update("plan", entries=plan_entries(event)),)
+    ),
     "usage": lambda _, event: tuple(usage_updates(event["data"])),
     "compaction": lambda mapper, event: (mapper.compactions.update(event),),
     "compactionSummaryDelta": lambda mapper, event: mapper.compactions.add_summary(event),

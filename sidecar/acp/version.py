@@ -96,7 +96,10 @@ def permission_question(request: PermissionRequest) -> dict[str, Any]:
 _V1: Final = ProtocolVersion(
     face="acp1",
     mapper=lambda profile, client_id: UpdateMapperV1(
-        notices=profile.takes_notices, compactions=profile.takes_compactions, client_id=client_id
+        notices=profile.takes_notices,
+        compactions=profile.takes_compactions,
+        plans=profile.takes_plans,
+        client_id=client_id,
     ),
     sessions=Sessions,
     question=permission_question,

@@ -209,6 +209,11 @@ _COMMANDS = (
             ),
             _arg("--max-turns", metavar="N", type=parse_count, help="end it when the model needs more calls"),
             _arg(
+                "--budget",
+                metavar="AMOUNT",
+                help="end it before a call that costs more: 0.50usd, 200k (tokens), 5usd per day",
+            ),
+            _arg(
                 "--allow",
                 metavar="RULE",
                 action="append",

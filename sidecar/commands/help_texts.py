@@ -119,6 +119,7 @@ examples:
   git diff | sidecar run "what does this change?" -
   sidecar run < task.md
   sidecar run --allow 'make *' --allow 'edit: src/**' "make the tests pass"
+  sidecar run --budget 0.50usd "find out why the tests are slow"
   sidecar run --json "where is main defined?" | jq -r .text
   sidecar run --stream-json "where is main defined?" | jq .kind
   sidecar run --output-schema '{"type": "integer"}' "how many files are here?"
@@ -137,7 +138,7 @@ does not match the schema is asked for once more. --allow takes the rules that
 
 exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
 no such session, 3 the answer does not match the schema, 4 the model needed more
-calls than --max-turns, 130 stopped with Ctrl-C."""
+calls than --max-turns or more than the --budget, 130 stopped with Ctrl-C."""
 
 COMPACT: Final = """\
 examples:

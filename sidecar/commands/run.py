@@ -27,7 +27,7 @@ ANSWERED: Final = 0
 FAILED: Final = 1
 WRONG_ARGUMENTS: Final = 2
 NOT_MATCHING: Final = 3
-OUT_OF_CALLS: Final = 4
+OUT_OF_BOUNDS: Final = 4
 
 _EMPTY_PROMPT = """\
 sidecar run: the prompt is empty; type a task, as in
@@ -78,10 +78,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_limits(options: argparse.Namespace) -> TurnLimits:
-    """Return the limits of the turn. Raises ValueError for a rule that is not one."""
+    """Return the limits of the turn. Raises ValueError for a rule or a budget that is not one."""
     limits = TurnLimits()
     if options.max_turns is not None:
         limits["max_model_calls"] = options.max_turns
+    if options.budget is not None:
+        from sidecar.llmgateway.budget import parse_budgets  # not above: few runs have a budget
+
+        budgets = parse_budgets(options.budget)
+        if len(budgets) != 1:
+            raise ValueError(f"--budget is for one period, not {options.budget!r}")
+        limits["budget"] = budgets[0]
     if options.allow:
         from sidecar.permissions.rules import parse_rules  # not above: few runs have rules
 
@@ -110,12 +117,14 @@ async def answer_prompt(session: Session, prompt: str, limits: TurnLimits, outpu
 
 
 def _is_answered(ended: ClientEvent) -> bool:
-    return ended.kind == "settled" and ended.data["stopReason"] != "cancelled"
+    return ended.kind == "settled" and ended.data["stopReason"] not in ("cancelled", "budget")
 
 
 def _exit_code(ended: ClientEvent, problems: Sequence[str]) -> int:
     if ended.kind == "faulted":
-        return OUT_OF_CALLS if ended.data["kind"] == "turnBudget" else FAILED
+        return OUT_OF_BOUNDS if ended.data["kind"] == "turnBudget" else FAILED
+    if ended.data["stopReason"] == "budget":
+        return OUT_OF_BOUNDS
     if ended.data["stopReason"] == "cancelled":
         return INTERRUPTED
     return NOT_MATCHING if problems else ANSWERED
@@ -185,7 +194,7 @@ class _Output:
             print_text(self.answer if self.answer.endswith("\n") else self.answer + "\n")
         if ended.kind == "faulted":
             screen.problem(f"sidecar: {data['message']} ({data['kind']})")
-        elif data["stopReason"] == "cancelled":
+        elif data["stopReason"] in ("cancelled", "budget"):
             screen.note(f'stopped; "sidecar chat --resume {sid}" continues from here')
         for problem in problems:
             screen.problem(f"sidecar run: the answer does not match the schema: {problem}")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from sidecar.importing.contract import ImportedCompaction, ImportedSession
 
 
+_MAX_BRIEF_CHARS: Final = 20_000
+
+
 class NewSession(Value):
     """A request for a new session; None leaves a choice to the hub."""
 
@@ -55,6 +58,7 @@ class NewSession(Value):
     ephemeral: bool = False
     parent: str | None = None
     servers: tuple[McpServer, ...] = ()
+    brief: str = ""
 
 
 class ForkOf(Value):
@@ -186,9 +190,11 @@ class Hub:
             knowledge=info.knowledge,
             ephemeral=info.ephemeral,
             servers=source.workbench.servers.named,
+            brief=info.brief,
         )
         session = await self.new(wanted)
-        session.record.amend(lambda made: replace(made, thinking=info.thinking))
+        session.record.amend(lambda made: replace(made, thinking=info.thinking, budget=info.budget))
+        session.record.spending.choose(info.budget, source.record.spending.settings)
         session.workbench.policy.mode = source.workbench.policy.mode
         return session.sid
 
@@ -346,6 +352,7 @@ class Hub:
             knowledge=check_sources(wanted.knowledge, self._deps.library.names),
             ephemeral=wanted.ephemeral,
             parent=wanted.parent,
+            brief=check_brief(wanted.brief),
         )
         return info, models
 
@@ -421,6 +428,15 @@ class Hub:
         self._releases[info.sid] = opened.release
         models.warm_up(info.model)
         return session
+
+
+def check_brief(brief: str) -> str:
+    """Return *brief*, a text for the system prompt. Raises InvalidInput for one that is too long."""
+    if len(brief) > _MAX_BRIEF_CHARS:
+        hint = "put the rest into a file, and name the file in the brief"
+        found = f"the brief has {len(brief):,} characters, and may have {_MAX_BRIEF_CHARS:,}"
+        raise InvalidInput(found, hint=hint)
+    return brief.strip()
 
 
 class Takeovers:

@@ -137,6 +137,7 @@ class SessionInfo(Value, kw_only=True):
         fork_digest: the digest of the later part of the session that was forked; empty for none.
         rules: the changes of rules by hand, each a ``RuleChange``.
         rule_notes: the notes about them below prompts, each a ``RuleNote``.
+        brief: the text that its client has appended to the system prompt; empty for none.
         budget: the chosen budgets as text; empty for the settings of the user.
         imported_at: the time at which it was imported from another agent, 0 for never.
     """
@@ -170,6 +171,7 @@ class SessionInfo(Value, kw_only=True):
     fork_digest: str = ""
     rules: tuple[Mapping[str, Any], ...] = ()
     rule_notes: tuple[Mapping[str, Any], ...] = ()
+    brief: str = ""
     budget: str = ""
     imported_at: int = 0
 

@@ -78,11 +78,10 @@ _WAYS_ON: Final[Mapping[BudgetPeriod, str]] = {
 
 
 class BudgetReachedError(GatewayError):
-    """A call was not made, because it would break a budget for each *per*."""
+    """A call was not made, because it would break a budget."""
 
-    def __init__(self, message: str, per: BudgetPeriod) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__("unsupported", message, retryable=False)
-        self.per: BudgetPeriod = per
 
 
 class HeldCall(Value):
@@ -179,7 +178,6 @@ class Spending:
         last_turn: the tokens of the newest call, None before the first one of this process.
         cost: the price in US dollars, as far as there was one when they were used; None for no price.
         settings: the budgets of the settings.
-        blocked_by: the period of the budget that the newest turn was stopped by, None for none.
     """
 
     def __init__(
@@ -195,7 +193,6 @@ class Spending:
         self.total = total or TokenCounts(0, 0)
         self.last_turn: TokenCounts | None = None
         self.cost = cost
-        self.blocked_by: BudgetPeriod | None = None
         self.day = day or DaySpending()
         self._emit = emit
         self._above = above
@@ -226,11 +223,10 @@ class Spending:
         self._chosen = parse_budgets(chosen) if chosen else None
         self.settings = settings
         self._near.clear()
-        self.blocked_by = None
 
     def begin_prompt(self, budget: CostBudget | None) -> None:
         """Begin to count anew for a prompt, with a *budget* for its turn alone; None for none."""
-        self._prompt, self.blocked_by = Amount(), None
+        self._prompt = Amount()
         self._of_turn = () if budget is None else (budget,)
         self._near.discard("prompt")
 
@@ -369,7 +365,7 @@ class Spending:
             other = f"{write_tokens(2 * n_tokens)} per {budget.per}"
         way_on = _WAYS_ON[budget.per].format(f"/budget {other}")
         text = f"{_SUBJECTS[budget.per]} {used} of {of}, and the next call takes {more} for its input alone"
-        return BudgetReachedError(f"{text[0].upper()}{text[1:]}; {way_on}", budget.per)
+        return BudgetReachedError(f"{text[0].upper()}{text[1:]}; {way_on}")
 
     def note_near(self) -> None:
         """Notify the clients once for each period of a budget that is nearly spent."""

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:f67b7c4bb295aa8e45ee822e9f6c1bf892d02ddb4bed83ce9ce8b8526e5d6acb"
+SCHEMA_HASH: Final = "sha256:789323d392201d700bbc32009433e978d8f639d1ce81027bb261be268b3989d7"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -49,6 +49,7 @@ __all__ = [
     "Compaction",
     "ContextFile",
     "ContextUsage",
+    "CostBudget",
     "EditorFile",
     "EditorTab",
     "FileDiagnostics",
@@ -114,7 +115,8 @@ class SessionNewParams:
 
     *knowledge* names sources that are searched for each prompt: ``workspace`` has the files of the session's
     folders, ``sessions`` the earlier conversations in *cwd*. The *mcp_servers* start in the background; a
-    prompt that comes at once waits for them for at most ten seconds.
+    prompt that comes at once waits for them for at most ten seconds. *brief* is a text of at most 20,000
+    characters, appended to the system prompt of every call.
     """
 
     cwd: str
@@ -128,6 +130,7 @@ class SessionNewParams:
     ephemeral: bool = False
     parent: str | None = None
     mcp_servers: tuple[McpServerConfig, ...] = ()
+    brief: str = ""
 
 
 class SessionNewResult(Value, kw_only=True):

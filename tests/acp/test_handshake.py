@@ -85,8 +85,8 @@ async def test_there_is_one_handshake(panel: FakePanel) -> None:
             id="only true is true",
         ),
         pytest.param(
-            {"clientCapabilities": {"session": {"notices": {}, "compaction": {}}}},
-            {"takes_notices": True, "takes_compactions": True},
+            {"clientCapabilities": {"session": {"notices": {}, "compaction": {}}, "plan": {}}},
+            {"takes_notices": True, "takes_compactions": True, "takes_plans": True},
             id="the younger updates",
         ),
         pytest.param(
@@ -119,6 +119,7 @@ def test_a_client_that_declares_nothing_has_nothing() -> None:
             name="",
             takes_notices=False,
             takes_compactions=False,
+            takes_plans=False,
             reads_files=False,
             writes_files=False,
             runs_commands=False,

@@ -70,6 +70,29 @@ async def test_more_folders_may_be_given(stage: Stage) -> None:
     assert result["_meta"]["sidecar"]["snapshot"]["roots"] == [more]
 
 
+async def test_a_client_adds_to_the_system_prompt_and_cannot_replace_it(stage: Stage) -> None:
+    given = {"cwd": str(stage.folder), "mcpServers": []}
+    added = {"type": "preset", "append": " Speak like a pirate.\n"}
+    model = stage.script(DONE, DONE)
+    meta = {"systemPrompt": added, "sidecar": {"model": "scripted-1"}}
+    sid = (await stage.call("session/new", {**given, "_meta": meta}))["result"]["sessionId"]
+    forked = (await stage.call("session/fork", {"sessionId": sid, **given}))["result"]["sessionId"]
+    for number, each in enumerate((sid, forked)):
+        await stage.run(number + 10, each, "go")
+        system = model.calls[number].conversation.system or ""
+        assert system.count("# From the program that started this session\nSpeak like a pirate.") == 1
+    await stage.run(12, sid, "/context")
+    (answer,) = [each for each in stage.panel.updates("agent_message_chunk") if "brief" in str(each)]
+    assert "tokens in the system prompt: Speak like a pirate." in answer["content"]["text"]
+    for wrong, problem in (
+        ("You are a pirate.", "the system prompt cannot be replaced, because tools and summaries rely on it"),
+        ({"append": 7}, '_meta.systemPrompt must be an object with a text, as in {"append": "..."}'),
+        ({"append": "x" * 20_001}, "the brief has 20,001 characters, and may have 20,000"),
+    ):
+        error = (await stage.call("session/new", {**given, "_meta": {"systemPrompt": wrong}}))["error"]
+        assert error["message"] == problem
+
+
 async def test_tool_servers_are_handed_on(panel: FakePanel) -> None:
     """Servers of an unknown type are left out, as the protocol's schema asks."""
     process = {"name": "files", "command": "/bin/files", "args": ["--stdio"], "env": []}

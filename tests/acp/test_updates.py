@@ -757,3 +757,20 @@ def test_counts_that_follow_the_outcome_update_the_call_of_the_compaction() -> N
     found = [update for data in (without, COUNTED) for update in mapper.updates(event("compaction", **data))]
     assert [update["sessionUpdate"] for update in found] == ["tool_call", "tool_call_update"]
     assert len({update["toolCallId"] for update in found}) == 1
+
+
+def test_a_client_that_takes_plans_by_their_ids() -> None:
+    mapper = UpdateMapperV1(notices=False, compactions=False, plans=True)
+    entry = {"content": "find it", "priority": "medium", "status": "completed"}
+    for entries, update in (
+        (
+            [entry],
+            {
+                "sessionUpdate": "plan_update",
+                "plan": {"type": "items", "planId": "plan-s1", "entries": [entry]},
+            },
+        ),
+        ([], {"sessionUpdate": "plan_removed", "planId": "plan-s1"}),
+    ):
+        event = {"sid": "s1", "seq": 1, "at": 0, "kind": "plan", "data": {"entries": entries}}
+        assert [*mapper.updates(event)] == [update]

@@ -116,6 +116,10 @@ def test_calls_of_the_model_are_limited(make_shell: MakeShell) -> None:
     ran = shell.run("run", "--json", "--max-turns", "2", "what is it?")
     assert (ran.returncode, json.loads(ran.stdout)["error"]["kind"]) == (4, "turnBudget")
     assert len(shell.provider.sent) == 2
+    ran = shell.run("run", "--json", "--budget", "5000 tokens", "what is it?")
+    assert (ran.returncode, json.loads(ran.stdout)["stopReason"]) == (4, "budget")
+    assert "A budget is used up: This prompt has used " in ran.stderr
+    assert 2 < len(shell.provider.sent) < 9
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,7 @@ def test_a_failure_has_its_reason_in_the_result(make_shell: MakeShell) -> None:
         pytest.param(("--allow", "make | sh"), "must be one plain command", id="a wrong rule"),
         pytest.param(("--max-turns", "0"), "is not a number from 1 to", id="no call at all"),
         pytest.param(("--json", "--stream-json"), "not both", id="two forms"),
+        pytest.param(("--budget", "5"), "'5' is not a budget; write an amount", id="a budget of what"),
     ],
 )
 def test_wrong_arguments_are_refused_before_a_daemon_starts(

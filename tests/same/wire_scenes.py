@@ -137,6 +137,7 @@ async def spell_out(scenery: Scenery) -> None:
     answers = [say(f"Answer {number}. {PROSE * 8}") for number in range(40)]
     client = await scenery.start({"words": [[call("read", path="a.txt")], *answers]})
     wanted = {"model": "words", "title": "Words", "roots": [project], "knowledge": ["workspace"]}
+    wanted["brief"] = "Answer in rhymes."
     new = (await client.call("session/new", cwd=project, **wanted, mcpServers=[]))["result"]
     sid = new["sid"]
     client.sids.append(sid)

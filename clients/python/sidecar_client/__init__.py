@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sidecar.protocol.messages import CostBudget
 from sidecar_client.client import DAEMON, Setup, SidecarClient
 from sidecar_client.errors import (
     ConnectionLost,
@@ -19,6 +20,7 @@ __all__ = [
     "DAEMON",
     "ClientEvent",
     "ConnectionLost",
+    "CostBudget",
     "EventsLost",
     "Notification",
     "PermissionHandler",

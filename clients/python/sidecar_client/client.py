@@ -195,6 +195,7 @@ class SidecarClient(AsyncCalls, DocumentSync):
         engine: str | None = None,
         knowledge: Sequence[str] = (),
         title: str | None = None,
+        brief: str = "",
     ) -> Session:
         """Start a session; :meth:`session_new` has more options.
 
@@ -204,9 +205,15 @@ class SidecarClient(AsyncCalls, DocumentSync):
             engine: the engine that compacts, by default the daemon's.
             knowledge: knowledge sources to attach.
             title: shown in lists of sessions.
+            brief: appended to the system prompt.
         """
         new = await self.session_new(
-            cwd=str(_folder(cwd)), model=model, engine=engine, knowledge=tuple(knowledge), title=title
+            cwd=str(_folder(cwd)),
+            model=model,
+            engine=engine,
+            knowledge=tuple(knowledge),
+            title=title,
+            brief=brief,
         )
         return Session(self, new.sid, new.seq)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from sidecar.protocol import messages as m
 from sidecar.protocol.codec import from_wire
-from sidecar.protocol.messages import Compaction, ContextFile, ContextUsage, Plan
+from sidecar.protocol.messages import Compaction, ContextFile, ContextUsage, CostBudget, Plan
 from sidecar_client.errors import EventsLost, SidecarClientError
 from sidecar_client.events import GAP, UNREAD, ClientEvent, EventStream
 
@@ -28,10 +28,12 @@ class TurnLimits(TypedDict, total=False):
     Attributes:
         max_model_calls: the most calls of the model.
         allow: rules for actions that need no question, such as ``npm run *`` and ``edit: docs/**``.
+        budget: the most that it may cost, such as ``CostBudget(usd=0.5)``; then it ends with ``budget``.
     """
 
     max_model_calls: int
     allow: tuple[str, ...]
+    budget: CostBudget
 
 
 _TURN_ENDS = frozenset({"settled", "faulted"})

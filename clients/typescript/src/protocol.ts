@@ -1281,7 +1281,7 @@ export interface SessionLoadResult {
   seq: number;
 }
 
-/** The new session. `cwd` is an absolute folder; `roots` are further folders for the tools. `policy` overrides thresholds of the engine: `triggerRatio`, a share of the window from 0 to 1, `keepRecent`, in tokens and with engine `runtime` in turns, and `reserveTokens`; for `slidingWindow` also `maxEvents`; for `summarizing` also `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens` and `minEvents`. Other names are refused. `knowledge` names sources that are searched for each prompt: `workspace` has the files of the session's folders, `sessions` the earlier conversations in `cwd`. The `mcpServers` start in the background; a prompt that comes at once waits for them for at most ten seconds. */
+/** The new session. `cwd` is an absolute folder; `roots` are further folders for the tools. `policy` overrides thresholds of the engine: `triggerRatio`, a share of the window from 0 to 1, `keepRecent`, in tokens and with engine `runtime` in turns, and `reserveTokens`; for `slidingWindow` also `maxEvents`; for `summarizing` also `tier1Ratio`, `tier2Ratio`, `truncateChars`, `summaryMaxTokens` and `minEvents`. Other names are refused. `knowledge` names sources that are searched for each prompt: `workspace` has the files of the session's folders, `sessions` the earlier conversations in `cwd`. The `mcpServers` start in the background; a prompt that comes at once waits for them for at most ten seconds. `brief` is a text of at most 20,000 characters, appended to the system prompt of every call. */
 export interface SessionNewParams {
   cwd: string;
   roots?: string[];
@@ -1293,6 +1293,7 @@ export interface SessionNewParams {
   ephemeral?: boolean;
   parent?: string;
   mcpServers?: McpServerConfig[];
+  brief?: string;
 }
 
 /** The new session, its options and its usage; its events follow this answer. */

@@ -45,8 +45,12 @@ export class Session {
   }
 
   /** Send a prompt and wait for the end of its turn; rejects with SidecarRequestError when the turn fails. */
-  async run(prompt: Prompt, signal?: AbortSignal): Promise<Result<"sidecar/turn/run">> {
-    const ran = await this.request("sidecar/turn/run", { input: blocks(prompt) }, signal);
+  async run(
+    prompt: Prompt,
+    signal?: AbortSignal,
+    options: Rest<"sidecar/turn/run", "input"> = {},
+  ): Promise<Result<"sidecar/turn/run">> {
+    const ran = await this.request("sidecar/turn/run", { ...options, input: blocks(prompt) }, signal);
     this.#read(ran.seq);
     return ran;
   }
@@ -55,9 +59,12 @@ export class Session {
    * Send a prompt and yield the events of its turn, and gaps; `settled` or `faulted` is the last. Leaving early
    * does not stop the turn, `interrupt()` does.
    */
-  async *stream(prompt: Prompt): AsyncGenerator<SessionEvent, void> {
+  async *stream(
+    prompt: Prompt,
+    options: Rest<"sidecar/turn/start", "input"> = {},
+  ): AsyncGenerator<SessionEvent, void> {
     const events = this.client.events(this.sid);
-    const { turnId } = await this.prompt(prompt);
+    const { turnId } = await this.prompt(prompt, options);
     for await (const event of events) {
       throwIfUnread(event);
       if (event.turnId !== turnId && event.kind !== "gap") continue;

@@ -33,6 +33,7 @@ from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import CommandInfo, SessionChosen
 from sidecar.conductor.record.branching import before_prompts
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.token_estimate import text_tokens
 from sidecar.conductor.turns.changes import Changes
 from sidecar.conductor.turns.options import Options
 from sidecar.conductor.window.compaction.expanding import ExpandRequest
@@ -50,6 +51,7 @@ from sidecar.conductor.workbench.workbench import Workbench
 from sidecar.llmgateway.budget import describe_budgets, write_number
 from sidecar.llmgateway.contract import Amount
 from sidecar.runtime.store.place import SessionQuery
+from sidecar.text.clip import one_line
 
 _Handler: TypeAlias = Callable[[str], Awaitable[str]]
 
@@ -59,6 +61,7 @@ _MAX_COUNT_DIGITS: Final = 6
 _MAX_LINES: Final = 40
 """How many facts one answer lists."""
 
+_BRIEF_CHARS: Final = 160
 _SHOWN_ID: Final = 8
 """The characters of an id in an answer."""
 
@@ -260,6 +263,9 @@ class Commands:
             lines.append(f"{self._record.info.engine} compacts at {usage.limit:,} tokens: {usage.limit_why}.")
         parts = {spec.name: getattr(usage.by, spec.name) for spec in fields(UsageBy)} if usage.by else {}
         lines += [f"- {_PARTS[name]}: {tokens:,}" for name, tokens in parts.items() if tokens]
+        if brief := self._record.info.brief:
+            n_tokens, shown = text_tokens(brief), one_line(brief, _BRIEF_CHARS)
+            lines.append(f"- the brief of the client: {n_tokens:,} tokens in the system prompt: {shown}")
         for each in usage.rules or ():
             where = "in the system prompt" if each.in_system else "in the conversation"
             cut = f", {each.cut_chars:,} characters cut" if each.cut_chars else ""

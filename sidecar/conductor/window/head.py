@@ -2,7 +2,8 @@
 
 Its parts stand in the order in which they rarely change, for a
 provider's cache holds a request up to the first byte that differs from the one before: the instructions,
-which never change, then the surroundings, which are looked at once, then rules and pins.
+which never change, then the surroundings, which are looked at once, then the text of the client, then rules
+and pins.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ moment. Where the digest is not enough, read again, or search the old part with 
 have it; never guess what it held."""
 
 
-def write_brief(surroundings: str, rules: str = "", pins: str = "", skills: str = "") -> str:
+def write_brief(
+    surroundings: str, rules: str = "", pins: str = "", *, skills: str = "", client: str = ""
+) -> str:
     """Return the system prompt.
 
     Args:
@@ -60,9 +63,11 @@ def write_brief(surroundings: str, rules: str = "", pins: str = "", skills: str 
         rules: the text of the rule files, or empty.
         pins: the passages that the user pinned, or empty.
         skills: the list of the skills, or empty.
+        client: the text of the client that started the session, or empty.
     """
     told = f"Rules follow. Where two of them disagree, the later one counts.\n\n{rules}" if rules else ""
-    parts = (f"{_WORK}\n\n# Surroundings\n{surroundings}", skills, told, pins)
+    added = f"# From the program that started this session\n{client}" if client else ""
+    parts = (f"{_WORK}\n\n# Surroundings\n{surroundings}", added, skills, told, pins)
     return "\n\n".join(filter(None, parts))
 
 
@@ -109,7 +114,12 @@ class RequestHead:
         if self._brief is None or self._brief[0] != of:
             rules = files.text() if files.above or files.below else ""
             pins = describe_pins(record.pins()) if record.info.pins else ""
-            self._brief = (of, write_brief(self._surroundings, rules, pins, self._extensions.skills))
+            self._brief = (
+                of,
+                write_brief(
+                    self._surroundings, rules, pins, skills=self._extensions.skills, client=record.info.brief
+                ),
+            )
         return self._brief[1]
 
     def complete(self, conversation: Conversation) -> Conversation:

@@ -30,7 +30,7 @@ import { fill, h, icon, iconButton, readable, visible } from "./dom.js";
 /** @typedef {{ mimeType: string, data: string }} Image */
 
 const MOST_IMAGE_BYTES = 5_000_000;
-const OPTION_ORDER = ["model", "engine", "permissions", "thinking"];
+const OPTION_ORDER = ["model", "engine", "permissions", "thinking", "budget"];
 
 export class Composer {
   /** @type {Offer[]} */
@@ -106,12 +106,25 @@ export class Composer {
     this.#options = key;
     const shown = OPTION_ORDER.flatMap((id) => options.filter((option) => option.id === id && (option.options.length > 1 || id === "model")));
     fill(this.choices, shown.map((option) => {
+      if (option.id === "budget") return this.#budgetField(option);
       const select = h("select", { class: `choice ${option.id}`, "aria-label": option.name, title: `${option.name}: ${option.currentValue}`, onchange: () => this.actions.choose(option.id, select.value) },
         option.options.map((each) => h("option", { value: each.value, title: each.description }, each.name)));
       if (!option.options.some((each) => each.value === option.currentValue)) select.prepend(h("option", { value: option.currentValue }, option.currentValue));
       select.value = option.currentValue;
       return select;
     }));
+  }
+
+  /** A field, because any amount may be written; it shows the budgets until the daemon has others. @param {ConfigOption} option */
+  #budgetField(option) {
+    const current = option.currentValue === "default" ? "" : option.currentValue;
+    const title = "The most that a prompt, a session or a day may cost, such as 0.50usd, 200k per session, 5usd per day, none";
+    const input = h("input", { class: "choice budget", "aria-label": option.name, title, placeholder: option.name, list: "budgets", value: current, onchange: () => {
+      const chosen = input.value.trim() || "default";
+      input.value = current;
+      this.actions.choose(option.id, chosen);
+    } });
+    return h("span", {}, input, h("datalist", { id: "budgets" }, option.options.map((each) => h("option", { value: each.value }, each.name))));
   }
 
   /** @param {"send" | "steer"} how */

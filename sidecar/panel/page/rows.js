@@ -22,6 +22,7 @@ const STOP_REASONS = /** @type {Record<string, string>} */ ({
   cancelled: "Stopped",
   max_tokens: "The answer was cut off at the most tokens that the model may write",
   refusal: "The model refused to answer",
+  budget: "A budget is used up",
 });
 const TOOL_ICONS = /** @type {Record<string, import("./dom.js").IconName>} */ ({
   read: "file", edit: "pencil", delete: "trash", move: "file", search: "search", execute: "terminal", fetch: "globe", think: "bulb",

@@ -161,6 +161,12 @@ export class Transcript {
       case "notice":
         this.notice(event.data.severity, event.data.title, event.data.description, at);
         break;
+      case "budgetNear": {
+        const { per, usd, tokens, spentUsd, spentTokens } = event.data;
+        const parts = [usd !== null && `$${spentUsd.toFixed(2)} of $${usd}`, tokens !== null && `${spentTokens.toLocaleString()} of ${tokens.toLocaleString()} tokens`];
+        this.notice("warning", "A budget is nearly used up", `${parts.filter(Boolean).join(" and ")} for this ${per} are spent`, at);
+        break;
+      }
       case "rulesChanged": {
         const proposed = event.data.rules.filter((rule) => rule.proposed).length;
         if (proposed > this.proposed) this.notice("info", proposed === 1 ? "A rule is proposed" : `${proposed} rules are proposed`, "More, Rules… keeps or dismisses them.", at);

@@ -67,6 +67,7 @@ async def new(connection: Connection, params: m.SessionNewParams) -> Answer:
             ephemeral=params.ephemeral,
             parent=params.parent,
             servers=tool_servers(params.mcp_servers),
+            brief=params.brief,
         )
     )
     return _introduce(connection, session)

@@ -416,6 +416,9 @@ end)
 show.compactionNear = said(function()
   return "· a compaction is near; /compact with a wish decides what the summary stresses"
 end)
+show.budgetNear = said(function(data)
+  return ("· four fifths of the budget of this %s are spent; /budget shows it"):format(data.per), "SidecarNotice"
+end)
 show.headMoved = said(function(data)
   return data.cause == "rewind" and ("· went back; %d messages left the conversation"):format(#data.removed) or nil
 end)
