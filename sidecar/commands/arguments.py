@@ -361,6 +361,17 @@ _COMMANDS = (
                 action="store_true",
                 help="ask each configured model one question: what it says, how long it takes, what it costs",
             ),
+            _arg("--fix", action="store_true", help="offer to install what a key needs, or to log in"),
+        ),
+    ),
+    _Command(
+        name="login",
+        summary="set up a model of a provider",
+        description="Store the key of a provider, install what it needs, and ask a model one question.",
+        epilog=help_texts.LOGIN,
+        arguments=(
+            _arg("provider", nargs="?", help="the provider (choose one of a list)"),
+            _arg("--remove", action="store_true", help="remove its key instead"),
         ),
     ),
     _Command(

@@ -70,7 +70,12 @@ def run(options: argparse.Namespace) -> int:
             report.add(Diagnostic("daemon", f"starts and answers; {status.rss_bytes / 1_000_000:.0f} MB"))
         return 0 if report.is_well else 1
 
-    return run_to_end(check_daemon)
+    code = run_to_end(check_daemon)
+    if options.fix:
+        from sidecar.commands.login import offer_missing
+
+        offer_missing(report.screen, home)
+    return code
 
 
 def check_state(home: Path) -> Iterator[Diagnostic]:

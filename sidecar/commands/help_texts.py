@@ -8,6 +8,7 @@ MAIN: Final = """\
 start here:
   sidecar demo                     a demonstration on the current folder
   sidecar                          a conversation in the terminal
+  sidecar login                    a model of a provider, by its key
   sidecar panel                    a conversation in the browser
   sidecar run "where is X parsed"  one question, the answer on stdout
   sidecar doctor                   a report about this machine
@@ -235,8 +236,22 @@ DOCTOR: Final = """\
 examples:
   sidecar doctor          settings, keys, local servers; calls no model
   sidecar doctor --live   also asks each model, for a fraction of a cent each
+  sidecar doctor --fix    offers to install what is missing, or to log in
 
 exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."""
+
+LOGIN: Final = """\
+examples:
+  sidecar login                       choose a provider, paste its key
+  sidecar login openai < key.txt      from a file
+  sidecar login openai --remove
+
+The key goes into the keyring of this system, with the extra [keyring]; else into
+auth.json of the state directory, which only you can read. A variable such as
+OPENAI_API_KEY counts before both.
+
+exit codes: 0 a model has answered, 1 none has, or the extra is missing, 2 no such
+provider, or a key that none can be."""
 
 SCHEMA: Final = """\
 examples:

@@ -1,7 +1,8 @@
 """Keys of providers: from the environment, ``auth.json`` of the state directory, the system's keyring.
 
-A key is looked up when a call needs it and kept nowhere else. It is never logged, and no error, event or
-``repr`` holds one. Look-ups block: the event loop makes them in a thread.
+A key is looked up when a call needs it. It is stored where its user asks for that, and kept nowhere else. It
+is never logged, and no error, event or ``repr`` holds one. Look-ups block: the event loop makes them in a
+thread.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from sidecar._internal.env import read_raw
+from sidecar._internal.state_folder import replace_state_file
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import GatewayError, gateway_error
 from sidecar.llmgateway.names import Provider
@@ -23,8 +25,12 @@ from sidecar.llmgateway.names import Provider
 AUTH_FILE: Final = "auth.json"
 KEYRING_SERVICE: Final = "sidecar"
 _KEYRING_DEADLINE_S: Final = 3.0
+_UNLOCK_S: Final = 60.0
+"""How long the user of a terminal has to unlock the keyring that a key is written to."""
+
 _FOR_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
+T = TypeVar("T")
 Keyring: TypeAlias = Callable[[str], str | None]
 """Returns the key stored for a provider, or None. Contract: never raises, and answers within seconds."""
 
@@ -67,6 +73,32 @@ class Credentials:
                 if value := (self._keyring(name) or "").strip():
                     return checked_key(Key(value, "keyring"), provider.id)
         return None
+
+    def store(self, name: str, value: str | None) -> str:
+        """Store *value* as the key of the provider *name*, None to remove it; return where in words.
+
+        It goes into the keyring where there is one that works, else into ``auth.json``, for its user alone.
+
+        Raises:
+            GatewayError: ``auth``, when ``auth.json`` is there and cannot be used.
+            OSError: it cannot be written.
+        """
+        assert self._home is not None
+        keys, path = self._stored_keys(), self._home / AUTH_FILE
+        is_in_keyring = self._keyring is not None and write_to_keyring(name, value)
+        kept = {each: key for each, key in keys.items() if each != name}
+        if value is not None:  # null says that the keyring has it
+            kept[name] = None if is_in_keyring else value
+        if kept != keys:
+            replace_state_file(path, json.dumps(kept, indent=2).encode())
+        return "the keyring" if is_in_keyring else str(path)
+
+    def names_in_keyring(self) -> Sequence[str]:
+        """Return the providers that ``auth.json`` refers to the keyring."""
+        try:
+            return [name for name, key in self._stored_keys().items() if key is None]
+        except GatewayError:
+            return ()
 
     def without_keyring(self) -> Credentials:
         """Return the same keys without the keyring, because that may wait until its user unlocks it."""
@@ -134,10 +166,10 @@ def how_to_set(provider: Provider) -> str:
     """Return one sentence on how to give *provider* its key.
 
     >>> how_to_set(Provider("openai", "openai-chat", key_env=("OPENAI_API_KEY",)))
-    'set OPENAI_API_KEY, or put {"openai": "..."} into auth.json of the state directory (mode 0600)'
+    'set OPENAI_API_KEY, or run: sidecar login openai'
     """
-    file = f'put {{"{provider.id}": "..."}} into {AUTH_FILE} of the state directory (mode 0600)'
-    return f"set {provider.key_env[0]}, or {file}" if provider.key_env else file
+    login = f"run: sidecar login {provider.id}"
+    return f"set {provider.key_env[0]}, or {login}" if provider.key_env else login
 
 
 def system_keyring() -> Keyring | None:
@@ -157,22 +189,46 @@ def load_keyring() -> None:
 
 
 def search_keyring(name: str) -> str | None:
-    """Return the key *name* of the system's keyring, or None when it has none or gives no answer in time.
+    """Return the key *name* of the system's keyring, or None when it has none or gives no answer in time."""
 
-    Searched in a thread of its own, because an unlock dialogue may stay open for ever.
+    def search() -> str | None:
+        import keyring
+
+        return keyring.get_password(KEYRING_SERVICE, name)
+
+    return ask_keyring(search, _KEYRING_DEADLINE_S)
+
+
+def write_to_keyring(name: str, value: str | None) -> bool:
+    """Write the key *name*, None to remove it, and return whether the keyring has *value* now."""
+
+    def write() -> bool:
+        import keyring
+
+        if value is not None:
+            keyring.set_password(KEYRING_SERVICE, name, value)
+        elif keyring.get_password(KEYRING_SERVICE, name) is not None:
+            keyring.delete_password(KEYRING_SERVICE, name)
+        return keyring.get_password(KEYRING_SERVICE, name) == value
+
+    return ask_keyring(write, _UNLOCK_S) is True
+
+
+def ask_keyring(call: Callable[[], T], deadline_s: float) -> T | None:
+    """Return the result of *call*, None where the keyring fails or gives no answer in time.
+
+    In a thread of its own, because an unlock dialogue may stay open for ever.
     """
-    found: list[str | None] = []
+    found: list[T] = []
 
-    def search() -> None:
+    def ask() -> None:
         try:
-            import keyring
-
-            found.append(keyring.get_password(KEYRING_SERVICE, name))
+            found.append(call())
         except Exception:
             # A keyring that is locked, absent or broken has no key; the call's error names the next step.
             return
 
-    thread = Thread(target=search, name="keyring", daemon=True)
+    thread = Thread(target=ask, name="keyring", daemon=True)
     thread.start()
-    thread.join(_KEYRING_DEADLINE_S)
+    thread.join(deadline_s)
     return found[0] if found else None

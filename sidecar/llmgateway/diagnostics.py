@@ -121,7 +121,7 @@ def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, na
     """Return whether the model *name* can be called, as far as that is known before it is called."""
     if name == OFFLINE_CARD.id:
         built_in = "offline-1, built in; it finds and cites, it does not reason"
-        another = f'for another one write model = "provider:model" into {CONFIG_FILE}, or pass --model'
+        another = f'for another one run: sidecar login; or write model = "provider:model" into {CONFIG_FILE}'
         return Diagnostic(subject, f"{built_in}; {another}")
     why_not = models.why_not(name)
     if why_not is not None:

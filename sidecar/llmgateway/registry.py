@@ -134,7 +134,10 @@ class ModelRegistry:
         if proposal is None:
             return self.survey.advice()
         how = f'choose another with --model, /model, or model = "..." in {CONFIG_FILE}'
-        return f"{proposal.model} answers, because {proposal.reason}; {how}"
+        advice = self.survey.advice()
+        return f"{proposal.model} answers, because {proposal.reason}; {how}" + (
+            f"; {advice}" if advice else ""
+        )
 
     @property
     def undecided(self) -> str | None:

@@ -30,7 +30,7 @@ from sidecar.llmgateway.names import PROVIDERS_BY_NAME, Provider, Providers, ext
 from sidecar.llmgateway.providers import address_of, is_installed
 from sidecar.llmgateway.providers.windows import is_local, list_models
 
-_PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
+PROPOSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "anthropic": "claude-sonnet-5-5",
         "openai": "gpt-6.1-sol",
@@ -53,6 +53,8 @@ _OWN_PORTS: Final = ("ollama", "lmstudio")
 """The servers with a port that hardly any other program has; 8000 and 8080 belong to everybody."""
 
 _IN_KEYRING: Final = ("anthropic", "openai", "google")
+"""The providers that the keyring is searched for in any case: a look-up in it takes its time."""
+
 _KEYRING_S: Final = 1.5
 _OTHER_USES: Final = re.compile(
     r"embed|rerank|whisper|tts|moderat|guard|image|audio|diffusion", re.IGNORECASE
@@ -87,7 +89,7 @@ class Survey(Value, kw_only=True):
         Proposal(model='google:gemini-4-argon', reason='GOOGLE_API_KEY is set')
         """
         for provider, source in self.keys.items():
-            names = self.listed.get(provider) or (_PROPOSED.get(provider, ""),)
+            names = self.listed.get(provider) or (PROPOSED.get(provider, ""),)
             if names[0]:
                 return Proposal(f"{provider}:{names[0]}", f"{source} is set")
         for provider, names in self.listed.items():
@@ -98,13 +100,13 @@ class Survey(Value, kw_only=True):
     def advice(self) -> str | None:
         """Return the next step for a key that nothing can use, None without one."""
         for provider, extra in self.missing.items():
-            return f"there is a key for {provider}; to use it, run: {install_command(extra)}"
+            return f"there is a key for {provider}; it needs the extra [{extra}]: {install_command(extra)}"
         return None
 
     def names(self, providers: Providers) -> Iterator[str]:
         """Yield the models of all *providers* that can be called, newest first for each of them."""
         for provider in dict.fromkeys((*self.keys, *self.listed)):
-            proposed = [_PROPOSED[provider]] if provider in _PROPOSED else []
+            proposed = [PROPOSED[provider]] if provider in PROPOSED else []
             names = self.listed.get(provider) or (*proposed, *published_names(providers[provider]))
             yield from (f"{provider}:{name}" for name in names)
 
@@ -120,11 +122,13 @@ async def survey_machine(
         guesses: whether a server on this machine is looked for at a port that the user has not set.
     """
     at_hand = credentials.without_keyring()
-    sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, at_hand, _PROPOSED)))
+    sources = await asyncio.to_thread(lambda: dict(find_key_sources(providers, at_hand, PROPOSED)))
     if not sources and credentials.has_keyring:
         try:
             async with asyncio.timeout(_KEYRING_S):
-                look_up = partial(find_key_sources, providers, credentials, _IN_KEYRING)
+                names = {*_IN_KEYRING, *await asyncio.to_thread(credentials.names_in_keyring)}
+                wanted = [name for name in PROPOSED if name in names]
+                look_up = partial(find_key_sources, providers, credentials, wanted)
                 sources = await asyncio.to_thread(lambda: dict(look_up()))
         except TimeoutError:
             # It waits for the user to unlock it.
@@ -159,7 +163,7 @@ def load_for_survey(providers: Providers, credentials: Credentials) -> Provider 
     Blocks. Returns the provider that the survey will prefer, None without a key at hand.
     """
     at_hand = credentials.without_keyring()
-    for name, _source in find_key_sources(providers, at_hand, _PROPOSED):
+    for name, _source in find_key_sources(providers, at_hand, PROPOSED):
         load_published()
         return providers[name]
     if credentials.has_keyring:

@@ -45,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def check(capsys: pytest.CaptureFixture[str], *lines: str, code: int = 0) -> str:
     """Run it, and look for each of *lines*."""
-    found = doctor.run(Namespace(live=False))
+    found = doctor.run(Namespace(live=False, fix=False))
     out = capsys.readouterr().out
     assert found == code, out
     assert [line for line in lines if line not in out] == [], out

@@ -125,8 +125,8 @@ def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_next_step_for_a_missing_key() -> None:
-    assert how_to_set(OPENAI).startswith("set OPENAI_API_KEY, or put")
-    assert how_to_set(Provider("x", "openai-chat")).startswith('put {"x": "..."}')
+    assert how_to_set(OPENAI) == "set OPENAI_API_KEY, or run: sidecar login openai"
+    assert how_to_set(Provider("x", "openai-chat")) == "run: sidecar login x"
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ async def check(home: Path, well: Mapping[str, str] = {}, unwell: Mapping[str, s
 
 
 async def test_with_nothing_set_all_is_well_and_the_next_step_is_named(home: Path) -> None:
-    no_key = "no key; set {}, or put"
+    no_key = "no key; set {}, or run: sidecar login"
     await check(
         home,
         well={
-            "model": "offline-1, built in; it finds and cites, it does not reason; for another one write",
+            "model": "it does not reason; for another one run: sidecar login",
             "openai": no_key.format("OPENAI_API_KEY"),
             "anthropic": no_key.format("ANTHROPIC_API_KEY"),
             "google": no_key.format("GOOGLE_API_KEY"),

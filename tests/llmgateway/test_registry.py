@@ -272,7 +272,7 @@ async def test_a_call_without_a_key_names_the_variable_to_set(tmp_path: Path) ->
     (only,) = [each async for each in models.invoker("openai:gpt-5")(HELLO, StreamOptions())]
     assert isinstance(only, ErrorEmission)
     assert only.error.kind == "auth"
-    assert only.error.message.startswith("no key for openai; set OPENAI_API_KEY, or put")
+    assert only.error.message.startswith("no key for openai; set OPENAI_API_KEY, or run: sidecar login")
 
 
 async def test_an_unknown_name_is_an_error_emission(tmp_path: Path) -> None:

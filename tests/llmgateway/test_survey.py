@@ -38,7 +38,7 @@ async def test_a_key_without_its_package_is_a_piece_of_advice(monkeypatch: pytes
     monkeypatch.setattr(surveying, "is_installed", lambda provider: provider.id != "anthropic")
     found = await survey_machine(PROVIDERS_BY_NAME, Credentials())
     assert (found.proposal(), found.keys) == (None, {})
-    assert "there is a key for anthropic; to use it, run: " in str(found.advice())
+    assert "there is a key for anthropic; it needs the extra [anthropic]: " in str(found.advice())
 
 
 async def test_the_keyring_is_searched_when_no_key_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,11 +97,11 @@ async def test_a_local_server_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_published_models_are_few_and_the_newest_first(name: str) -> None:
     names = published_names(PROVIDERS_BY_NAME[name])
     assert 3 <= len(names) <= 12
-    assert surveying._PROPOSED[name] in names
+    assert surveying.PROPOSED[name] in names
 
 
 def test_every_proposal_is_of_a_known_provider() -> None:
-    assert set(surveying._PROPOSED) <= set(PROVIDERS_BY_NAME)
+    assert set(surveying.PROPOSED) <= set(PROVIDERS_BY_NAME)
 
 
 async def test_servers_are_asked_only_where_their_models_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
