@@ -25,6 +25,7 @@ _GAUGE_CELLS = 24
 _QUIET_S: Final = 0.4
 """How long a wait may be before it is shown, in seconds."""
 
+_NOTICE_CHARS: Final = 200
 _LEAST_CELLS: Final = 12
 """The least width of a column that is cut."""
 
@@ -59,6 +60,36 @@ def gauge(usage: Mapping[str, Any]) -> str:
     if not window:
         return f"{about}{used:,} tokens; the size of the model's window is not known"
     return f"{bar(used, window)} {about}{used:,} of {window:,} tokens, {usage['pct']} %"
+
+
+def notice_codes(text: str, way: str) -> str:
+    """Return the codes by which a terminal rings, and with one of the OSC codes shows *text* on the desktop.
+
+    Terminals ignore a code that they do not know. The text never begins with a digit, which some read as a
+    command.
+
+    >>> notice_codes("waiting for you: rm -r a;b\\x07", "osc777")
+    '\\x07\\x1b]777;notify;sidecar;waiting for you: rm -r a,b\\x1b\\\\'
+    >>> notice_codes("done", "bell"), notice_codes("done", "off")
+    ('\\x07', '')
+    """
+    if way == "off":
+        return ""
+    shown = "".join(char for char in text if char.isprintable())[:_NOTICE_CHARS]
+    notices = {
+        "osc9": f"\x1b]9;sidecar: {shown}\x1b\\",
+        "osc777": f"\x1b]777;notify;sidecar;{shown.replace(';', ',')}\x1b\\",
+    }
+    return "\a" + notices.get(way, "")
+
+
+def notice_for(text: str, home: Path) -> str:
+    """Return the codes that report *text* in the way of the user's settings below *home*."""
+    from sidecar.llmgateway.config import read_settings  # not for the first screen
+
+    way = read_settings(home).notify
+    is_old = sys.platform == "win32" and way.startswith("osc")  # its console may show the code as text
+    return notice_codes(text, "bell" if is_old else way)
 
 
 def short_path(path: Path, folder: Path) -> str:

@@ -36,6 +36,9 @@ from sidecar.workspace.paths import read_project_text
 HookEvent: TypeAlias = Literal[
     "beforeTool", "afterTool", "prompt", "compaction", "stop", "question", "settled"
 ]
+NotifyWay: TypeAlias = Literal["osc9", "osc777", "bell", "off"]
+"""How ``sidecar chat`` reports by its terminal that it waits: the bell, and a notice by one of two codes."""
+
 _MAX_TIMEOUT_S: Final = 600.0
 
 CONFIG_FILE: Final = "config.toml"
@@ -52,6 +55,7 @@ _OF_USER: Final = {
     "model_idle_timeout_s": "model_idle_timeout_s",
     "store": "store",
     "store_checkpoints": "store_checkpoints",
+    "notify": "notify",
 }
 """The settings that only the user's own file makes, each with its name there."""
 
@@ -262,6 +266,7 @@ class _OwnSettings(Value, kw_only=True):
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     store: str | None = None
     store_checkpoints: bool = False
+    notify: NotifyWay = "osc9"
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     hooks: tuple[HookEntry, ...] = ()
@@ -282,7 +287,7 @@ class ModelSettings(_OwnSettings, kw_only=True):
     machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
     *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
     *model_idle_timeout_s* has failed. *store* is the database of the sessions, None for files; with
-    *store_checkpoints* it has the contents of changed files as well.
+    *store_checkpoints* it has the contents of changed files as well. *notify* is for ``sidecar chat``.
 
     *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
     is the one about the whole of the user's own file, *model_problem* the one about its choice of a model.

@@ -74,6 +74,11 @@ def env(tmp_path: Path, provider: FakeProvider) -> Mapping[str, str]:
     return {**keys, **home}
 
 
+def rings(chat: Screened) -> list[bytes]:
+    """Return the bells and notices that a terminal was sent; the end of a title is no bell."""
+    return re.findall(rb"\x07|\x1b\]9;.*?\x1b\\", re.sub(rb"\x1b\][02];[^\x07]*\x07", b"", chat.raw))
+
+
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, str], columns: int) -> None:
     chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5", columns=columns)
@@ -89,12 +94,14 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     assert "\u202e".encode() not in chat.raw
 
     chat.type("make it 43\r")
-    for text in ("[y]es", "- answer = 42", "+ answer = 43"):
+    for text in ("[y]es", "- answer = 42", "+ answer = 43", "? waiting for you"):
         chat.wait_for(text)  # the change is seen before it is allowed
+    assert rings(chat) == [b"\x07", b"\x1b]9;sidecar: waiting for you: Write a.py\x1b\\"]
     chat.type("y")
     chat.wait_for("It is 43 now.")
     assert (project / "a.py").read_text().startswith("answer = 43\n")
     assert chat.text.count("+ answer = 43") == 1
+    assert "? waiting for you" not in chat.shown
 
     chat.type("/rewind\r")
     chat.wait_for("go back to before")
@@ -106,6 +113,20 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     chat.type("\x03\x03\x03")
     assert chat.end() == 130
     assert '" continues it' in chat.text.replace("\n", "")
+
+
+def test_a_setting_turns_the_bell_off(project: Path, env: Mapping[str, str]) -> None:
+    home = Path(env["INDUSAGI_HOME"])
+    home.mkdir()
+    (home / "config.toml").write_text('notify = "off"\n')
+    chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
+    chat.wait_for("»")
+    chat.type("!touch x\r")
+    chat.wait_for("[y]es")
+    chat.wait_for("? waiting for you")
+    chat.type("\x03\x03\x03\x03")
+    chat.end()
+    assert rings(chat) == []
 
 
 def test_nothing_is_allowed_by_one_key_before_it_was_shown(tmp_path: Path, project: Path) -> None:

@@ -28,7 +28,7 @@ from rich.cells import cell_len
 
 from sidecar.commands.talking.display import Display, SessionState
 from sidecar.commands.talking.typing import ChatCompleter, PastedImages, find_image, open_history
-from sidecar.commands.terminal import bar
+from sidecar.commands.terminal import bar, notice_for
 from sidecar.text.clip import clip
 
 _MENU_ROWS: Final = 8
@@ -142,6 +142,7 @@ class ChatApp:
         folder: Path,
     ) -> None:
         self.branch = ""
+        self._home = home
         self._folder = folder
         self._images = PastedImages()
         self.display = display
@@ -191,18 +192,19 @@ class ChatApp:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error)
 
-    async def ask(self, title: str, keys: Sequence[tuple[str, str]], *, rings: bool = True) -> str | None:
-        """Return the key that was pressed, of *keys* with their labels; None for Esc.
+    async def ask(self, title: str, keys: Sequence[tuple[str, str]]) -> str | None:
+        """Return the key that was pressed, of *keys* with their labels; None for Esc."""
+        return await self._put(Question(title, keys, keys=True))
 
-        With *rings* the bell and the title of the terminal report the question.
-        """
-        if rings:
-            self._app.output.bell()
-            self._app.output.set_title("sidecar needs you")
-        try:
-            return await self._put(Question(title, keys, keys=True))
-        finally:
-            self._app.output.set_title("sidecar")
+    def show_waiting(self, *, is_waiting: bool) -> None:
+        """Let the title of the terminal show whether the session waits for the user."""
+        self._app.output.set_title("sidecar waits for you" if is_waiting else "sidecar")
+        self._app.output.flush()
+
+    def ring(self, text: str) -> None:
+        """Report *text* to a user who looks elsewhere, in the way of the settings."""
+        self._app.output.write_raw(notice_for(text, self._home))
+        self._app.output.flush()
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]], at: int = 0) -> str | None:
         """Return the value of the row that was chosen, of *rows* with their labels; None for Esc.

@@ -64,6 +64,7 @@ class Display:
         self.turn_id: str | None = None
         self.busy_since: float | None = None
         self.activity = ""
+        self.is_waiting = False
         self._screen = screen
         self._folder = folder
         self._answer = MarkdownStream()
@@ -210,6 +211,8 @@ class Display:
         elapsed = time.monotonic() - self.busy_since
         sign = _SPINNER[int(elapsed * _TURNS_PER_S) % len(_SPINNER)]
         lines = [f"{sign} {self.activity}, {elapsed:.0f} s; Esc stops it"]
+        if self.is_waiting:
+            lines = ["? waiting for you"]
         if self._progress:
             lines.append(f"  {self._progress}")
         return [self._dim(line) for line in lines]

@@ -8,11 +8,11 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from sidecar._internal.env import read_env
+from sidecar._internal.env import indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import Actions, choose_option, show_question
 from sidecar.commands.talking.rendering import show_asked_diffs
-from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, raw_input_of
+from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
 from sidecar.conductor.content import parse_command
@@ -141,6 +141,8 @@ class _Chat:
         """Ask the user for permission; any answer but a clear yes rejects the request."""
         screen = self.actions.screen
         self.lines.drop_typed_ahead()
+        if sys.stdout.isatty():
+            sys.stdout.write(notice_for(f"waiting for you: {request.title}", indusagi_home()))
         show_question(request, screen)
         left = show_asked_diffs(request.subject.diffs, screen, self.actions.folder)
         if left:

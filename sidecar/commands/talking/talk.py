@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +37,9 @@ from sidecar_client.session import Prompt
 _MOST_DAEMONS: Final = 3
 _SHOWN_TURNS: Final = 2
 """The last turns of a stored session that are shown when it goes on."""
+
+_LONG_TURN_MS: Final = 20_000
+"""The end of a turn that took less is not reported by the bell: its user is still there."""
 
 _PICKED: Final = ("model", "engine", "permissions", "thinking")
 
@@ -72,7 +76,7 @@ class Talk:
         self._n_daemons = 0
         self._ready = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
-        self._following: asyncio.Task[None] | None = None
+        self._following: Sequence[asyncio.Task[None]] = ()
         self._commands: dict[str | None, str | None] = {}
         """The turns of this user by id, each with the session that its command leads to."""
 
@@ -87,7 +91,7 @@ class Talk:
             Screen(sys.stderr).problem(f"sidecar chat: {error}")
             return 2
         finally:
-            for task in (*self._running, *filter(None, [self._following])):
+            for task in (*self._running, *self._following):
                 task.cancel()
             await self.keep_or_delete()
             await self.client.close()
@@ -182,10 +186,10 @@ class Talk:
     async def _go_to(self, session: Session, *, shows_past: bool = True) -> None:
         """Make *session* the one that the user talks to, and show the end of its past."""
         self.actions.session = session
-        if self._following is not None:
-            self._following.cancel()
+        for task in self._following:
+            task.cancel()
         client = self.actions.client
-        events = client.events(session.sid)
+        events, notifications = client.events(session.sid), client.notifications()
         replay = {"lastTurns": _SHOWN_TURNS if shows_past else 0}
         loaded = await client.session_load(session.sid, replay=replay)
         self.actions.is_used = self.actions.is_used or bool(loaded.snapshot.messages)
@@ -205,13 +209,33 @@ class Talk:
                         self._start(self.go_on_with(sid))
                     if event.kind == "settled":
                         self.app.branch = read_branch(self.actions.folder)
+                    if event.kind in ("settled", "faulted") and event.seq:
+                        if event.data["durationMs"] >= _LONG_TURN_MS:
+                            self.app.ring("the turn is over")
                     elif event.kind in ("compaction", "headMoved") and event.seq:
                         self._start(self.refresh_gauge())
                     self.app.redraw()
             except ConnectionLost as error:
                 self._lose(error)
 
-        self._following = asyncio.ensure_future(follow())
+        async def watch() -> None:
+            with contextlib.suppress(ConnectionLost):  # the events report it
+                async for notification in notifications:
+                    for line in notification.params.get("sessions", ()):
+                        if line["sid"] == session.sid:
+                            self.show_work(line)
+
+        self.show_work(to_wire(loaded)["snapshot"])
+        self._following = [asyncio.ensure_future(follow()), asyncio.ensure_future(watch())]
+
+    def show_work(self, line: Mapping[str, Any]) -> None:
+        """Show whether the session waits for its user, and call the user when it begins to."""
+        was_waiting, self.display.is_waiting = self.display.is_waiting, line["state"] == "waiting"
+        if self.display.is_waiting != was_waiting:
+            self.app.show_waiting(is_waiting=not was_waiting)
+            if not was_waiting:
+                self.app.ring(f"waiting for you: {line['text']}")
+            self.app.redraw()
 
     async def go_on_with(self, sid: str) -> None:
         """Go on with the session *sid*, to which a command of this user led."""
@@ -260,7 +284,7 @@ class Talk:
 
     async def confirm(self, question: str) -> bool:
         """Return whether the user presses the key for yes."""
-        return await self.app.ask(question, [("y", "[y]es"), ("n", "[n]o")], rings=False) == "y"
+        return await self.app.ask(question, [("y", "[y]es"), ("n", "[n]o")]) == "y"
 
     async def submit(self, prompt: Prompt) -> None:
         """Send *prompt* to the session."""
