@@ -160,6 +160,7 @@ examples:
   sidecar sessions --search "yield from"  those in which it was said
   sidecar sessions --rename 5c98f "the parser"
   sidecar sessions --delete 5c98f  ask, then remove it for good
+  sidecar sessions --watch         who works, who waits for you; Enter opens one
   sidecar sessions push box        the session used last goes on on box
   sidecar sessions pull box 5c98f  and comes back from there
   sidecar sessions copy --to postgresql://ann@db.example/sidecar
@@ -169,6 +170,10 @@ Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
 ~/.pindusagi), or in the database that "store" in config.toml names. In a
 pipe each line has session, last used, turns, tokens, title and folder, with
 tabs between them; of a search session, title, folder and a line.
+
+The board of --watch has the sessions of all daemons that run, the waiting ones
+first. In a pipe each change is a line: session, state, decision that it waits
+for, title, folder and question; with --json the line of the list.
 
 push and pull use your own SSH and the sidecar of that machine. Conversation,
 rules and checkpoints go along; both sides keep the session, and the older side

@@ -29,6 +29,8 @@ class SessionLookupError(Exception):
 
 def run(options: argparse.Namespace) -> int:
     """List the sessions and return the exit code."""
+    if options.watch:
+        return int(import_module("sidecar.commands.board").run(options))  # it draws in place
     if options.to is not None:
         from sidecar.commands import copy_sessions  # it knows the database
 

@@ -233,9 +233,9 @@ class Screen:
             all(not cell or cell.replace(",", "").isdecimal() for cell in column[1:]) for column in columns
         ]
         if any(headers):
-            self.line(_lay_out(headers, widths, is_right), "dim")
+            self.line(lay_out(headers, widths, is_right), "dim")
         for row in rows:
-            self.line(_lay_out(row, widths, is_right))
+            self.line(lay_out(row, widths, is_right))
 
     def wait(self, text: str) -> None:
         """Show *text* with a spinner until something is written, once that has taken a while."""
@@ -327,7 +327,7 @@ def _excess(widths: Sequence[int], room: int) -> int:
     return sum(width + 2 for width in widths if width) - 2 - room
 
 
-def _lay_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> str:
+def lay_out(row: Sequence[str], widths: Sequence[int], is_right: Sequence[bool]) -> str:
     """Return *row* as one line; a cut cell ends with an ellipsis."""
     cells = []
     for text, width, right in zip(row, widths, is_right, strict=True):
