@@ -77,8 +77,8 @@ class Board:
             while True:
                 for path in find_daemons(self._home):
                     if path not in self._tasks:
-                        task = self._tasks[path] = asyncio.ensure_future(self._follow_daemon(path))
-                        task.add_done_callback(partial(self._forget, path))
+                        task = self._tasks[path] = asyncio.ensure_future(self.follow_daemon(path))
+                        task.add_done_callback(partial(self.forget, path))
                 await asyncio.sleep(_LOOK_S)
         finally:
             tasks = tuple(self._tasks.values())
@@ -86,10 +86,11 @@ class Board:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _forget(self, path: Path | None, _ended: asyncio.Task[None]) -> None:
+    def forget(self, path: Path | None, _ended: asyncio.Task[None]) -> None:
+        """Let a daemon be followed again, if it is there."""
         self._tasks.pop(path)
 
-    async def _follow_daemon(self, path: Path | None) -> None:
+    async def follow_daemon(self, path: Path | None) -> None:
         """Follow one daemon to its end; None is the shared one of a system without unix sockets."""
         shared = (*DAEMON[:-1], "--shared")
         client = SidecarClient.spawn(shared) if path is None else SidecarClient.connect(path)
@@ -119,7 +120,7 @@ class Board:
         self._on_change()
 
     def take_in(self, path: Path | None, changes: Mapping[str, Any]) -> None:
-        """Take in what a daemon notifies of."""
+        """Take in the lines that a daemon reports as changed or removed."""
         known = self._by_daemon[path]
         known.update((line["sid"], line) for line in changes["sessions"])
         for sid in changes["removed"]:
@@ -157,14 +158,14 @@ async def watch(folder: str | None, *, is_json: bool, is_terminal: bool) -> int:
     changed = asyncio.Event()
     board = Board(indusagi_home(), changed.set)
 
-    def shown() -> list[Line]:
+    def list_lines() -> list[Line]:
         return [line for line in board.lines() if folder in (None, line["cwd"])]
 
     following = asyncio.ensure_future(board.follow())
     showing = asyncio.ensure_future(
-        show_in_place(shown, board, changed)
+        show_in_place(list_lines, board, changed)
         if is_terminal
-        else print_changes(shown, changed, is_json=is_json)
+        else print_changes(list_lines, changed, is_json=is_json)
     )
     try:
         await asyncio.wait((following, showing), return_when=asyncio.FIRST_COMPLETED)
@@ -180,14 +181,16 @@ async def watch(folder: str | None, *, is_json: bool, is_terminal: bool) -> int:
         await asyncio.gather(showing, following, return_exceptions=True)
 
 
-async def print_changes(shown: Callable[[], list[Line]], changed: asyncio.Event, *, is_json: bool) -> None:
+async def print_changes(
+    list_lines: Callable[[], list[Line]], changed: asyncio.Event, *, is_json: bool
+) -> None:
     """Print each session, and again when its state, its question or its title changes."""
     known: dict[str, Line] = {}
     screen = Screen()
     while True:
         await changed.wait()
         changed.clear()
-        for line in shown():
+        for line in list_lines():
             told = {name: line.get(name) for name in ("state", "waitingFor", "text", "title", "since")}
             if known.get(line["sid"]) == told:
                 continue
@@ -200,17 +203,19 @@ async def print_changes(shown: Callable[[], list[Line]], changed: asyncio.Event,
             screen.table([""] * len(cells), [[" ".join(str(cell or "").split()) for cell in cells]])
 
 
-async def show_in_place(shown: Callable[[], list[Line]], board: Board, changed: asyncio.Event) -> None:
+async def show_in_place(list_lines: Callable[[], list[Line]], board: Board, changed: asyncio.Event) -> None:
     """Draw the board in the terminal; open sessions with a key until the user leaves."""
     chosen: list[str | None] = [None]
 
     def rows() -> StyleAndTextTuples:
         size = app.output.get_size()
-        return describe_board(shown(), board.n_daemons, chosen[0], columns=size.columns, rows=size.rows - 2)
+        return describe_board(
+            list_lines(), board.n_daemons, chosen[0], columns=size.columns, rows=size.rows - 2
+        )
 
     app: Application[Line | None] = Application(
         layout=Layout(Window(FormattedTextControl(rows, focusable=True, show_cursor=False))),
-        key_bindings=bind_keys(shown, chosen),
+        key_bindings=bind_keys(list_lines, chosen),
         erase_when_done=True,
         refresh_interval=_LOOK_S,  # for the ages
     )
@@ -238,23 +243,23 @@ def command_to_open(line: Line) -> Sequence[str]:
     return (*DAEMON[:-2], "chat", "--resume", line["sid"], "--cwd", folder)
 
 
-def bind_keys(shown: Callable[[], Sequence[Line]], chosen: list[str | None]) -> KeyBindings:
+def bind_keys(list_lines: Callable[[], Sequence[Line]], chosen: list[str | None]) -> KeyBindings:
     """Return the keys of the board; *chosen* has the session that a key opens, None for the first one."""
     keys = KeyBindings()
 
     def at() -> int:
-        return next((at for at, line in enumerate(shown()) if line["sid"] == chosen[0]), 0)
+        return next((at for at, line in enumerate(list_lines()) if line["sid"] == chosen[0]), 0)
 
     @keys.add("up")
     @keys.add("down")
     def move(event: KeyPressEvent) -> None:
-        if lines := shown():
+        if lines := list_lines():
             step = -1 if event.key_sequence[0].key == "up" else 1
             chosen[0] = lines[max(0, min(len(lines) - 1, at() + step))]["sid"]
 
     @keys.add("enter")
     def open_session(event: KeyPressEvent) -> None:
-        if lines := shown():
+        if lines := list_lines():
             event.app.exit(result=lines[at()])
 
     @keys.add("q")

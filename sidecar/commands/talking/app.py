@@ -202,7 +202,7 @@ class ChatApp:
         self._app.output.flush()
 
     def ring(self, text: str) -> None:
-        """Report *text* to a user who looks elsewhere, in the way of the settings."""
+        """Report *text* by bell and notice, in the way of the settings: the user may look elsewhere."""
         self._app.output.write_raw(notice_for(text, self._home))
         self._app.output.flush()
 
