@@ -150,6 +150,7 @@ def build(
         budgets=models.settings.budgets,
         day=DaySpending(place),
         max_model_calls=models.settings.max_model_calls or 0,
+        question_timeout_s=models.settings.question_timeout_s,
         confine=Sandbox([real_path(home)]).confine if models.settings.sandbox else None,
         contents=contents,
         home=real_path(home),

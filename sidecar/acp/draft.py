@@ -166,10 +166,9 @@ class DraftUpdateMapper:
         if self._running is not None:
             yield _state("requires_action")
 
-    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterator[Update]:
-        """Yield that the session continues, and with it the call if the user allowed it."""
-        if is_allowed:
-            call_id = request.subject.tool_call_id
+    def answer_updates(self, call_id: str | None) -> Iterator[Update]:
+        """Yield that the session continues, and with it the call, if there is one."""
+        if call_id is not None:
             yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
         if self._running is not None:
             yield _state("running")
@@ -304,6 +303,8 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
             rawOutput=data.get("content"),
         ),
     ),
+    "question": lambda event, _: (as_meta(event),),
+    "questionResolved": lambda event, _: (as_meta(event),),
     "plan": lambda event, _: (
         make_update(
             "plan_update",

@@ -53,6 +53,8 @@ class AcpProfile(Value, kw_only=True):
     reads_files: bool
     writes_files: bool
     runs_commands: bool
+    shows_forms: bool
+    shows_urls: bool
     features: ClientFeatures | None
     options: Mapping[str, Any]
 
@@ -73,6 +75,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
     is_draft = "acp2" in faces and params["protocolVersion"] >= ACP_DRAFT
     declared = _object(params, "capabilities" if is_draft else "clientCapabilities")
     session, files = _object(declared, "session"), _object(declared, "fs")
+    elicitation = _object(declared, "elicitation")
     name = _object(params, "info" if is_draft else "clientInfo").get("name")
     return AcpProfile(
         version=ACP_DRAFT if is_draft else ACP_VERSION,
@@ -83,6 +86,8 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
         runs_commands=not is_draft and declared.get("terminal") is True,
+        shows_forms=isinstance(elicitation.get("form"), Mapping),
+        shows_urls=isinstance(elicitation.get("url"), Mapping),
         features=parse_client_features(_object(declared, "_meta").get("sidecar")),
         options=_object(_object(params, "_meta"), "sidecar"),
     )

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from sidecar._internal.values import Value
 from sidecar.acp.handshake import AcpProfile
 from sidecar.acp.shapes import WORK_FIELDS, Update, WireEvent, make_update
 from sidecar.acp.version import ProtocolVersion, UpdateMapper
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionOption,
+    PermissionRequest,
+    PermissionSubject,
+)
 from sidecar.conductor.events import Event
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
 from sidecar.protocol.jsonrpc import encode_notification
-from sidecar.service.frontend import ask_permission, id_of_selection
+from sidecar.service.frontend import ask_form, ask_permission, id_of_selection, read_form_answer
+from sidecar.text.forms import buttons_of, describe_form
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
+
+_DECLINE: Final = "decline"
 
 
 class _Followed(Value):
@@ -123,7 +133,25 @@ class AcpSink:
             is_allowed = next(chosen, "").startswith("allow")
             return answer
         finally:
-            self._send_updates(request.sid, mapper.answer_updates(request, is_allowed=is_allowed))
+            allowed_call = request.subject.tool_call_id if is_allowed else None
+            self._send_updates(request.sid, mapper.answer_updates(allowed_call))
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show a form; one that is one choice is a question with options for a client without forms."""
+        followed = self._followed.get(form.sid)
+        mapper = self._past_mapper if followed is None else followed.mapper
+        buttons = buttons_of(form.schema)
+        method, params, read = "elicitation/create", elicitation_params(form), read_form_answer
+        if not (self._profile.shows_urls if form.url else self._profile.shows_forms):
+            if not buttons:
+                return None
+            method, params = "session/request_permission", self._version.question(choice_question(form))
+            read = partial(read_choice, form)
+        self._send_updates(form.sid, mapper.question_updates())
+        try:
+            return await ask_form(self._peer, method, params, read)
+        finally:
+            self._send_updates(form.sid, mapper.answer_updates(form.tool_call_id))
 
     def progress(self, token: str | int | None) -> None:
         """Return None: the updates show the progress."""
@@ -175,6 +203,47 @@ class AcpSink:
     def _knows(self, method: str) -> bool:
         """Return whether the client speaks our protocol too, and wants notifications of *method*."""
         return self._profile.features is not None and method not in self._profile.features.opt_out
+
+
+def elicitation_params(form: Elicitation) -> dict[str, Any]:
+    """Return the params of ``elicitation/create``."""
+    meta = {"elicitationId": form.elicitation_id, "from": form.asker, "expiresAt": form.expires_at}
+    params: dict[str, Any] = {"sessionId": form.sid, "message": form.message, "_meta": {"sidecar": meta}}
+    if form.tool_call_id is not None:
+        params["toolCallId"] = form.tool_call_id
+    if form.url is not None:
+        return params | {"mode": "url", "elicitationId": form.elicitation_id, "url": form.url}
+    return params | {"mode": "form", "requestedSchema": form.schema}
+
+
+def choice_question(form: Elicitation) -> PermissionRequest:
+    """Return a form that is one choice as a question with an option for each answer, and one for none."""
+    options = [
+        PermissionOption(str(number), button.label, "allow_once")
+        for number, button in enumerate(buttons_of(form.schema))
+    ]
+    call_id = form.tool_call_id or form.elicitation_id
+    return PermissionRequest(
+        sid=form.sid,
+        turn_id=form.turn_id,
+        permission_id=form.elicitation_id,
+        title=form.message,
+        subject=PermissionSubject("toolCall", call_id, "ask", describe_form(form.message, {}, form.url)),
+        options=(*options, PermissionOption(_DECLINE, "No answer", "reject_once")),
+        expires_at=form.expires_at,
+    )
+
+
+def read_choice(form: Elicitation, reply: Any) -> ElicitationAnswer | None:
+    """Return the answer that an option of :func:`choice_question` stands for, None for another reply."""
+    outcome = reply.get("outcome") if isinstance(reply, Mapping) else None
+    if isinstance(outcome, Mapping) and outcome.get("outcome") == "cancelled":
+        return ElicitationAnswer("cancel")
+    chosen = id_of_selection(outcome)
+    if chosen == _DECLINE:
+        return ElicitationAnswer("decline")
+    answers = {str(number): button.content for number, button in enumerate(buttons_of(form.schema))}
+    return ElicitationAnswer("accept", answers[chosen]) if chosen in answers else None
 
 
 def _encode_update(sid: str, update: Update) -> bytes:

@@ -30,7 +30,7 @@ from sidecar.acp.shapes import (
     tool_kind,
     usage_updates,
 )
-from sidecar.conductor.contract import Loss, PermissionRequest, report_loss
+from sidecar.conductor.contract import Loss, report_loss
 from sidecar.conductor.events import describe_retry
 from sidecar.llmgateway.budget import describe_budget
 from sidecar.protocol.codec import from_wire
@@ -87,10 +87,9 @@ class UpdateMapperV1:
         """Return nothing: the question shows by itself."""
         return ()
 
-    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterator[Update]:
-        """Yield that the call continues, if the user allowed it."""
-        if is_allowed:
-            call_id = request.subject.tool_call_id
+    def answer_updates(self, call_id: str | None) -> Iterator[Update]:
+        """Yield that the call continues, if there is one."""
+        if call_id is not None:
             yield make_update("tool_call_update", toolCallId=call_id, status="in_progress")
 
     def prompt_updates(self, event: WireEvent) -> Iterator[Update]:
@@ -428,6 +427,8 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolStarted": lambda mapper, event: (mapper.tools.start(event),),
     "toolProgress": lambda mapper, event: (mapper.tools.add_output(event),),
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
+    "question": lambda _, event: (as_meta(event),),
+    "questionResolved": lambda _, event: (as_meta(event),),
     "plan": lambda mapper, event: (
         (plan_update(event),) if mapper.takes_plans else (make_update("plan", entries=plan_entries(event)),)
     ),

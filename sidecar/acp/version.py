@@ -38,8 +38,11 @@ class UpdateMapper(Protocol):
         """Return the updates that come before a permission question."""
         ...
 
-    def answer_updates(self, request: PermissionRequest, *, is_allowed: bool) -> Iterable[Update]:
-        """Return the updates that come after the answer to a question, or after it was withdrawn."""
+    def answer_updates(self, call_id: str | None) -> Iterable[Update]:
+        """Return the updates that come after the answer to a question, or after it was withdrawn.
+
+        The call *call_id* goes on with it, None for none.
+        """
         ...
 
 

@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from msgspec import field
+
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 from sidecar.conversation import Entry, FileRead
@@ -70,6 +72,39 @@ class PermissionDecision(Value):
 
 AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[PermissionDecision]]
 """Asks the user where that is needed. Contract: never raises but for cancellation; no answer is a refusal."""
+
+
+class Form(Value, kw_only=True):
+    """Questions to the user that are no question for permission, as one form.
+
+    *schema* is flat, see :mod:`sidecar.text.forms`. *call_id* is the call that asks, None where that is not
+    known; *asker* is ``agent`` or the name of a tool server. A form with *url* asks to open that address.
+    """
+
+    message: str
+    schema: Mapping[str, Any]
+    call_id: str | None = None
+    asker: str = "agent"
+    url: str | None = None
+
+
+FormAction: TypeAlias = Literal["accept", "decline", "cancel", "expired", "unasked"]
+"""The end of a form: answered, declined, dismissed, not answered in time, or shown to nobody as a form."""
+
+
+class FormAnswer(Value):
+    """The answer to a form; *content* fits its schema where the user has accepted it, else it is empty.
+
+    *why* is the reason of a hook that declined in place of the user.
+    """
+
+    action: FormAction
+    content: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+
+
+AskForm: TypeAlias = Callable[[Form], Awaitable[FormAnswer]]
+"""Puts a form to the user. Contract: never raises but for cancellation, which takes the form back."""
 
 
 class TerminalCommand(Value, kw_only=True):
@@ -335,7 +370,8 @@ class ToolContext(Value, kw_only=True):
         cwd: the folder that relative paths begin at.
         roots: the resolved trees that a path must lie in, unless the user allows another.
         reads: the record of the files that the model has read.
-        ask: asks the user.
+        ask: asks the user for permission.
+        ask_form: asks the user anything else, None where nobody can be asked.
         progress: shows output to the client before the call has ended.
         child_started: called with the id and name of each started process; returns a function to call when
             the process is gone.
@@ -368,6 +404,7 @@ class ToolContext(Value, kw_only=True):
     set_plan: Callable[[tuple[PlanEntry, ...]], None]
     child_started: Callable[[int, str], Callable[[], None]]
     max_output_chars: int
+    ask_form: AskForm | None = None
     terminal: RunInTerminal | None = None
     confine: Confine | None = None
     show_rules: Callable[[Path, str], Awaitable[str]] | None = None

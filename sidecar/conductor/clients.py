@@ -24,6 +24,8 @@ from sidecar.conductor.contract import (
     EditorDiagnostic,
     EditorFile,
     EditorTab,
+    Elicitation,
+    ElicitationAnswer,
     FileDiagnostics,
     PermissionAnswer,
     PermissionRequest,
@@ -56,6 +58,18 @@ class ClientPort(Protocol):
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         """Notify the client of the outcome of a question, which *by* decided."""
+        ...
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show *form* to the user and return the answer, None from a client that cannot show it.
+
+        Contract: does not return when the client has left, so that the form waits for another one. The caller
+        keeps the deadline, as above.
+        """
+        ...
+
+    def elicit_resolved(self, sid: str, elicitation_id: str, action: str, by: str) -> None:
+        """Notify the client of the end of a form, which *by* decided."""
         ...
 
     def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:

@@ -330,6 +330,7 @@ class SessionSnapshot(Value):
 
     *turn_id* and *compaction_id* name the turn and the compaction that run now, None for none;
     *queued_compactions* name the ones that wait. *state* to *text* are as in the list of sessions.
+    *open_questions* are the forms that wait for an answer.
     """
 
     sid: str
@@ -356,6 +357,7 @@ class SessionSnapshot(Value):
     since: int = 0
     waiting_for: WaitingFor | None = None
     text: str | None = None
+    open_questions: tuple[Elicitation, ...] = ()
 
 
 class SessionSummary(Value):
@@ -423,6 +425,38 @@ class PermissionAnswer(Value):
 
     outcome: str
     option_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elicitation:
+    """Questions to the user as a form. It counts as not answered after *expiresAt*.
+
+    *from* is ``agent`` for the model, or the name of a tool server. *schema* is flat, as the Model Context
+    Protocol has it for elicitation: texts, numbers, booleans, one of several choices, or some of them. With
+    *url* the user is asked to open that address, and the form has no fields: clients show the address and
+    never open it by themselves. *toolCallId* is the call that asks, where that is known.
+    """
+
+    kind: ClassVar[str] = "question"
+    sid: str
+    turn_id: str | None
+    elicitation_id: str
+    asker: str = field(metadata={"wire": "from"})
+    message: str
+    schema: Mapping[str, Any]
+    expires_at: int
+    tool_call_id: str | None = None
+    url: str | None = None
+
+
+class ElicitationAnswer(Value):
+    """The user's answer: ``accept`` with the fields of the form, ``decline``, or ``cancel`` to dismiss it.
+
+    An answer that does not fit the form counts as none.
+    """
+
+    action: str
+    content: Mapping[str, Any] | None = None
 
 
 ExtensionOrigin: TypeAlias = Literal["user", "folder"]

@@ -80,6 +80,7 @@ class SessionDeps(Value, kw_only=True):
         day: the spending of all sessions by days.
         spending: the spending of the session that a sub-agent works for, None for a session of its own.
         max_model_calls: the most model calls of one prompt, 0 for no limit.
+        question_timeout_s: how long a form waits for its answer.
         permission_rules: the rules by which the user allows and denies actions, None for none.
         may_fetch_private: whether pages may be fetched from this machine and its network.
         ask: answers the questions of tools, where not the session's own clients do.
@@ -124,6 +125,7 @@ class SessionDeps(Value, kw_only=True):
     day: DaySpending = field(default_factory=DaySpending)
     spending: Spending | None = None
     max_model_calls: int = 0
+    question_timeout_s: float = 1800.0
     knowledge_timeout_s: float = 5.0
     compaction: CompactionSettings
     surroundings: Callable[[Sequence[Path]], Coroutine[Any, Any, str]]

@@ -19,6 +19,7 @@ from sidecar.conductor.contract import (
     Compaction,
     ConfigOption,
     ContextUsage,
+    Elicitation,
     Pin,
     PlanItem,
     QueueItem,
@@ -122,6 +123,19 @@ class ToolFinished:
     locations: tuple[ToolLocation, ...] = ()
     diffs: tuple[DiffContent, ...] = ()
     is_cancelled: bool | None = None
+
+
+class QuestionResolved(Value):
+    """A form is over: the user's *action*, ``accept``, ``decline`` or ``cancel``; or another end.
+
+    That is ``expired`` where nobody answered in time, and ``unasked`` where no client could show it, so that
+    it stands in the conversation as text. *by* is the client that decided.
+    """
+
+    kind: ClassVar[str] = "questionResolved"
+    elicitation_id: str
+    action: str
+    by: str
 
 
 class PlanChanged(Value):
@@ -341,6 +355,8 @@ Payload: TypeAlias = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | Elicitation
+    | QuestionResolved
     | PlanChanged
     | ContextUsage
     | Compaction

@@ -85,6 +85,7 @@ class Session:
         await self.workbench.extensions.load()
         await self.window.load()
         self.turns.prompts.restore(records)
+        await self.turns.answers.restore()
         self._n_restored = len(self.turns.prompts.items())
         await self._open_knowledge()
 
@@ -103,7 +104,9 @@ class Session:
             self.turns.runner.stop()
         try:
             await self._jobs.wait_idle()
+            await self.turns.answers.aclose()
             await record.store_queue()
+            await self.workbench.questions.store()
         finally:
             self.turns.agent.close()
             await self.window.aclose()
@@ -162,6 +165,7 @@ class Session:
             since=work.since,
             waiting_for=work.waiting_for,
             text=work.text or None,
+            open_questions=self.workbench.questions.open,
         )
 
     def summary(self) -> SessionSummary:

@@ -53,6 +53,7 @@ _OF_USER: Final = {
     "local_servers": "local_servers",
     "max_model_calls": "max_model_calls",
     "model_idle_timeout_s": "model_idle_timeout_s",
+    "question_timeout_s": "question_timeout_s",
     "store": "store",
     "store_checkpoints": "store_checkpoints",
     "notify": "notify",
@@ -264,6 +265,7 @@ class _OwnSettings(Value, kw_only=True):
     local_servers: bool = True
     max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    question_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
     store: str | None = None
     store_checkpoints: bool = False
     notify: NotifyWay = "osc9"
@@ -286,8 +288,9 @@ class ModelSettings(_OwnSettings, kw_only=True):
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
     machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
     *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
-    *model_idle_timeout_s* has failed. *store* is the database of the sessions, None for files; with
-    *store_checkpoints* it has the contents of changed files as well. *notify* is for ``sidecar chat``.
+    *model_idle_timeout_s* has failed. A question of the agent waits *question_timeout_s* for an answer.
+    *store* is the database of the sessions, None for files; with *store_checkpoints* it has the contents of
+    changed files as well. *notify* is for ``sidecar chat``.
 
     *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
     is the one about the whole of the user's own file, *model_problem* the one about its choice of a model.

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:789323d392201d700bbc32009433e978d8f639d1ce81027bb261be268b3989d7"
+SCHEMA_HASH: Final = "sha256:174649382c68f47a802be3c72cef845daa18f7c4c0ad8c1bc7e611367ada3a07"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -104,6 +104,8 @@ class ClientFeatures(Value):
 
     *takes_events* is whether events were declared at all. *kinds* are the kinds of events to send, None for
     all; *opt_out* are kinds and notifications to leave out. *coalesce_s*, in seconds, at most 1, is how long
+    a delta but the first may wait for more of its message. *shows_forms* and *shows_urls* are the kinds of
+    questions that it shows.
     a delta but the first may wait for more of its message. *answers_queries* are the kinds of
     ``sidecar/editor/query`` that it answers.
     """
@@ -113,6 +115,8 @@ class ClientFeatures(Value):
     kinds: frozenset[str] | None = None
     opt_out: frozenset[str] = frozenset()
     asks_permission: bool = False
+    shows_forms: bool = False
+    shows_urls: bool = False
     applies_edits: bool = False
     answers_diagnostics: bool = False
     answers_queries: frozenset[str] = frozenset()
@@ -159,6 +163,8 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
     events = declared.get("events")
     takes_events = _is_declared(events)
     events = events if isinstance(events, Mapping) else {}
+    elicitation = declared.get("elicitation")
+    elicitation = elicitation if isinstance(elicitation, Mapping) else {}
     kinds, wait_ms, editor = events.get("kinds"), events.get("coalesceMs"), declared.get("editor")
     wait_ms = wait_ms if isinstance(wait_ms, int | float) and not isinstance(wait_ms, bool) else 0
     return ClientFeatures(
@@ -167,6 +173,8 @@ def parse_client_features(declared: Any) -> ClientFeatures | None:
         kinds=frozenset(_names(kinds)) if isinstance(kinds, list) else None,
         opt_out=frozenset(_names(events.get("optOut"))),
         asks_permission=_is_declared(declared.get("permission")),
+        shows_forms=_is_declared(elicitation.get("form")),
+        shows_urls=_is_declared(elicitation.get("url")),
         applies_edits=_is_declared(declared.get("edits")),
         answers_diagnostics=_is_declared(declared.get("diagnostics")),
         answers_queries=frozenset(_names(editor.get("query") if isinstance(editor, Mapping) else None)),

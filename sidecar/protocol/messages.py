@@ -20,6 +20,8 @@ from sidecar.conductor.contract import (
     EditorFile,
     EditorPosition,
     EditorTab,
+    Elicitation,
+    ElicitationAnswer,
     FactName,
     FactState,
     FileDiagnostics,
@@ -52,6 +54,8 @@ __all__ = [
     "CostBudget",
     "EditorFile",
     "EditorTab",
+    "Elicitation",
+    "ElicitationAnswer",
     "FileDiagnostics",
     "PermissionAnswer",
     "PermissionRequest",
@@ -1291,6 +1295,15 @@ class PermissionResolvedNotification(Value):
     sid: str
     permission_id: str
     outcome: str
+    by: str
+
+
+class ElicitResolvedNotification(Value):
+    """The end of a form; *action* is that of the user, ``expired``, or ``unasked`` where it became text."""
+
+    sid: str
+    elicitation_id: str
+    action: str
     by: str
 
 

@@ -9,7 +9,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sidecar._internal.values import Value
-from sidecar.conductor.contract import ContextUsage, PermissionAnswer, PermissionRequest, Plan
+from sidecar.conductor.contract import (
+    ContextUsage,
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+    Plan,
+)
 from sidecar.conductor.events import Payload
 from sidecar.protocol import messages as m
 
@@ -535,6 +542,14 @@ CLIENT_REQUESTS: Final[dict[str, Method]] = {
             capability="permission",
         ),
         Method(
+            "sidecar/elicit",
+            Elicitation,
+            ElicitationAnswer,
+            "session",
+            "Ask the user the questions of a form; the first answer of any client counts.",
+            capability="elicitation",
+        ),
+        Method(
             "sidecar/edit/apply",
             m.EditApplyParams,
             m.EditApplyResult,
@@ -580,6 +595,9 @@ NOTIFICATIONS: Final[dict[str, NotificationMethod]] = {
             "sidecar/permission/resolved",
             m.PermissionResolvedNotification,
             "Report that a question to the user is over.",
+        ),
+        NotificationMethod(
+            "sidecar/elicitResolved", m.ElicitResolvedNotification, "Report that a form is over."
         ),
         NotificationMethod(
             "sidecar/fs/changed", m.FsChangedNotification, "Report watched files that may have changed."

@@ -20,7 +20,12 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import log_fault
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar.conductor.events import Event, Faulted, Message, Notice, Retry, describe_retry
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
@@ -37,8 +42,9 @@ from sidecar.server.views import (
     StaleDiagnostics,
 )
 from sidecar.service.contract import Answer, Backend, ConnectionPort, ProgressSink
-from sidecar.service.frontend import ask_permission, id_of_selection
+from sidecar.service.frontend import ask_form, ask_permission, id_of_selection, read_form_answer
 from sidecar.service.service import event_bodies
+from sidecar.text.forms import buttons_of, describe_form
 from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer, PeerGoneError, PeerRefused
 
@@ -330,6 +336,29 @@ class LspSink:
             return next((option.option_id for option in request.options if option.name == title), None)
 
         return await ask_permission(self._peer, "window/showMessageRequest", params, request, chosen_id)
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show a form, by our own request, or with the editor's buttons where it is one choice."""
+        features = self._profile.features
+        if features is not None and (features.shows_urls if form.url else features.shows_forms):
+            return await ask_form(self._peer, "sidecar/elicit", to_wire(form), read_form_answer)
+        buttons = buttons_of(form.schema)
+        if not buttons or not self._profile.may_be_asked:
+            return None
+        params = {
+            "type": _SEVERITIES["info"],
+            "message": describe_form(form.message, {}, form.url),
+            "actions": [{"title": button.label} for button in buttons],
+        }
+
+        def read(reply: Any) -> ElicitationAnswer | None:
+            if reply is None:
+                return ElicitationAnswer("cancel")
+            title = reply.get("title") if isinstance(reply, Mapping) else None
+            chosen = next((button.content for button in buttons if button.label == title), None)
+            return None if chosen is None else ElicitationAnswer("accept", chosen)
+
+        return await ask_form(self._peer, "window/showMessageRequest", params, read)
 
     def send_part(self, token: str | int, value: dict[str, Any], *, is_last: bool) -> bool:
         """Send part of a result, and return whether there was room; there always is for the last part."""

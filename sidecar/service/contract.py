@@ -14,7 +14,12 @@ from sidecar._internal.values import Value
 
 if TYPE_CHECKING:  # a front end answers its handshake before anything of a session is loaded
     from sidecar.capabilities.contract import RunInTerminal
-    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.contract import (
+        Elicitation,
+        ElicitationAnswer,
+        PermissionAnswer,
+        PermissionRequest,
+    )
     from sidecar.conductor.events import Event
     from sidecar.conductor.record.log import EventLog
     from sidecar.service.service import Connection
@@ -98,6 +103,10 @@ class ClientSink(Protocol):
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user; the answer is ``cancelled`` when nobody can be asked."""
+        ...
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show a form to the user; see :meth:`~sidecar.conductor.clients.ClientPort.elicit`."""
         ...
 
     def progress(self, token: str | int | None) -> ProgressSink | None:

@@ -19,7 +19,7 @@ from sidecar.transport.peer import Dialect, Frontend, Limits, Peer, PeerGoneErro
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
-    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.contract import ElicitationAnswer, PermissionAnswer, PermissionRequest
 
 LAST_ANSWERS_S: Final = 0.25
 """How long a turn or a compaction may go on after the end of input."""
@@ -137,6 +137,39 @@ async def ask_permission(
         if option.option_id == option_id:
             return PermissionAnswer("selected", option.option_id)
     return PermissionAnswer("cancelled")
+
+
+async def ask_form(
+    peer: Peer, method: str, params: Any, read: Callable[[Any], ElicitationAnswer | None]
+) -> ElicitationAnswer | None:
+    """Put a form to the user in the words of the protocol, and return the answer, None for none.
+
+    Does not return when the client has left, so that the form stays open for another one. Cancelling this
+    withdraws it.
+
+    Args:
+        peer: the client.
+        method: the method of the form.
+        params: the form, in the words of the protocol.
+        read: takes the reply and returns the answer in it, or None.
+    """
+    try:
+        return read(await peer.request(method, params))
+    except PeerRefused:
+        return None
+    except PeerGoneError:
+        await asyncio.Event().wait()
+        raise
+
+
+def read_form_answer(reply: Any) -> ElicitationAnswer | None:
+    """Return the answer ``{"action", "content"}``, as all protocols spell it; None for another reply."""
+    from sidecar.conductor.contract import ElicitationAnswer  # not above, as before
+
+    if not isinstance(reply, Mapping) or not isinstance(action := reply.get("action"), str):
+        return None
+    content = reply.get("content")
+    return ElicitationAnswer(action, content if isinstance(content, Mapping) else None)
 
 
 def id_of_selection(outcome: Any) -> object:

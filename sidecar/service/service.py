@@ -23,6 +23,8 @@ from sidecar.conductor.clients import EditorReport, EditorState
 from sidecar.conductor.contract import (
     Author,
     EditorPosition,
+    Elicitation,
+    ElicitationAnswer,
     PermissionAnswer,
     PermissionRequest,
     SessionSummary,
@@ -37,6 +39,7 @@ from sidecar.protocol.jsonrpc import encode_notification
 from sidecar.protocol.messages import (
     EditorQueryParams,
     EditorQueryResult,
+    ElicitResolvedNotification,
     FsChangedNotification,
     PermissionResolvedNotification,
     SessionsChangedNotification,
@@ -238,7 +241,7 @@ class Connection:
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.record.log, after_seq)
         if controls:
-            session.workbench.permissions.ask_newcomer(self)
+            session.workbench.board.ask_newcomer(self)
         asyncio.get_running_loop().call_soon(
             prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
         )
@@ -295,6 +298,15 @@ class Connection:
         """Notify the client that a question is answered."""
         resolved = PermissionResolvedNotification(sid, permission_id, outcome, by)
         self._notify("sidecar/permission/resolved", resolved)
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show a form to the user; see :meth:`~sidecar.conductor.clients.ClientPort.elicit`."""
+        return await self.sink.elicit(form)
+
+    def elicit_resolved(self, sid: str, elicitation_id: str, action: str, by: str) -> None:
+        """Notify the client that a form is over."""
+        resolved = ElicitResolvedNotification(sid, elicitation_id, action, by)
+        self._notify("sidecar/elicitResolved", resolved)
 
     def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
         """Notify the client of changes of the list of sessions; without details while it reads too slowly."""

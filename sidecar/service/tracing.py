@@ -20,7 +20,12 @@ from typing import Any, Final, Literal, TypeAlias
 from sidecar._internal.errors import InvalidInput, SidecarError
 from sidecar._internal.state_folder import make_private_folder
 from sidecar._internal.surrogates import has_halves
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar.conductor.events import Event
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire, to_wire
@@ -261,6 +266,15 @@ class TracedSink:
         self._tracer.record(self._client_id, "out", message, to_wire(request))
         answer = await self._sink.request_permission(request)
         self._tracer.record(self._client_id, "in", {**message, "answer": True}, to_wire(answer))
+        return answer
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Show a form to the user."""
+        message = {"method": "sidecar/elicit", "id": form.elicitation_id}
+        self._tracer.record(self._client_id, "out", message, to_wire(form))
+        answer = await self._sink.elicit(form)
+        if answer is not None:
+            self._tracer.record(self._client_id, "in", {**message, "answer": True}, to_wire(answer))
         return answer
 
     def trace_call(

@@ -123,6 +123,8 @@ def test_a_client_that_declares_nothing_has_nothing() -> None:
             reads_files=False,
             writes_files=False,
             runs_commands=False,
+            shows_forms=False,
+            shows_urls=False,
             features=None,
             options={},
         )

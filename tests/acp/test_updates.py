@@ -380,6 +380,19 @@ PLAIN = [
         ],
         id="the queue is in the meta",
     ),
+    *(
+        pytest.param(
+            [event(kind, elicitationId="e1")],
+            [
+                {
+                    "sessionUpdate": "session_info_update",
+                    "_meta": {"sidecar": {kind: {"elicitationId": "e1"}}},
+                }
+            ],
+            id=f"{kind} is in the meta",
+        )
+        for kind in ("question", "questionResolved")
+    ),
     pytest.param(
         [event("headMoved", head="n", removed=["o"], cause="rewind")],
         [

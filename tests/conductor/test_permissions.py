@@ -16,6 +16,7 @@ from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
 from sidecar.conductor.record.work import PendingQuestion, SessionWork
 from sidecar.conductor.workbench.permissions import PermissionBroker
+from sidecar.conductor.workbench.questions import QuestionBoard
 from sidecar.permissions.access import CommandAccess, EditAccess
 from sidecar.permissions.policy import PermissionMode, Policy
 from sidecar.permissions.protected import SessionFolders
@@ -47,9 +48,8 @@ def broker_of(*clients: FakeClient, timeout_ms: int = 60_000) -> PermissionBroke
     audience = Audience()
     for client in clients:
         audience.attach(client, "s", controls=not client.name.startswith("observer"))
-    return PermissionBroker(
-        "s", audience, lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,))), work
-    )
+    board = QuestionBoard("s", audience, work)
+    return PermissionBroker(board, lambda: "p1", lambda: 1000, timeout_ms, Policy(SessionFolders((ROOT,))))
 
 
 def selected(option: str) -> PermissionAnswer:
@@ -81,13 +81,13 @@ async def test_a_hook_answers_with_a_no_in_place_of_the_user() -> None:
             asked.append(question)
             question.refuse("not today")
 
-    broker.work.follow(refuse)
+    broker.board.work.follow(refuse)
     assert await broker.ask(ASK, "t1") == PermissionDecision(False, "not today")
     assert client.resolved == [("reject_once", "a hook")]
     assert [(each.text, each.details, each.closed.cancelled) for each in asked] == [
         ("Run make", {"tool": "bash"}, True)
     ]
-    assert broker.work.state == WorkState(state="idle", since=1000)
+    assert broker.board.work.state == WorkState(state="idle", since=1000)
 
 
 async def test_without_a_client_the_question_is_rejected() -> None:
@@ -135,15 +135,15 @@ async def test_a_question_shows_what_cannot_be_seen() -> None:
 async def test_a_client_that_comes_later_is_asked_once_and_may_answer() -> None:
     away, newcomer = FakeClient("away"), FakeClient("newcomer", selected("allow_once"))
     broker = broker_of(away)
-    broker.ask_newcomer(newcomer)
+    broker.board.ask_newcomer(newcomer)
     asking = asyncio.ensure_future(broker.ask(ASK, "t1"))
     await away.was_asked.wait()
     for client in (away, newcomer, newcomer):
-        broker.ask_newcomer(client)
+        broker.board.ask_newcomer(client)
     assert await asking == PermissionDecision(True)
     assert len(away.requests) == len(newcomer.requests) == 1
     assert away.resolved == [("allow_once", "newcomer")]
-    broker.ask_newcomer(newcomer)
+    broker.board.ask_newcomer(newcomer)
     await asyncio.sleep(0)
     assert len(newcomer.requests) == 1, "nothing is open any more"
 

@@ -86,7 +86,7 @@ async def test_two_clients_see_a_question_until_one_answers(make_stage: Any) -> 
     answering.answer = PermissionAnswer("selected", "allow_once")
     stage.hub.audience.join(answering)
     stage.hub.audience.attach(answering, session.sid, controls=True)
-    session.workbench.permissions.ask_newcomer(answering)
+    session.workbench.board.ask_newcomer(answering)
     assert (await asked).is_allowed
     assert (waiting.state, waiting.waiting_for, waiting.text) == ("waiting", "permission", "Edit a.py")
     for client in (silent, answering):

@@ -39,6 +39,7 @@ class Client:
 
     Attributes:
         permissions: returns the option for a question, by its params; None leaves all questions open.
+        forms: returns the answer to a form, by its params; None leaves all of them open.
         questions: the questions that came.
         sids: the sessions that it has started or loaded.
     """
@@ -48,10 +49,13 @@ class Client:
         self.place = player.place
         self.face = player.face
         self.permissions: Callable[[Any], str] | None = lambda params: "allow_once"
+        self.forms: Callable[[Any], Any] | None = None
         self.questions: list[Message] = []
         self.sids: list[str] = []
         player.questions["sidecar/permission/request"] = self._meet_question
         player.questions["session/request_permission"] = self._meet_question
+        player.questions["sidecar/elicit"] = self._meet_form
+        player.questions["elicitation/create"] = self._meet_form
 
     async def hello(
         self,
@@ -179,6 +183,11 @@ class Client:
         self.questions.append(question)
         if self.permissions is not None:
             self.answer(question, self.permissions(question["params"]))
+
+    def _meet_form(self, question: Message) -> None:
+        self.questions.append(question)
+        if self.forms is not None:
+            self.player.send({"id": question["id"], "result": self.forms(question["params"])})
 
     def answer(self, question: Message, option: str | None) -> None:
         """Answer a question for permission; None is the answer of a user who closes it."""

@@ -204,6 +204,7 @@ SCENES: Final[dict[str, Scene]] = {
     "extensions": session_scenes.extend,
     "knowledge": session_scenes.know,
     "shared": session_scenes.share,
+    "forms": session_scenes.answer_forms,
     "restart": session_scenes.restart,
     "earlier": session_scenes.open_earlier_files,
     "editor": editor_scenes.report_editor,

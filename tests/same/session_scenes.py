@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.same.client import DONE, HALF, LINES, PROSE, Scenery, call, say, text
 
 __all__ = [
+    "answer_forms",
     "choose",
     "command",
     "extend",
@@ -318,6 +319,43 @@ async def share(scenery: Scenery) -> None:
         await scenery.stage.end(guest.player)
     await client.call("session/list")
     await client.call("session/read", sid=sid)
+
+
+async def answer_forms(scenery: Scenery) -> None:
+    """Questions of the agent: answered, declined, asked of two clients, and again after a kill."""
+    which = {"question": "Which database?", "choices": ["Postgres", "SQLite"], "default": "SQLite"}
+    name = {"question": "Which name?"}
+    ask = [call("ask", questions=[which, name])]
+    shown: dict[str, Any] = {"form": {}, "url": {}}
+    declared: dict[str, Any] = (
+        {"elicitation": shown} if scenery.face == "lsp" else {"capabilities": {"elicitation": shown}}
+    )
+    first = await scenery.start({"forms": [*[ask, DONE] * 3, ask]}, **declared)
+    sid = await first.new("forms")
+    first.forms = lambda params: {"action": "accept", "content": {"q1": "Postgres", "q2": "main"}}
+    await first.prompt(sid, "ask me")
+    first.forms = lambda params: {"action": "decline"}
+    await first.prompt(sid, "ask me again")
+    first.forms = None
+    running = first.send_prompt(sid, "ask us")
+    await first.player.until(lambda: len(first.questions) == 3)
+    guest = await scenery.join("lsp", elicitation=shown)
+    guest.forms = lambda params: {"action": "accept", "content": {"q1": "SQLite", "q2": "guest"}}
+    await guest.call("attach", sid=sid)
+    await running
+    await first.quiet()
+    await scenery.stage.end(guest.player)
+    first.send_prompt(sid, "ask and die")
+    await first.player.until(lambda: len(first.questions) == 4)
+    await first.call("attach", sid=sid)
+    await scenery.stage.kill(first.player)
+    second = await scenery.start({"forms": [DONE]}, **declared)
+    second.forms = lambda params: {"action": "accept", "content": {"q1": "Postgres", "q2": "later"}}
+    await second.call("session/load", sid=sid)
+    second.sids.append(sid)
+    await second.until_step(sid, "questionResolved", "settled" if scenery.face == "lsp" else "usage")
+    await second.quiet()
+    await second.call("session/read", sid=sid)
 
 
 async def restart(scenery: Scenery) -> None:

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+    SessionSummary,
+)
 
 
 @dataclass
@@ -49,6 +55,12 @@ class FakeClient:
 
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         self.resolved.append((outcome, by))
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        return None
+
+    def elicit_resolved(self, sid: str, elicitation_id: str, action: str, by: str) -> None:
+        self.resolved.append((action, by))
 
     def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
         self.n_list_changes += 1

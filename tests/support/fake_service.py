@@ -15,7 +15,12 @@ from typing import Any, Final, TypeAlias
 
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import RunInTerminal
-from sidecar.conductor.contract import PermissionOption, PermissionRequest, PermissionSubject
+from sidecar.conductor.contract import (
+    Elicitation,
+    PermissionOption,
+    PermissionRequest,
+    PermissionSubject,
+)
 from sidecar.conductor.events import TextDelta, ToolProgress
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import to_wire
@@ -259,3 +264,25 @@ BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "sidecar/fake/print": _print,
 }
 """What each method does."""
+
+FORM: Final = Elicitation(
+    sid="fake-1",
+    turn_id="t1",
+    elicitation_id="e1",
+    asker="agent",
+    message="Which database?",
+    schema={"type": "object", "properties": {"q1": {"type": "string", "enum": ["Postgres", "SQLite"]}}},
+    expires_at=0,
+    tool_call_id="c1",
+)
+SIGN_IN: Final = Elicitation(
+    sid="fake-1",
+    turn_id="t1",
+    elicitation_id="e1",
+    asker="db",
+    message="Sign in",
+    schema={"type": "object", "properties": {}},
+    expires_at=0,
+    url="https://example.org/sign-in",
+)
+"""Questions to a user, of the agent and of a tool server."""

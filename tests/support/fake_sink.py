@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar.conductor.events import Event
 from sidecar.conductor.record.log import EventLog
 from sidecar.protocol.codec import event_to_wire
@@ -23,6 +28,8 @@ class FakeSink:
         notices: the notifications, as method and params.
         progresses: the progress shown, by token.
         answer: the answer of the user to every question.
+        forms: the forms that it was asked to show.
+        form_answer: the answer of the user to every form; ``away`` for none, None for a client without forms.
     """
 
     def __init__(self, name: str = "editor", face: str = "lsp") -> None:
@@ -34,6 +41,8 @@ class FakeSink:
         self.progresses: list[FakeProgress] = []
         self.parts: list[tuple[str | int, dict[str, Any]]] = []
         self.answer = PermissionAnswer("cancelled")
+        self.forms: list[Elicitation] = []
+        self.form_answer: ElicitationAnswer | Literal["away"] | None = None
         self._following: dict[str, Callable[[], None]] = {}
         self._cursors: dict[str, int] = {}
         self._arrived = asyncio.Event()
@@ -67,6 +76,13 @@ class FakeSink:
         """Answer a question."""
         self.asked.append(request)
         return self.answer
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer | None:
+        """Answer a form with *form_answer*."""
+        self.forms.append(form)
+        if self.form_answer == "away":
+            await asyncio.Event().wait()
+        return None if isinstance(self.form_answer, str) else self.form_answer
 
     def progress(self, token: str | int | None) -> FakeProgress:
         """Return the progress of *token*."""

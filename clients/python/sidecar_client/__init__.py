@@ -13,7 +13,7 @@ from sidecar_client.errors import (
     UnexpectedAnswerError,
 )
 from sidecar_client.events import ClientEvent, Notification
-from sidecar_client.inbox import PermissionHandler, allow, reject
+from sidecar_client.inbox import ElicitHandler, PermissionHandler, allow, reject
 from sidecar_client.session import Session, TurnLimits
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ClientEvent",
     "ConnectionLost",
     "CostBudget",
+    "ElicitHandler",
     "EventsLost",
     "Notification",
     "PermissionHandler",

@@ -20,7 +20,15 @@ from sidecar.protocol.messages import QueryKind
 from sidecar_client.calls import AsyncCalls, DocumentSync
 from sidecar_client.errors import ConnectionLost, SidecarClientError, UnexpectedAnswerError
 from sidecar_client.events import EventStream, LogReader, Notification
-from sidecar_client.inbox import Inbox, PermissionHandler, RequestHandler, permission_answerer, reject
+from sidecar_client.inbox import (
+    ElicitHandler,
+    Inbox,
+    PermissionHandler,
+    RequestHandler,
+    elicit_answerer,
+    permission_answerer,
+    reject,
+)
 from sidecar_client.links import Link, ProcessLink, SocketLink
 from sidecar_client.rpc import RpcConnection
 from sidecar_client.session import Session
@@ -47,6 +55,7 @@ class Setup(TypedDict, total=False):
         options: ``initializationOptions.sidecar``: ``store``, ``policy``, ``models``, ``trust``, ...
         capabilities: LSP client capabilities, merged over the ones that this client declares by itself.
         permission: answers the daemon's permission requests; without it all are rejected.
+        elicit: answers forms of questions; with it this client declares that it shows them.
         handlers: answer other requests of the daemon, by method; with one for ``sidecar/edit/apply`` this
             client declares that it applies edits of the buffers that it has opened, and with one for
             ``sidecar/editor/query`` that it answers questions of every kind; ``{}`` is no answer.
@@ -55,6 +64,7 @@ class Setup(TypedDict, total=False):
     options: Mapping[str, Any]
     capabilities: Mapping[str, Any]
     permission: PermissionHandler
+    elicit: ElicitHandler
     handlers: Mapping[str, RequestHandler]
 
 
@@ -70,6 +80,8 @@ class SidecarClient(AsyncCalls, DocumentSync):
     def __init__(self, open_link: _Open, root: Path | None, setup: Setup) -> None:
         super().__init__()
         handlers = {"sidecar/permission/request": permission_answerer(setup.get("permission", reject))}
+        if "elicit" in setup:
+            handlers["sidecar/elicit"] = elicit_answerer(setup["elicit"])
         self._inbox = Inbox({**handlers, **setup.get("handlers", {})})
         self._rpc = RpcConnection(
             self._inbox.answer,
@@ -273,6 +285,8 @@ class SidecarClient(AsyncCalls, DocumentSync):
 def _capabilities(setup: Setup) -> dict[str, Any]:
     """Return the client capabilities. Without a handler for edits, the daemon writes files itself."""
     ours: dict[str, Any] = {"protocol": [PROTOCOL], "events": {}, "permission": {}, "compaction": {}}
+    if "elicit" in setup:
+        ours["elicitation"] = {"form": {}, "url": {}}
     if "sidecar/edit/apply" in setup.get("handlers", {}):
         ours["edits"] = {}
     if "sidecar/editor/query" in setup.get("handlers", {}):

@@ -11,7 +11,12 @@ from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
 from sidecar.protocol.codec import from_wire, to_wire
-from sidecar.protocol.messages import PermissionAnswer, PermissionRequest
+from sidecar.protocol.messages import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar_client.errors import ConnectionLost, SidecarRequestError
 from sidecar_client.events import (
     BoundedLog,
@@ -31,6 +36,9 @@ RequestHandler: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 
 PermissionHandler: TypeAlias = Callable[[PermissionRequest], PermissionAnswer | Awaitable[PermissionAnswer]]
 """Answers one question. Raising counts as a rejection; so does permission_answerer after ``expires_at``."""
+
+ElicitHandler: TypeAlias = Callable[[Elicitation], ElicitationAnswer | Awaitable[ElicitationAnswer]]
+"""Answers one form. Raising dismisses it."""
 
 _EVENTS: Final = {"sidecar/event": event_of, "sidecar/gap": gap_of}
 _DEFAULT_ANSWERS: Final[dict[str, Any]] = {
@@ -126,6 +134,21 @@ def permission_answerer(handler: PermissionHandler) -> Callable[[Mapping[str, An
         except Exception:
             _log.exception("the permission handler failed at %s; rejected", request.permission_id)
             return to_wire(reject(request))
+
+    return answer
+
+
+def elicit_answerer(handler: ElicitHandler) -> Callable[[Mapping[str, Any]], Awaitable[Any]]:
+    """Return *handler* as a handler of ``sidecar/elicit``; if it fails, the form is dismissed."""
+
+    async def answer(params: Mapping[str, Any]) -> Any:
+        form = from_wire(Elicitation, params)
+        try:
+            decision = handler(form)
+            return to_wire(await decision if isawaitable(decision) else decision)
+        except Exception:
+            _log.exception("the handler of forms failed at %s; dismissed", form.elicitation_id)
+            return to_wire(ElicitationAnswer("cancel"))
 
     return answer
 

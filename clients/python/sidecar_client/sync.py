@@ -246,6 +246,8 @@ def with_handlers_in_threads(setup: aio.Setup) -> aio.Setup:
     off: aio.Setup = {**setup}
     if "permission" in setup:
         off["permission"] = _in_thread(setup["permission"])
+    if "elicit" in setup:
+        off["elicit"] = _in_thread(setup["elicit"])
     if "handlers" in setup:
         off["handlers"] = {method: _in_thread(handler) for method, handler in setup["handlers"].items()}
     return off

@@ -494,6 +494,33 @@ export interface EditorTab {
   isDirty?: boolean;
 }
 
+/** The end of a form; `action` is that of the user, `expired`, or `unasked` where it became text. */
+export interface ElicitResolvedNotification {
+  sid: string;
+  elicitationId: string;
+  action: string;
+  by: string;
+}
+
+/** Questions to the user as a form. It counts as not answered after `expiresAt`. `from` is `agent` for the model, or the name of a tool server. `schema` is flat, as the Model Context Protocol has it for elicitation: texts, numbers, booleans, one of several choices, or some of them. With `url` the user is asked to open that address, and the form has no fields: clients show the address and never open it by themselves. `toolCallId` is the call that asks, where that is known. */
+export interface Elicitation {
+  sid: string;
+  turnId: string | null;
+  elicitationId: string;
+  from: string;
+  message: string;
+  schema: Record<string, unknown>;
+  expiresAt: number;
+  toolCallId?: string;
+  url?: string;
+}
+
+/** The user's answer: `accept` with the fields of the form, `decline`, or `cancel` to dismiss it. An answer that does not fit the form counts as none. */
+export interface ElicitationAnswer {
+  action: string;
+  content?: Record<string, unknown>;
+}
+
 /** No members. */
 export interface Empty {
 }
@@ -982,6 +1009,13 @@ export interface Projected {
   high: number;
 }
 
+/** A form is over: the user's `action`, `accept`, `decline` or `cancel`; or another end. That is `expired` where nobody answered in time, and `unasked` where no client could show it, so that it stands in the conversation as text. `by` is the client that decided. */
+export interface QuestionResolved {
+  elicitationId: string;
+  action: string;
+  by: string;
+}
+
 /** The next 16 of the `total` prompts that wait, each text in them cut to 1,000 characters. `sidecar/queue/list` has all of them, whole. `queuedCompactions` are the ids of the compactions that wait; `sidecar/compact/cancel` stops one. */
 export interface QueueChanged {
   items: QueueItem[];
@@ -1356,7 +1390,7 @@ export interface SessionRule {
   conflicts: string[];
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. `state` to `text` are as in the list of sessions. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. `state` to `text` are as in the list of sessions. `openQuestions` are the forms that wait for an answer. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -1382,6 +1416,7 @@ export interface SessionSnapshot {
   since: number;
   waitingFor?: "permission" | "question" | "budget";
   text?: string;
+  openQuestions: Elicitation[];
 }
 
 /** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. `state` is `waiting` while the session waits for its user, and `waitingFor` is the decision then. `text` is the question, the prompt at work or the failure; `since` is the time at which that began. All are absent where another process has the session open and alone knows them. */
@@ -1671,6 +1706,7 @@ export interface Methods {
 /** The requests of the daemon. */
 export interface ClientRequests {
   "sidecar/permission/request": { params: PermissionRequest; result: PermissionAnswer };
+  "sidecar/elicit": { params: Elicitation; result: ElicitationAnswer };
   "sidecar/edit/apply": { params: EditApplyParams; result: EditApplyResult };
   "sidecar/editor/query": { params: EditorQueryParams; result: EditorQueryResult };
 }
@@ -1686,6 +1722,7 @@ export interface Notifications {
   "sidecar/gap": GapNotification;
   "sidecar/sessions/changed": SessionsChangedNotification;
   "sidecar/permission/resolved": PermissionResolvedNotification;
+  "sidecar/elicitResolved": ElicitResolvedNotification;
   "sidecar/fs/changed": FsChangedNotification;
   "sidecar/closing": ClosingNotification;
 }
@@ -1700,6 +1737,8 @@ export interface EventData {
   "toolStarted": ToolStarted;
   "toolProgress": ToolProgress;
   "toolFinished": ToolFinished;
+  "question": Elicitation;
+  "questionResolved": QuestionResolved;
   "plan": PlanChanged;
   "usage": ContextUsage;
   "compaction": Compaction;

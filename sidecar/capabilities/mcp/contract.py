@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import Value, hide_in_repr
-from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.contract import AskForm, Tool
 
 
 class StdioServer(Value):
@@ -114,12 +114,14 @@ class ServerHost(Value):
         warn: shows the user a warning, by its title and its text.
         child_started: called with the id and name of each started process; returns a function to call when
             the process is gone.
+        ask_form: puts a form of a server to the user, None where nobody can be asked.
     """
 
     cwd: Path
     offer: Callable[[Sequence[Tool]], None]
     warn: Callable[[str, str], None]
     child_started: Callable[[int, str], Callable[[], None]]
+    ask_form: AskForm | None = None
 
 
 class ServerState(Value):

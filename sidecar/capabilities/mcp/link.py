@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import httpx2
 from anyio.abc import TaskStatus
-from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.session import ClientRequestContext, ClientSession, IncomingMessage
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import CallOptions, Dispatcher, OnNotify, OnNotifyIntercept, OnRequest
@@ -30,6 +30,9 @@ from mcp_types import (
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
     ImageContent,
     Implementation,
     PaginatedRequestParams,
@@ -42,6 +45,7 @@ from pydantic import ValidationError
 
 from sidecar import __version__
 from sidecar._internal.surrogates import replace_halves_in
+from sidecar.capabilities.contract import AskForm, Form
 from sidecar.capabilities.mcp.contract import (
     CallResult,
     HttpServer,
@@ -54,10 +58,12 @@ from sidecar.capabilities.mcp.contract import (
 )
 from sidecar.capabilities.mcp.process import MESSAGE_CAP, UNDECODABLE, run_server
 from sidecar.capabilities.mcp.sanitize import sanitize_listing, sanitize_result
+from sidecar.text.forms import normalise_schema
 
 _log = logging.getLogger(__name__)
 _HTTP_S: Final = 30.0
 _MOST_PAGES: Final = 100
+_MESSAGE_CHARS: Final = 4000
 _LOGGERS: Final = ("mcp", "client", "httpx2", "httpcore2")
 _SANITIZERS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "tools/list": sanitize_listing,
@@ -79,9 +85,11 @@ async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[Packag
     async with AsyncExitStack() as stack:
         if isinstance(server, StdioServer):
             process = await stack.enter_async_context(run_server(server, host))
-            link = PackageLink(JSONRPCDispatcher(process.incoming, process.outgoing), process.why_ended)
+            channel = JSONRPCDispatcher(process.incoming, process.outgoing)
+            link = PackageLink(channel, process.why_ended, server.name, host.ask_form)
         else:
-            link = PackageLink(*await stack.enter_async_context(_open_http(server)))
+            channel, trouble = await stack.enter_async_context(_open_http(server))
+            link = PackageLink(channel, trouble, server.name, host.ask_form)
         await stack.enter_async_context(link.session)
         await link.initialize()
         yield link
@@ -90,7 +98,14 @@ async def open_link(server: McpServer, host: ServerHost) -> AsyncIterator[Packag
 class PackageLink:
     """See :class:`~sidecar.capabilities.mcp.contract.ServerLink`."""
 
-    def __init__(self, channel: JSONRPCDispatcher, find_trouble: FindTrouble) -> None:
+    def __init__(
+        self,
+        channel: JSONRPCDispatcher,
+        find_trouble: FindTrouble,
+        name: str = "",
+        ask_form: AskForm | None = None,
+    ) -> None:
+        """Make the link of the server *name*; *ask_form* puts its forms to the user, None for no forms."""
         self._change = asyncio.Event()
         self._channel = _Channel(channel, self._change)
         self._find_trouble = find_trouble
@@ -99,8 +114,18 @@ class PackageLink:
             if isinstance(message, ToolListChangedNotification):
                 self._change.set()
 
+        async def on_elicit(context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+            assert ask_form is not None
+            form = read_form(params, name)
+            answer = await ask_form(form)
+            if answer.action not in ("accept", "decline"):
+                return ElicitResult(action="cancel")
+            has_content = answer.action == "accept" and form.url is None
+            return ElicitResult(action=answer.action, content={**answer.content} if has_content else None)
+
         self.session = ClientSession(
             dispatcher=self._channel,
+            elicitation_callback=None if ask_form is None else on_elicit,
             client_info=Implementation(name="sidecar", version=__version__),
             message_handler=on_message,
         )
@@ -179,6 +204,17 @@ class PackageLink:
             raise ServerFailed(reason) from error
         except ValidationError as error:
             raise ServerFailed("the server's answer does not fit the request") from error
+
+
+def read_form(params: ElicitRequestParams, server: str) -> Form:
+    """Return the form of a *server*; its texts are of strangers, and bounded."""
+    message = params.message[:_MESSAGE_CHARS]
+    if isinstance(params, ElicitRequestURLParams):
+        return Form(
+            message=message, schema=normalise_schema({}), asker=server, url=params.url[:_MESSAGE_CHARS]
+        )
+    schema = normalise_schema(replace_halves_in(params.requested_schema))
+    return Form(message=message, schema=schema, asker=server)
 
 
 class _Channel(Dispatcher[TransportContext]):

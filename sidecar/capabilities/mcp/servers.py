@@ -15,13 +15,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, Literal
 
-from sidecar._internal.async_cancel import cancel_future, unless_cancelled
+from sidecar._internal.async_cancel import cancel_future, comes_from_within, unless_cancelled
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.loading import install_command
 from sidecar._internal.secrets import mask_secrets
-from sidecar._internal.values import Value
-from sidecar.capabilities.contract import Tool
+from sidecar._internal.values import Value, replace
+from sidecar.capabilities.contract import Form, FormAnswer, Tool
 from sidecar.capabilities.mcp.contract import (
     CallResult,
     ListedTool,
@@ -170,7 +170,9 @@ class ServerConnection:
         self.tools: tuple[ListedTool, ...] = ()
         self.settled = asyncio.Event()
         self.is_lost = False
-        self._host = host
+        self._host = host if host.ask_form is None else replace(host, ask_form=self.ask_form)
+        self._ask_user = host.ask_form
+        self._asking: set[asyncio.Task[FormAnswer]] = set()
         self._open_link = open_link
         self._timeouts = timeouts
         self._on_change = on_change
@@ -216,6 +218,8 @@ class ServerConnection:
         try:
             with cancel_future(cancel) as cancelled:
                 while not work.done() and not cancelled.done():
+                    if self._asking:  # the server waits for the user
+                        active_at = loop.time()
                     left_s = active_at + idle_s - loop.time()
                     if left_s <= 0:
                         raise ServerFailed(f"the server {self.server.name!r} sent nothing for {idle_s:g} s")
@@ -226,6 +230,24 @@ class ServerConnection:
         finally:
             # The server is notified, however long it takes to react: that is not waited for.
             work.cancel()
+            if not self._calls - {work}:  # whatever it still asks, nothing waits for
+                for asking in self._asking:
+                    asking.cancel()
+
+    async def ask_form(self, form: Form) -> FormAnswer:
+        """Put a form of the server to the user; it is taken back when no call waits for it any more."""
+        assert self._ask_user is not None
+        asking = asyncio.ensure_future(self._ask_user(form))
+        self._asking.add(asking)
+        try:
+            return await asking
+        except asyncio.CancelledError as error:
+            if comes_from_within(error):
+                return FormAnswer("cancel")
+            raise
+        finally:
+            asking.cancel()
+            self._asking.discard(asking)
 
     async def aclose(self) -> None:
         """End the server and its processes. Bounded: a task that has not ended by then is left behind."""

@@ -248,6 +248,10 @@ class Prompts:
                 job.item_id, job.budget = prompt.item_id, prompt.budget
                 self._queue.held.append(job)
 
+    def hold(self, content: Content) -> None:
+        """Hold a prompt that a user gave to an earlier process; it runs with the next one."""
+        self._queue.held.append(self._job(content))
+
     def settle_unrun(self, job: PromptJob) -> None:
         """End a prompt that never ran, as cancelled."""
         resolve(job.entered, None)

@@ -83,6 +83,7 @@ class TurnRunner:
         self._policy = workbench.policy
         self._extensions = workbench.extensions
         self._background = workbench.background
+        self._questions = workbench.questions
         self._context = workbench.prompt_context
         self._commands = commands
         self._options = options
@@ -299,6 +300,8 @@ class TurnRunner:
         self._record.amend(lambda info: replace(info, title=title))
         self._record.resize(usage, now)
         self._events.emit(InfoChanged(title, now))
+        self._questions.forget_answered()
+        await self._questions.store()
         await self._record.store()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sidecar.conductor.deps import SessionDeps, SessionHost
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.turns.agent import SessionAgent
+from sidecar.conductor.turns.answers import Answers
 from sidecar.conductor.turns.changes import Changes
 from sidecar.conductor.turns.commands import Commands
 from sidecar.conductor.turns.options import Options
@@ -26,6 +27,7 @@ class Turns:
         options: the config options.
         runner: runs one turn after another.
         prompts: the prompts that clients send.
+        answers: the answers to questions of an earlier process.
     """
 
     def __init__(
@@ -49,3 +51,4 @@ class Turns:
             options=self.options,
         )
         self.prompts = Prompts(record, workbench.extensions, window.request, self.agent, self.runner)
+        self.answers = Answers(record, workbench.questions, self.prompts)

@@ -30,6 +30,7 @@ from sidecar.conductor.events import CommandInfo, CommandsChanged, Notice
 from sidecar.conductor.record.queue import PromptJob
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.work import PendingQuestion
+from sidecar.conductor.workbench.questions import Questions
 from sidecar.extensions.contract import CustomCommand, Extensions, Skill
 from sidecar.extensions.hooks import HookGuard, Hooks
 from sidecar.extensions.skills import list_skills, make_skill_tool, write_command_prompt
@@ -299,7 +300,9 @@ class SessionServers:
         missing: the names of servers that it had before, until it was warned of them; empty for none.
     """
 
-    def __init__(self, record: SessionRecord, deps: SessionDeps, offered: SessionToolBox) -> None:
+    def __init__(
+        self, record: SessionRecord, deps: SessionDeps, offered: SessionToolBox, questions: Questions
+    ) -> None:
         """Make the runner of servers that work in the session's folder; their tools join those *offered*."""
         self.named: tuple[McpServer, ...] = ()
         self.configured: tuple[McpServer, ...] = ()
@@ -316,7 +319,9 @@ class SessionServers:
                     "calls them with call_tool; name fewer servers to declare all of them.",
                 )
 
-        self._servers = deps.tool_servers(ServerHost(record.roots[0], offer, self.warn, deps.child_started))
+        self._servers = deps.tool_servers(
+            ServerHost(record.roots[0], offer, self.warn, deps.child_started, questions.ask)
+        )
         self.missing = ", ".join(str(server.get("name", "?")) for server in record.info.mcp_servers)
 
     def warn(self, title: str, text: str) -> None:

@@ -1,14 +1,13 @@
-"""Permissions: a tool's question is sent to the clients that control the session, and answered exactly once.
+"""Permissions: a tool's question is put on the board of the session's questions, and answered exactly once.
 
 The question counts as rejected when no client controls the session, when no answer comes in time, when the
-client disconnects, or when the answer is not one of the options. A client that takes control of the session
-meanwhile is asked as well.
+client disconnects, or when the answer is not one of the options.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -17,10 +16,9 @@ from msgspec import Struct, field
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.capabilities.toolbox import SessionToolBox, access_of_call
-from sidecar.conductor.clients import Audience, ClientPort
+from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (
-    PermissionAnswer,
     PermissionEffect,
     PermissionOption,
     PermissionRequest,
@@ -28,7 +26,7 @@ from sidecar.conductor.contract import (
     PermissionSubject,
     PermissionVerdict,
 )
-from sidecar.conductor.record.work import SessionWork
+from sidecar.conductor.workbench.questions import Poll, QuestionBoard
 from sidecar.llmgateway.user_rules import UserRules
 from sidecar.permissions.policy import PERMISSION_NAMES, Policy, Verdict
 from sidecar.permissions.protected import PROTECTED
@@ -39,73 +37,20 @@ from sidecar.text.visible import make_visible
 _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
-class _OpenQuestion:
-    """A question that waits for its first answer."""
-
-    def __init__(self, request: PermissionRequest) -> None:
-        self._request = request
-        self._asked: dict[str, asyncio.Task[tuple[PermissionAnswer, str]]] = {}
-        self._done: asyncio.Queue[asyncio.Future[tuple[PermissionAnswer, str]]] = asyncio.Queue()
-        self._n_open = 0
-        self.refusal: str | None = None
-
-    def put(self, client: ClientPort) -> None:
-        """Ask *client*, unless it is being asked."""
-        asked = self._asked.get(client.client_id)
-        if asked is None or asked.done():
-            self._n_open += 1
-            asked = self._asked[client.client_id] = asyncio.create_task(self._ask(client))
-            asked.add_done_callback(self._done.put_nowait)
-
-    def refuse(self, why: str) -> None:
-        """Answer with a no, in place of the user."""
-        self.refusal, answered = why, asyncio.get_running_loop().create_future()
-        answered.set_result((PermissionAnswer("selected", "reject_once"), "a hook"))
-        self._n_open += 1
-        self._done.put_nowait(answered)
-
-    async def first_answer(self) -> tuple[str, str]:
-        """Return the id of the chosen option, and the client that chose it."""
-        while self._n_open:
-            answer, by = (await self._done.get()).result()
-            self._n_open -= 1
-            if answer.outcome == "selected":
-                offered = (each.option_id for each in self._request.options)
-                return next((each for each in offered if each == answer.option_id), "reject_once"), by
-        return "cancelled", "no client"
-
-    async def withdraw(self) -> None:
-        """Ask nobody any more."""
-        for asked in self._asked.values():
-            asked.cancel()
-        await asyncio.gather(*self._asked.values(), return_exceptions=True)
-
-    async def _ask(self, client: ClientPort) -> tuple[PermissionAnswer, str]:
-        return await client.request_permission(self._request), client.name
-
-
 class PermissionBroker(Struct):
-    """The questions of one session; *timeout_ms* limits the wait for an answer.
+    """The questions for permission of one session; *timeout_ms* limits the wait for an answer.
 
-    A question that *policy* decides is not asked.
-    Controllers receive the question, and every listener is notified
-    of the outcome. The mode and the answers "always" last as long as the session is loaded.
+    A question that *policy* decides is not asked. Those on the *board* go to the controllers, and every
+    listener is notified of the outcome. The mode and the answers "always" last as long as the session is
+    loaded.
     """
 
-    sid: str
-    audience: Audience
+    board: QuestionBoard
     new_id: Callable[[], str]
     clock_ms: Callable[[], int]
     timeout_ms: int
     policy: Policy
-    work: SessionWork
     _unasked: set[str] = field(default_factory=set)
-    _open: list[_OpenQuestion] = field(default_factory=list)
-
-    def ask_newcomer(self, client: ClientPort) -> None:
-        """Put the open questions to *client*, which has just taken control of the session."""
-        for question in self._open:
-            question.put(client)
 
     @contextmanager
     def skip_question(self, call_id: str) -> Iterator[None]:
@@ -124,14 +69,13 @@ class PermissionBroker(Struct):
             return PermissionDecision(is_allowed, None if is_allowed else verdict.why)
         if ask.call_id in self._unasked:
             return PermissionDecision(True)
-        clients = tuple(self.audience.controllers(self.sid))
-        if not clients:
+        if not self.board.controllers:
             return PermissionDecision(False)
         diffs = tuple(
             {"path": str(diff.path), "oldText": diff.old_text, "newText": diff.new_text} for diff in ask.diffs
         )
         request = PermissionRequest(
-            sid=self.sid,
+            sid=self.board.sid,
             turn_id=turn_id,
             permission_id=self.new_id(),
             title=make_visible(ask.title),
@@ -140,32 +84,31 @@ class PermissionBroker(Struct):
             expires_at=self.clock_ms() + self.timeout_ms,
             description=f"{verdict.why[:1].upper()}{verdict.why[1:]}.",
         )
-        question, option, by = _OpenQuestion(request), "cancelled", "the tool call"
+        offered = [each.option_id for each in request.options]
+
+        async def put(client: ClientPort) -> str | None:
+            answer = await client.request_permission(request)
+            if answer.outcome != "selected":
+                return None
+            return next((each for each in offered if each == answer.option_id), "reject_once")
+
+        poll, option, by = Poll(put, no="reject_once"), "cancelled", "the tool call"
+        asking = self.board.ask(
+            poll, self.timeout_ms, waiting_for="permission", text=request.title, tool=ask.tool
+        )
         try:
-            with self.work.wait_for("permission", request.title, question.refuse, tool=ask.tool):
-                option, by = await self._first_answer(clients, question)
+            chosen, by = await asking
+            option = chosen or "cancelled"
+        except TimeoutError:
+            option, by = "expired", "timeout"
         finally:
             # Also when the tool call was cancelled: no client may go on showing the question.
-            for client in self.audience.listeners(self.sid):
-                client.permission_resolved(self.sid, request.permission_id, option, by)
+            for client in self.board.listeners:
+                client.permission_resolved(request.sid, request.permission_id, option, by)
         if option == "allow_always":
             self.policy.grant(verdict)
         is_allowed = option in _ALLOWING
-        return PermissionDecision(is_allowed, None if is_allowed else question.refusal)
-
-    async def _first_answer(self, clients: Iterable[ClientPort], question: _OpenQuestion) -> tuple[str, str]:
-        """Return the id of the chosen option, and the client that chose it."""
-        for client in clients:
-            question.put(client)
-        self._open.append(question)
-        try:
-            async with asyncio.timeout(self.timeout_ms / 1000):
-                return await question.first_answer()
-        except TimeoutError:
-            return "expired", "timeout"
-        finally:
-            self._open.remove(question)
-            await question.withdraw()
+        return PermissionDecision(is_allowed, None if is_allowed else poll.refusal)
 
 
 def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:

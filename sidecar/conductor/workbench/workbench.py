@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidecar._internal.cancel import CancelToken
+from sidecar.capabilities.ask import ASK
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import (
     PermissionDecision,
@@ -34,6 +35,7 @@ from sidecar.conductor.workbench.extensions import SessionExtensions, SessionSer
 from sidecar.conductor.workbench.files import SessionFiles
 from sidecar.conductor.workbench.permissions import PermissionBroker, PermissionRules
 from sidecar.conductor.workbench.prompt_context import PromptContext
+from sidecar.conductor.workbench.questions import QuestionBoard, Questions
 from sidecar.conductor.workbench.rule_files import RuleFiles
 from sidecar.conductor.workbench.session_editor import SessionEditor
 from sidecar.conductor.workbench.user_shell import UserShell
@@ -58,7 +60,9 @@ class Workbench:
         checkpoints: the files as they were before the session changed them.
         background: the commands that run in the background.
         policy: decides which actions are allowed.
-        permissions: the questions to the user.
+        board: the open questions to the user, of every kind.
+        permissions: the questions for permission.
+        questions: the forms of the model and of tool servers.
         permission_rules: the user's rules for permissions.
         servers: the tool servers.
         extensions: the commands, skills, hooks and configured servers of the user and of the folder.
@@ -77,23 +81,20 @@ class Workbench:
         # Declared from the first request on, so that a compaction changes nothing before the conversation.
         tools.offer("recall", (RECALL,))
         tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
+        tools.offer("questions", (ASK,) if deps.ask is None else ())
         self.rule_files = RuleFiles(record, deps, self.files, tools)
         self.checkpoints = Checkpoints(record, deps, self.files)
         settings = deps.permission_rules
         self.policy = Policy(
             SessionFolders(record.roots, deps.home), read_rules=None if settings is None else settings.read
         )
+        self.board = QuestionBoard(record.sid, host.audience, record.work)
         self.permissions = PermissionBroker(
-            record.sid,
-            host.audience,
-            deps.new_id,
-            deps.clock_ms,
-            _PERMISSION_TIMEOUT_MS,
-            self.policy,
-            record.work,
+            self.board, deps.new_id, deps.clock_ms, _PERMISSION_TIMEOUT_MS, self.policy
         )
+        self.questions = Questions(record, self.board, deps.question_timeout_s)
         self.permission_rules = PermissionRules(self.policy, tools, settings)
-        self.servers = SessionServers(record, deps, tools)
+        self.servers = SessionServers(record, deps, tools, self.questions)
         self.extensions = SessionExtensions(
             record, deps, tools=tools, servers=self.servers, policy=self.policy, ask=deps.ask or self.ask
         )
@@ -106,6 +107,7 @@ class Workbench:
     async def load(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Take in the loaded conversation, which may be long, and the stored *records*."""
         self.checkpoints.load(records)
+        self.questions.load(records)
         self._record.history.renames = find_renames(records)
 
         def fold() -> None:
@@ -142,6 +144,7 @@ class Workbench:
             workspace=deps.workspace,
             reads=self.files,
             ask=deps.ask or self.ask,
+            ask_form=self.questions.ask if deps.ask is None else None,
             progress=lambda text: None,
             set_plan=self._set_plan,
             child_started=deps.child_started,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import Tool
+from sidecar.capabilities.contract import Form, FormAnswer, Tool
 from sidecar.capabilities.mcp import McpServer, ServerHost, SessionToolServers, StdioServer
 from sidecar.capabilities.mcp.contract import OpenLink
 from sidecar.capabilities.mcp.servers import ServerTimeouts
@@ -27,6 +27,9 @@ class Rig:
     folder: Path
     offered: dict[str, Tool] = field(default_factory=dict)
     n_offers: int = 0
+    forms: list[Form] = field(default_factory=list)
+    form_answer: FormAnswer | None = field(default_factory=lambda: FormAnswer("accept", {"port": 7013}))
+    n_taken_back: int = 0
     warnings: list[tuple[str, str]] = field(default_factory=list)
     children: dict[int, str] = field(default_factory=dict)
     started: list[int] = field(default_factory=list)
@@ -37,7 +40,7 @@ class Rig:
     def servers(
         self, open_link: OpenLink | None = None, timeouts: ServerTimeouts | None = None
     ) -> SessionToolServers:
-        host = ServerHost(self.folder, self._offer, self._warn, self._child_started)
+        host = ServerHost(self.folder, self._offer, self._warn, self._child_started, self._ask_form)
         bounds = timeouts or ServerTimeouts(prompt_s=30)
         if open_link is None:
             self.made.append(SessionToolServers(host, timeouts=bounds))
@@ -70,6 +73,16 @@ class Rig:
         self.n_offers += 1
         self.offered = {tool.descriptor.name: tool for tool in tools}
         self.news.set()
+
+    async def _ask_form(self, form: Form) -> FormAnswer:
+        self.forms.append(form)
+        self.news.set()
+        try:
+            return self.form_answer or await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            self.n_taken_back += 1
+            self.news.set()
+            raise
 
     def _warn(self, title: str, text: str) -> None:
         self.warnings.append((title, text))

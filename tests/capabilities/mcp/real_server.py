@@ -12,10 +12,17 @@ import sys
 import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 server = MCPServer("real", log_level="ERROR")
+
+
+class Port(BaseModel):
+    """A form."""
+
+    port: int = Field(title="Port", description="Where the database listens", ge=1, le=9999)
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
@@ -53,6 +60,16 @@ async def hang(context: Context) -> str:
 def cancelled() -> str:
     """Tell which calls were cancelled."""
     return ", ".join(CANCELLED)
+
+
+@server.tool()
+async def connect(context: Context) -> str:
+    """Ask for the port, and then for a sign-in."""
+    port = await context.elicit("Which port?", Port)
+    if port.action != "accept":
+        return f"the port: {port.action}"
+    signed = await context.elicit_url("Sign in", "https://example.org/sign-in", "s1")
+    return f"port {port.data.port}, signed in: {signed.action}"
 
 
 CANCELLED: list[str] = []

@@ -18,6 +18,7 @@ from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import build
 from sidecar.capabilities.contract import Tool
 from sidecar.capabilities.mcp import HttpServer, McpServer, StdioServer
+from sidecar.capabilities.mcp.servers import ServerTimeouts
 from sidecar.service.contract import Backend
 from started_processes import started_processes
 
@@ -55,9 +56,9 @@ async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, nam
     servers = await rig.start(way(rig, port, name))
     assert rig.warnings == []
     assert list(rig.offered) == [
-        f"mcp__real__{tool}" for tool in ("add", "count", "picture", "hang", "cancelled")
+        f"mcp__real__{tool}" for tool in ("add", "count", "picture", "hang", "cancelled", "connect")
     ]
-    add, count, picture, hang, cancelled = rig.offered.values()
+    add, count, picture, hang, cancelled, connect = rig.offered.values()
     assert (add.kind, count.kind) == ("read", "other")
     assert (add.descriptor.description, count.title({})) == ("Add two numbers.", "real: Count Up")
     assert set(add.descriptor.parameters["properties"]) == {"a", "b"}
@@ -69,8 +70,42 @@ async def test_a_session_with_a_real_server(rig: Rig, desk: Desk, port: int, nam
         "[image image/png, 5 bytes]\n[the images are not shown: this model sees no images]"
     )
     await check_cancel(desk, hang, cancelled)
+    assert await desk.output(connect) == "port 7013, signed in: accept"
+    port_form, sign_in = rig.forms
+    assert (port_form.message, port_form.asker, sign_in.url) == (
+        "Which port?",
+        "real",
+        "https://example.org/sign-in",
+    )
+    assert port_form.schema == {
+        "type": "object",
+        "properties": {
+            "port": {
+                "type": "integer",
+                "title": "Port",
+                "description": "Where the database listens",
+                "minimum": 1,
+                "maximum": 9999,
+            }
+        },
+        "required": ["port"],
+    }
     await servers.aclose()
     assert rig.warnings == []
+
+
+async def test_a_form_is_taken_back_with_its_call_and_no_call_is_idle_meanwhile(rig: Rig, desk: Desk) -> None:
+    """The user takes longer than a server may."""
+    rig.form_answer = None
+    await rig.start(rig.real(), timeouts=ServerTimeouts(prompt_s=30, idle_s=0.2))
+    cancel = CancelToken()
+    calling = asyncio.ensure_future(rig.offered["mcp__real__connect"].run({}, desk.context(), cancel))
+    await rig.until(lambda: bool(rig.forms))
+    done, _ = await asyncio.wait({calling}, timeout=0.5)
+    assert not done
+    cancel.cancel("stopped")
+    assert (await calling).is_error
+    await rig.until(lambda: rig.n_taken_back == 1)
 
 
 async def check_cancel(desk: Desk, hang: Tool, cancelled: Tool) -> None:
