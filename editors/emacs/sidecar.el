@@ -14,10 +14,12 @@
 ;; conversation goes on.
 ;;
 ;; The daemon is spoken to directly and not through Eglot or lsp-mode, which
-;; stay free for the language servers of the same buffers.
+;; stay free for the language servers of the same buffers.  The model may ask
+;; these: Eglot's for all it can, any other by Xref for definitions and uses.
 ;;
 ;; The parts, in this order: settings; the wire; buffers and their edits; what
-;; the user sees; the conversation as a buffer; questions; commands.
+;; the user sees; what language servers know; the conversation as a buffer;
+;; questions; commands.
 
 ;;; Code:
 
@@ -34,9 +36,22 @@
 (eval-when-compile (require 'flymake))
 
 (declare-function ediff-buffers "ediff")
+(declare-function eglot-current-server "eglot")
+(declare-function eglot-server-capable "eglot")
+(declare-function eglot--TextDocumentIdentifier "eglot")
+(declare-function eglot--TextDocumentPositionParams "eglot")
+(declare-function eglot--capabilities "eglot")
+(declare-function eglot--signal-textDocument/didChange "eglot")
+(declare-function flymake-diagnostic-data "flymake")
 (declare-function flymake-diagnostics "flymake")
 (declare-function flymake-make-diagnostic "flymake")
 (declare-function flymake-start "flymake")
+(declare-function jsonrpc-async-request "jsonrpc")
+(declare-function xref-backend-definitions "xref")
+(declare-function xref-backend-references "xref")
+(declare-function xref-find-backend "xref")
+(declare-function xref-item-location "xref")
+(declare-function xref-location-marker "xref")
 (defvar flymake-mode)
 
 ;;; Settings
@@ -189,6 +204,11 @@ Problems are told unless ON-PROBLEM takes them."
   "Answer the daemon's request ID of TALK for METHOD with PARAMS, now or later."
   (cond
    ((equal method "sidecar/permission/request") (sidecar--ask talk id params))
+   ((equal method "sidecar/editor/query")
+    (let ((reply (lambda (answer) (sidecar--send talk (list :id id :result answer)))))
+      (condition-case problem
+          (sidecar--answer-query params reply)
+        (error (funcall reply (list :problem (error-message-string problem)))))))
    ((equal method "workspace/applyEdit")
     (let ((applied (condition-case nil
                        (sidecar--apply talk (plist-get params :edit))
@@ -203,7 +223,9 @@ Problems are told unless ON-PROBLEM takes them."
     :workspace (:applyEdit t :workspaceEdit (:documentChanges t)
                 :textDocumentContent (:dynamicRegistration :false))
     :textDocument (:publishDiagnostics (:relatedInformation :false))
-    :experimental (:sidecar (:protocol [1] :events (:coalesceMs 30) :permission (:diffs t)))))
+    :experimental (:sidecar (:protocol [1] :events (:coalesceMs 30) :permission (:diffs t)
+                             :editor (:query ["definition" "references" "documentSymbols"
+                                              "workspaceSymbols" "hover" "rename" "codeActions"])))))
 
 (defun sidecar--start (talk)
   "Start the daemon of TALK, and go on with its conversation if it had one."
@@ -574,6 +596,144 @@ Problems are told unless ON-PROBLEM takes them."
                     (concat " " word) "")
                 (if (sidecar--talk-questions talk) " ?" ""))
       "")))
+
+;;; What language servers know
+
+(defconst sidecar--most-resolved 20 "How many code actions are asked for their edits.")
+(defconst sidecar--questions
+  '(("definition" :textDocument/definition :definitionProvider)
+    ("references" :textDocument/references :referencesProvider)
+    ("documentSymbols" :textDocument/documentSymbol :documentSymbolProvider)
+    ("workspaceSymbols" :workspace/symbol :workspaceSymbolProvider)
+    ("hover" :textDocument/hover :hoverProvider)
+    ("rename" :textDocument/rename :renameProvider)
+    ("codeActions" :textDocument/codeAction :codeActionProvider))
+  "The kinds of questions with their methods and capabilities.")
+
+(defun sidecar--file-buffer (path)
+  "Return a buffer of the file at PATH.
+For a folder it is one of a file below it that Eglot manages."
+  (if (file-directory-p path)
+      (cl-find-if (lambda (buffer)
+                    (with-current-buffer buffer
+                      (and buffer-file-name (file-in-directory-p buffer-file-name path)
+                           (sidecar--server))))
+                  (buffer-list))
+    (let ((enable-local-variables :safe) (large-file-warning-threshold nil) (inhibit-message t))
+      (or (find-buffer-visiting path) (find-file-noselect path t)))))
+
+(defun sidecar--server ()
+  "Return the language server that Eglot has for this buffer."
+  (and (featurep 'eglot) (eglot-current-server)))
+
+(defun sidecar--answer-query (params reply)
+  "Find the answer to the daemon's question PARAMS, and call REPLY once."
+  (let* ((kind (plist-get params :kind))
+         (question (assoc kind sidecar--questions))
+         (buffer (sidecar--file-buffer (sidecar--path (plist-get params :uri)))))
+    (if (null buffer)
+        (funcall reply '(:problem "no language server runs in Emacs for this folder"))
+      (with-current-buffer buffer
+        (save-excursion
+          (save-restriction
+            (widen)
+            (when-let* ((position (plist-get params :position)))
+              (goto-char (sidecar--point-at position)))
+            (cond
+             ((and (sidecar--server) (eglot-server-capable (nth 2 question)))
+              (sidecar--ask-eglot kind (nth 1 question) (plist-get params :text) reply))
+             ((member kind '("definition" "references")) (sidecar--ask-xref kind reply))
+             (t (funcall reply '(:problem "no language server runs in Emacs for this file"))))))))))
+
+(defun sidecar--ask-eglot (kind method text reply)
+  "Ask Eglot's server a question of KIND by METHOD about TEXT and point.
+REPLY gets the answer."
+  (let* ((server (sidecar--server))
+         (encoding (or (plist-get (eglot--capabilities server) :positionEncoding) "utf-16"))
+         (answer (lambda (found)
+                   (funcall reply (and found (list :answer (sidecar--as-sent found)
+                                                   :positionEncoding encoding))))))
+    (eglot--signal-textDocument/didChange)
+    (sidecar--ask-server
+     server method
+     (pcase kind
+       ("workspaceSymbols" (list :query text))
+       ("documentSymbols" (list :textDocument (eglot--TextDocumentIdentifier)))
+       ("codeActions" (sidecar--code-action-params))
+       (_ `(,@(eglot--TextDocumentPositionParams)
+            ,@(pcase kind
+                ("references" '(:context (:includeDeclaration t)))
+                ("rename" (list :newName text))))))
+     (if (and (equal kind "codeActions") (eglot-server-capable :codeActionProvider :resolveProvider))
+         (lambda (found) (sidecar--resolve server found answer))
+       answer)
+     (lambda (problem) (funcall reply (list :problem problem))))))
+
+(defun sidecar--ask-server (server method params run on-problem)
+  "Ask SERVER for METHOD with PARAMS.
+RUN gets the result, or ON-PROBLEM the words of an error."
+  (jsonrpc-async-request server method params :timeout 8 :success-fn run
+                         :error-fn (lambda (problem) (funcall on-problem (plist-get problem :message)))
+                         :timeout-fn (lambda () (funcall on-problem "it has not answered in 8 seconds"))))
+
+(defun sidecar--code-action-params ()
+  "Return the params of a question for the code actions of the line at point."
+  (let* ((start (line-beginning-position)) (end (line-end-position))
+         (place (lambda (at)
+                  (goto-char at)
+                  (plist-get (eglot--TextDocumentPositionParams) :position)))
+         (found (and (bound-and-true-p flymake-mode)
+                     (cl-loop for each in (flymake-diagnostics start end)
+                              for data = (flymake-diagnostic-data each)
+                              for own = (and (consp data) (alist-get 'eglot-lsp-diag data))
+                              when own collect own))))
+    (list :textDocument (eglot--TextDocumentIdentifier)
+          :range (list :start (funcall place start) :end (funcall place end))
+          :context (list :diagnostics (vconcat found)))))
+
+(defun sidecar--resolve (server actions run)
+  "Call RUN with ACTIONS, the first of them with their edits from SERVER."
+  (let* ((all (append actions nil)) (open 1)
+         (done (lambda () (when (zerop (cl-decf open)) (funcall run (vconcat all))))))
+    (cl-loop for cell on all repeat sidecar--most-resolved
+             unless (plist-get (car cell) :edit)
+             do (let ((cell cell))
+                  (cl-incf open)
+                  (sidecar--ask-server server :codeAction/resolve (car cell)
+                                       (lambda (found) (setcar cell found) (funcall done))
+                                       (lambda (_) (funcall done)))))
+    (funcall done)))
+
+(defun sidecar--as-sent (value)
+  "Return VALUE of Eglot's, which has other words for false and null."
+  (json-parse-string (json-serialize value :null-object nil :false-object :json-false)
+                     :object-type 'plist))
+
+(defun sidecar--ask-xref (kind reply)
+  "Ask the Xref backend a question of KIND about the symbol at point.
+REPLY gets the answer."
+  (require 'xref)
+  (let ((backend (xref-find-backend)) (symbol (thing-at-point 'symbol t)))
+    (if (or (null symbol) (memq backend '(nil etags))) ; the latter would ask for a file
+        (funcall reply '(:problem "no language server runs in Emacs for this file"))
+      (funcall reply
+               (list :answer
+                     (vconcat
+                      (mapcar #'sidecar--location
+                              (seq-take (if (equal kind "definition")
+                                            (xref-backend-definitions backend symbol)
+                                          (xref-backend-references backend symbol))
+                                        200))))))))
+
+(defun sidecar--location (item)
+  "Return the place of an ITEM of Xref as a Location."
+  (let ((marker (xref-location-marker (xref-item-location item))))
+    (with-current-buffer (marker-buffer marker)
+      (save-restriction
+        (widen)
+        (let ((start (list :line (1- (line-number-at-pos marker)) :character 0)))
+          (list :uri (sidecar--uri (or buffer-file-name default-directory))
+                :range (list :start start :end start)))))))
 
 ;;; The conversation as a buffer
 

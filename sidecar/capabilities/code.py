@@ -391,7 +391,7 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
     Raises InvalidInput or FileAccessError when it cannot be made as a whole; then nothing was changed.
     """
     planned: list[tuple[FileChange, EditedText]] = []
-    for uri, edits in (await asyncio.to_thread(edits_by_uri, edit)).items():
+    for uri, edits in sorted((await asyncio.to_thread(edits_by_uri, edit)).items()):
         resolved = await resolve_uri(context, uri)
         if not resolved.inside:
             message = f"the edit also changes {resolved.path}, outside of the session's folders"

@@ -165,6 +165,12 @@ def test_the_vscode_extension_works_on_the_daemon(
     assert lost == ["it was ended by SIGKILL", "it was asked to start again"]
     assert seen["back"]["session"] == events[0]["sid"]
     assert seen["loaded"] > 4
+    blocks = [block for node in seen["told"] for block in node["blocks"] if block["kind"] == "tool_result"]
+    assert [block["output"] for block in blocks] == [
+        "a.py:1: answer = 42",
+        "**answer**\nan int",
+        "code: the language server says: reply at line 1 is taken; use grep and read instead",
+    ]
 
 
 @pytest.mark.e2e

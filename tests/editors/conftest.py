@@ -41,6 +41,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -48,6 +49,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".editors"
 DAEMON = (sys.executable, "-m", "sidecar")
+LANGUAGE_SERVER = Path(__file__).with_name("language_server.py")
 N_LINES = 300
 
 
@@ -79,6 +81,13 @@ def kill_daemon(pid: int) -> None:
     started = psutil.Process(pid).children(recursive=True)
     daemon = next(each for each in started if each.cmdline()[: len(DAEMON)] == list(DAEMON))
     os.kill(daemon.pid, signal.SIGKILL)
+
+
+def tool_outputs(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the results of tools among the nodes of a session, in order."""
+    return [
+        block["output"] for node in nodes for block in node["blocks"] if block.get("kind") == "tool_result"
+    ]
 
 
 def write_foreign_session(home: Path, project: Path) -> None:

@@ -21,3 +21,60 @@ STEPS: Final[list[list[dict[str, Any]]]] = [
     [{"text": "# Goal\nThe answer is to be 43."}],
 ]
 MODELS: Final = {"fake-1": {"scripted": STEPS, "contextWindow": 64_000}}
+
+
+def ask(kind: str, **arguments: Any) -> list[dict[str, Any]]:
+    return [{"toolCall": {"name": "code", "input": {"kind": kind, **arguments}}}]
+
+
+CODE: Final = {
+    "a.py": "def one():\n    return 1\n\n\nsmile = '\U0001f600'; print(one())\n",
+    "b.py": "from a import one\n\n\ndef two():\n    return one()\n",
+}
+"""Files of whose first an editor has a buffer, with ``# typed`` as a first line that was never saved."""
+
+_SMILE: Final = "smile = '😀'; print"
+_QUESTIONS: Final = (
+    ("documentSymbols", {"path": "b.py"}, ["b.py:4: function two"]),
+    ("definition", {"path": "a.py", "line": 6, "symbol": "one"}, ["a.py:2: def one():"]),
+    (
+        "references",
+        {"path": "a.py", "symbol": "one"},
+        [
+            "a.py:2: def one():",
+            f"a.py:6: {_SMILE}(one())",
+            "b.py:1: from a import one",
+            "b.py:5: return one()",
+        ],
+    ),
+    ("workspaceSymbols", {"symbol": "tw"}, ["b.py:4: function two"]),
+    ("hover", {"path": "a.py", "line": 6, "symbol": "one"}, ["`one` is a function"]),
+    (
+        "rename",
+        {"path": "a.py", "symbol": "print", "new_name": "say"},
+        ["code: the language server says: print is not yours to rename; use grep and read instead"],
+    ),
+    (
+        "rename",
+        {"path": "a.py", "line": 6, "symbol": "one", "new_name": "single"},
+        [
+            "changed 2 files:",
+            "a.py:2: def single():",
+            f"a.py:6: {_SMILE}(single())",
+            "b.py:1: from a import single",
+            "b.py:5: return single()",
+        ],
+    ),
+    ("codeActions", {"path": "a.py", "line": 2}, ["Add a comment (quickfix)"]),
+    (
+        "codeActions",
+        {"path": "a.py", "line": 2, "apply": "Add a comment"},
+        ["changed 1 file:", "a.py:2: # seen"],
+    ),
+)
+QUESTIONS: Final = tuple((ask(kind, **given), "\n".join(lines)) for kind, given, lines in _QUESTIONS)
+"""Calls of the model, each with its result by ``language_server.py``."""
+
+ASKING: Final = {"asking": {"scripted": [*(call for call, _ in QUESTIONS), [{"text": "I have seen it."}]]}}
+RENAMED: Final = f"# typed\n# seen\ndef single():\n    return 1\n\n\n{_SMILE}(single())\n"
+"""The buffer of the first file in the end."""

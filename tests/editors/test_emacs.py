@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, output_of, write_foreign_session
-from tests.editors.scenes import MODELS
+from tests.editors.conftest import (
+    DAEMON,
+    LANGUAGE_SERVER,
+    ROOT,
+    editor,
+    kill_daemon,
+    output_of,
+    write_foreign_session,
+)
+from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, ask
 
 pytestmark = [
     pytest.mark.e2e,
@@ -247,6 +257,43 @@ def test_completion_knows_commands_and_files(
     )
     assert "offered (/compact" in said
     assert "@a.py" in said
+
+
+def test_the_model_asks_the_language_servers_of_the_editor(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str]
+) -> None:
+    """Eglot's server is asked for Python, and Emacs itself for its own Lisp."""
+    for name, text in {**CODE, "c.el": "(sidecar--point-at nil)\n"}.items():
+        (project / name).write_text(text, encoding="utf-8")
+    script = [ask("definition", path="c.el", symbol="sidecar--point-at"), *ASKING["asking"]["scripted"]]
+    options = json.dumps(json.dumps({"models": {"asking": {"scripted": script}}}))
+    server = json.dumps([sys.executable, str(LANGUAGE_SERVER)]).translate(str.maketrans("[],", "() "))
+    said = batch(
+        emacs,
+        settings,
+        project,
+        environment,
+        f'(setq sidecar-model "asking" sidecar-options (json-parse-string {options} :object-type \'plist))',
+        f"(progn (require 'eglot) (setq eglot-server-programs '((python-mode . {server}))))",
+        '(find-file "a.py")',
+        "(call-interactively #'eglot)",
+        '(progn (goto-char (point-min)) (insert "# typed\n"))',
+        "(defvar talk (sidecar--here))",
+        "(defvar sid (sidecar--sid-of talk))",
+        '(sidecar--wait talk "sidecar/session/setConfigOption"'
+        ' (list :sid sid :configId "permissions" :value "allowEdits"))',
+        '(sidecar--wait talk "sidecar/turn/run"'
+        ' (list :sid sid :input (vector (list :type "text" :text "look"))))',
+        '(dolist (node (plist-get (sidecar--wait talk "sidecar/session/read" (list :sid sid)) :nodes))'
+        ' (dolist (block (plist-get node :blocks)) (when (equal (plist-get block :kind) "tool_result")'
+        ' (message "said %s" (json-serialize (list :output (plist-get block :output)))))))',
+        '(message "said %s" (json-serialize (list :output (buffer-string))))',
+    )
+    lines = [line.removeprefix("said ") for line in said.splitlines() if line.startswith("said ")]
+    lisp, *outputs, buffer = (json.loads(line)["output"] for line in lines)
+    assert re.fullmatch(rf"{re.escape(str(PACKAGE))}:\d+", lisp)
+    assert outputs == [result for _, result in QUESTIONS]
+    assert buffer == RENAMED
 
 
 def test_a_command_without_a_conversation_says_what_to_do(

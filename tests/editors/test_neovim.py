@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.editors.conftest import DAEMON, ROOT, editor, kill_daemon, output_of, write_foreign_session
-from tests.editors.scenes import MODELS
+from tests.editors.conftest import (
+    DAEMON,
+    LANGUAGE_SERVER,
+    ROOT,
+    editor,
+    kill_daemon,
+    output_of,
+    tool_outputs,
+    write_foreign_session,
+)
+from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED
 
 pytestmark = [
     pytest.mark.e2e,
@@ -239,6 +249,51 @@ def test_what_the_user_sees_reaches_the_model(
     assert "- selection: a.py line 2\n  b = 'typed'" in note
     assert "a.py:2: error: an odd name (lint)" in note
     assert prompt.startswith("what about this?\n\na.py, lines 2 to 2:\n```\nb = 'typed'\n```")
+
+
+def test_the_model_asks_the_language_servers_of_the_editor(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name, text in CODE.items():
+        (project / name).write_text(text, encoding="utf-8")
+    script = tmp_path / "script.lua"
+    options, server = json.dumps({"sidecar": {"models": ASKING}}), [sys.executable, str(LANGUAGE_SERVER)]
+    script.write_text(
+        f"""
+        local options = vim.json.decode({json.dumps(options)})
+        require("sidecar").setup({{ model = "asking", init_options = options }})
+        vim.cmd("filetype on")
+        vim.api.nvim_create_autocmd("FileType", {{ pattern = "python", callback = function(event)
+          local command = vim.json.decode({json.dumps(json.dumps(server))})
+          local config = {{ name = "tiny", cmd = command, root_dir = vim.fn.getcwd() }}
+          vim.lsp.start(config, {{ bufnr = event.buf }})
+        end }})
+        vim.cmd.edit("a.py")
+        local wanted = {{ bufnr = 0, method = "textDocument/hover" }}
+        vim.wait(20000, function() return #vim.lsp.get_clients(wanted) > 0 end)
+        vim.api.nvim_buf_set_lines(0, 0, 0, false, {{ "# typed" }})
+        local daemon, read = require("sidecar.daemon"), nil
+        local project = daemon.project()
+        daemon.with_session(project, function()
+          local params = {{ sid = project.sid, configId = "permissions", value = "allowEdits" }}
+          daemon.request(project, "sidecar/session/setConfigOption", params, function()
+            local input = {{ {{ type = "text", text = "look" }} }}
+            daemon.request(project, "sidecar/turn/run", {{ sid = project.sid, input = input }}, function()
+              local function keep(found) read = found end
+              daemon.request(project, "sidecar/session/read", {{ sid = project.sid }}, keep)
+            end)
+          end)
+        end)
+        vim.wait(40000, function() return read end)
+        print(vim.json.encode({{ read.nodes, vim.api.nvim_buf_get_lines(0, 0, -1, false) }}))
+        """,
+        encoding="utf-8",
+    )
+    (said,) = headless(neovim, settings, project, environment, f"luafile {script}").splitlines()[-1:]
+    nodes, lines = json.loads(said)
+    assert tool_outputs(nodes) == [result for _, result in QUESTIONS]
+    assert "".join(f"{line}\n" for line in lines) == RENAMED
+    assert (project / "a.py").read_text(encoding="utf-8") == CODE["a.py"], "it is for the user to save"
 
 
 def test_a_command_without_a_conversation_says_what_to_do(

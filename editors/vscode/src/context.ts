@@ -100,7 +100,7 @@ export class EditorContext implements vscode.Disposable {
   }
 }
 
-function range({ start, end }: vscode.Range): object {
+export function range({ start, end }: vscode.Range): object {
   return { start: { line: start.line, character: start.character }, end: { line: end.line, character: end.character } };
 }
 

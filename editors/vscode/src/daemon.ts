@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import * as vscode from "vscode";
 import type { ClientCapabilities, FeatureState, StaticFeature } from "vscode-languageclient/node";
 import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
+import { answerQuery, KINDS } from "./code";
 import type { PermissionAnswer, PermissionRequest, SidecarEvent } from "./wire";
 
 const MOST_STARTS = 5;
@@ -46,6 +47,7 @@ export class Daemon {
     client.onNotification("sidecar/event", (event: SidecarEvent) => this.listener.said("sidecar/event", event));
     for (const method of WATCHED) client.onNotification(method, (params: unknown) => this.listener.said(method, params));
     client.onRequest("sidecar/permission/request", (request: PermissionRequest) => this.listener.ask(request));
+    client.onRequest("sidecar/editor/query", answerQuery);
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Running) this.listener.connected(methodsOf(client));
     });
@@ -114,7 +116,7 @@ export class Daemon {
 /** Says that this client knows the daemon's events and questions. */
 class SidecarCapability implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
-    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, compaction: {} };
+    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, compaction: {}, editor: { query: KINDS } };
     capabilities.experimental = { ...(capabilities.experimental as object | undefined), sidecar };
   }
 

@@ -31,6 +31,22 @@ export interface PermissionAnswer {
   optionId?: string;
 }
 
+export type QueryKind = "definition" | "references" | "documentSymbols" | "workspaceSymbols" | "hover" | "rename" | "codeActions";
+
+/** A question of the model about code. */
+export interface EditorQuery {
+  kind: QueryKind;
+  uri: string;
+  position?: { line: number; character: number };
+  text?: string;
+}
+
+export interface EditorAnswer {
+  answer?: unknown;
+  problem?: string;
+  positionEncoding?: "utf-16";
+}
+
 /** One event of a session; the panel reads all of them. */
 export interface SidecarEvent {
   sid: string;

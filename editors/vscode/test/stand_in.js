@@ -53,7 +53,9 @@ class Uri {
 }
 
 const token = { isCancellationRequested: false, onCancellationRequested: () => new Disposable() };
-const settings = { command: daemon, arguments: daemonArguments, model: "" };
+const look = (input) => [{ toolCall: { name: "code", input: { path: "a.py", symbol: "answer", ...input } } }];
+const asking = [look({ kind: "definition" }), look({ kind: "hover" }), look({ kind: "rename", new_name: "reply" }), [{ text: "I see." }]];
+const settings = { command: daemon, arguments: daemonArguments, model: "", models: { asking: { scripted: asking } } };
 const channel = (name) => ({
   name,
   ...Object.fromEntries(["append", "appendLine", "show", "dispose", "trace", "debug", "info", "warn", "error"].map((key) => [key, () => {}])),
@@ -115,6 +117,16 @@ const view = {
 const withDefaults = (known) =>
   new Proxy(known, { get: (target, key) => (key in target ? target[key] : () => new Disposable()) });
 
+// A language extension that knows one name.
+const span = (start, end) => ({ start, end });
+const providers = {
+  "vscode.executeDefinitionProvider": async (uri, at) => [{ uri, range: span(at, at) }],
+  "vscode.executeHoverProvider": async () => [{ contents: [{ value: "**answer**" }, "an int"] }],
+  "vscode.executeDocumentRenameProvider": async (_uri, at, name) => {
+    throw new Error(`${name} at line ${at.line + 1} is taken`);
+  },
+};
+
 const vscode = {
   __esModule: true,
   Disposable,
@@ -123,6 +135,11 @@ const vscode = {
   version: "1.91.0",
   env: { appName: "Visual Studio Code", language: "en" },
   Range: class {},
+  Position: class {
+    constructor(line, character) {
+      Object.assign(this, { line, character });
+    }
+  },
   TabInputText: class {},
   ThemeColor: class {},
   ProgressLocation: { Notification: 15 },
@@ -137,6 +154,7 @@ const vscode = {
   workspace: withDefaults({
     workspaceFolders: [{ uri: Uri.file(projectFolder), name: "project", index: 0 }],
     textDocuments: [],
+    openTextDocument: async (uri) => ({ uri }),
     notebookDocuments: [],
     getConfiguration: () => ({ get: (key, otherwise) => settings[key] ?? otherwise }),
     asRelativePath: (given) => path.relative(projectFolder, path.resolve(projectFolder, given.fsPath ?? given)),
@@ -169,6 +187,7 @@ const vscode = {
       return new Disposable(() => commands.delete(name));
     },
     executeCommand: async (name, ...given) => {
+      if (name in providers) return providers[name](...given);
       seen.executed.push([name, ...given.map(String)]);
       await Promise.all(given.filter((one) => one instanceof Uri).map(read));
     },
@@ -221,6 +240,9 @@ async function useAll() {
   await run("compare");
   await run("undo");
   await run("transcript");
+  const asked = await panel.ask("sidecar/session/new", { cwd: projectFolder, model: "asking" });
+  await panel.ask("sidecar/turn/run", { sid: asked.sid, input: [{ type: "text", text: "where?" }] });
+  seen.told = (await panel.ask("sidecar/session/read", { sid: asked.sid })).nodes;
   panel.say("panel/openDiff", { path: "a.py", before: "old", after: "new" });
   panel.say("panel/openFile", { path: "a.py", line: 1 });
   const { pid } = await panel.ask("sidecar/status", {});

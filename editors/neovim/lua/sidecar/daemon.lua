@@ -6,6 +6,8 @@
 
 local M = {}
 
+local code = require("sidecar.code")
+
 ---@class sidecar.Project
 ---@field root string
 ---@field client_id integer?
@@ -142,6 +144,23 @@ local function on_question(_, params, ctx)
   return coroutine.yield()
 end
 
+--- Answer a question about code by the other language servers of the project, likewise later.
+local function on_query(_, params, ctx)
+  local own, co = vim.lsp.get_client_by_id(ctx.client_id), coroutine.running()
+  vim.schedule(function()
+    local function reply(answer)
+      vim.schedule(function()
+        coroutine.resume(co, answer)
+      end)
+    end
+    local ok, problem = pcall(code.answer, params, own, reply)
+    if not ok then
+      reply({ problem = tostring(problem) })
+    end
+  end)
+  return coroutine.yield()
+end
+
 local function on_resolved(_, params, ctx)
   local project = project_of(ctx)
   if project then
@@ -231,7 +250,8 @@ local function capabilities()
   declared.workspace.textDocumentContent = vim.empty_dict()
   declared.workspace.workspaceEdit.documentChanges = true
   local events = { coalesceMs = 30 }
-  declared.experimental = { sidecar = { protocol = { 1 }, events = events, permission = vim.empty_dict() } }
+  local sidecar = { protocol = { 1 }, events = events, permission = vim.empty_dict(), editor = { query = code.KINDS } }
+  declared.experimental = { sidecar = sidecar }
   return declared
 end
 
@@ -273,6 +293,7 @@ function M.start(project)
     handlers = {
       ["sidecar/event"] = on_event,
       ["sidecar/permission/request"] = on_question,
+      ["sidecar/editor/query"] = on_query,
       ["sidecar/permission/resolved"] = on_resolved,
       ["sidecar/gap"] = on_gap,
       ["workspace/textDocumentContent/refresh"] = on_refresh,
