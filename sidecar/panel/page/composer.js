@@ -108,7 +108,7 @@ export class Composer {
     fill(this.choices, shown.map((option) => {
       if (option.id === "budget") return this.#budgetField(option);
       const select = h("select", { class: `choice ${option.id}`, "aria-label": option.name, title: `${option.name}: ${option.currentValue}`, onchange: () => this.actions.choose(option.id, select.value) },
-        option.options.map((each) => h("option", { value: each.value, title: each.description }, each.name)));
+        option.options.map((each) => h("option", { value: each.value }, each.name)));
       if (!option.options.some((each) => each.value === option.currentValue)) select.prepend(h("option", { value: option.currentValue }, option.currentValue));
       select.value = option.currentValue;
       return select;
