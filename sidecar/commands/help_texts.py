@@ -168,7 +168,7 @@ examples:
 A session is named by the start of its id, or by "last" for the folder's newest.
 Each session is a file in sessions/ of the state directory (INDUSAGI_HOME, else
 ~/.pindusagi), or in the database that "store" in config.toml names. In a
-pipe each line has session, last used, turns, tokens, title and folder, with
+pipe each line has session, last used, messages, tokens, title and folder, with
 tabs between them; of a search session, title, folder and a line.
 
 The board of --watch has the sessions of all daemons that run, the waiting ones

@@ -200,9 +200,7 @@ async def open_session(
             await client.session_set_config_option(session.sid, option, value)
     if options.resume is None:
         return session
-    screen.note(
-        f"continues: {found.title or '(untitled)'}, {found.messages} messages, {found.tokens:,} tokens"
-    )
+    screen.note(f"continues: {found.title or '(untitled)'}")
     return session
 
 

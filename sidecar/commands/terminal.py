@@ -11,6 +11,7 @@ import io
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, TextIO
 
@@ -100,6 +101,12 @@ def short_path(path: Path, folder: Path) -> str:
     return str(path)
 
 
+def when(at_ms: int) -> str:
+    """Return a time as a user reads it: the time of today, or the day."""
+    moment = datetime.fromtimestamp(at_ms / 1000)
+    return moment.strftime("%H:%M" if moment.date() == datetime.now().date() else "%Y-%m-%d")
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         """Leave the error to the command line. Called while the error is handled."""
@@ -176,6 +183,11 @@ class Screen:
         self.end_line()
         # A terminal would break a long line in the middle of a word.
         self._notes.print(Text(self.printable(text), style), soft_wrap=not self._notes.is_terminal)
+
+    def show_text(self, text: Text) -> None:
+        """Write one line that is printable, in the colours that it has."""
+        self.end_line()
+        self._notes.print(text, soft_wrap=True)
 
     def cut_line(self, text: str, style: str) -> None:
         """Write one line; in a terminal it is cut at the width of it."""

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from provider_fakes import FakeProvider
-from provider_fakes.scenes import Called, Ended, Scene, Spent, Thought
+from provider_fakes.http import Hang
+from provider_fakes.scenes import Called, Ended, Said, Scene, Spent, Thought
 from threaded_provider import provider_env, provider_in_thread, says
 
 pytestmark = [
@@ -106,8 +107,11 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     chat.type("/rewind\r")
     chat.wait_for("go back to before")
     chat.type("\r")
-    chat.wait_for("Removed")
-    chat.wait_for("» make it 43\n")
+    chat.wait_for("a.py  +1 -1")
+    chat.type("\r")
+    chat.wait_for("  a.py: restored")
+    assert (project / "a.py").read_text().startswith("answer = 42\n")
+    chat.wait_for(lambda: chat.text.count("» make it 43\n") == 2)
     assert chat.text.count("» /rewind") == 1
     assert all(len(line) <= columns for line in chat.lines)
     chat.type("\x03\x03\x03")
@@ -207,6 +211,38 @@ def test_the_conversation_survives_its_daemon(project: Path, env: Mapping[str, s
     chat.wait_for(lambda: "Esc stops it" not in chat.text)
     chat.type("\x04")
     assert chat.end() == 0, chat.text
+
+
+def test_what_was_seen_is_not_lost(project: Path, tmp_path: Path) -> None:
+    """An answer that breaks off stays and is marked, and the next chat offers the conversation."""
+    scenes: Sequence[Scene] = (
+        (Said(("The first half of it, ",)), Hang()),
+        (Said(("Again the half, ",)), Hang()),
+    )
+    with provider_in_thread(scenes) as provider:
+        home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
+        chat = Screened(project, {**provider_env(provider), **home}, "chat")
+        chat.wait_for("model: Claude Sonnet 4.5")
+        chat.type("explain it\r")
+        chat.wait_for("The first half of it,")
+        (daemon,) = psutil.Process(chat.pid).children()
+        os.kill(daemon.pid, signal.SIGKILL)
+        chat.wait_for("the answer ends here, because the daemon died; Up and Enter send the prompt again")
+        chat.wait_for("continues: explain it")
+        assert "The first half of it," in chat.text
+        chat.type("\x1b[A\r")
+        chat.wait_for("Again the half,")
+        chat.type("\x1b")
+        chat.wait_for("· stopped; Up and Enter send the prompt again")
+        chat.wait_for(lambda: "Esc stops it" not in chat.shown)
+        chat.type("\x04")
+        assert chat.end() == 0, chat.text
+        again = Screened(project, {**provider_env(provider), **home}, "chat")
+        again.wait_for("explain it")
+        assert re.search(r"^  /resume \w{8}  \S+  explain it$", again.text, re.MULTILINE)
+        assert "/ commands   @ files   ! shell   Ctrl-D leaves" in again.text
+        again.type("\x04")
+        assert again.end() == 0, again.text
 
 
 def test_what_is_typed_is_completed_queued_and_kept(project: Path, env: Mapping[str, str]) -> None:

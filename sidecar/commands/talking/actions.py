@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from sidecar.commands.sessions import list_sessions
-from sidecar.commands.terminal import Screen
+from sidecar.commands.talking.rendering import show_unified
+from sidecar.commands.terminal import Screen, when
 from sidecar.commands.views import (
     display_path,
     plan_lines,
@@ -19,7 +20,9 @@ from sidecar.commands.views import (
 )
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.workbench.kept_changes import TAKEN_BACK
 from sidecar.protocol.codec import to_wire
+from sidecar.protocol.messages import TreeNode
 from sidecar.text.clip import clip, compact_json
 from sidecar_client import Session, SidecarClient
 
@@ -181,9 +184,9 @@ class Actions:
     async def resume(self, _rest: str) -> None:
         """Go on with another session of this folder."""
         rows = [
-            (each.sid, f"{each.title or '(untitled)'}, {each.messages} messages")
+            (each.sid, f"{when(each.updated_at)}  {each.title or '(untitled)'}, {each.messages} messages")
             for each in await list_sessions(self.client, str(self.folder))
-            if each.sid != self.session.sid
+            if each.sid != self.session.sid and each.messages
         ]
         if not rows:
             self.screen.note("there is no other session of this folder")
@@ -205,28 +208,52 @@ class Actions:
             self.session = await self.client.load_session(str(brought.sid))
 
     async def rewind(self, rest: str) -> None:
-        """Go back to before a prompt, and offer its text to be changed."""
-        prompts = await self.list_prompts()
-        rows = [(str(at), text.strip().partition("\n")[0]) for at, text in enumerate(prompts, 1)]
+        """Go back to before a prompt, with the files or without them, and offer its text to be changed."""
         if rest:
             await self.user.submit(f"/rewind {rest}")
-        elif not rows:
+            return
+        prompts = await self.list_prompts()
+        rows = [(node.id, text.strip().partition("\n")[0]) for node, text in prompts]
+        if not rows:
             self.screen.note("there is no prompt to go back to")
-        elif chosen := await self.user.choose("go back to before", rows):
-            await self.user.submit(f"/rewind {chosen}")
-            self.user.type(prompts[int(chosen) - 1])
+            return
+        chosen = await self.user.choose("go back to before", rows)
+        how = await self.choose_files(chosen) if chosen is not None else None
+        if how is None:
+            return
+        node, text = next(each for each in prompts if each[0].id == chosen)
+        done = await self.client.session_rewind(self.session.sid, node.parent, None, files=how)
+        self.screen.note(f"· {len(done.undone)} messages are no longer part of the conversation")
+        for file in done.restored_files:
+            reason = f"stays as it is; {file.reason}" if file.reason else file.outcome
+            self.screen.note(f"  {display_path(file.uri, self.folder)}: {reason}")
+        self.user.type(text)
 
-    async def list_prompts(self) -> list[str]:
-        """Return the prompts of the conversation, the newest first."""
+    async def choose_files(self, node_id: str) -> Literal["keep", "restore"] | None:
+        """Let the user choose whether changes of files are taken back, too; None for no rewind."""
+        found = (await self.client.checkpoint_diff(self.session.sid, to_node=node_id)).files
+        changed = [each for each in found if each.outcome in TAKEN_BACK]
+        if not changed:
+            return "keep"
+        for each in changed:
+            show_unified(each.diff, display_path(each.uri, self.folder), self.screen)
+        n_files = "the file" if len(changed) == 1 else f"the {len(changed)} files"
+        rows = (("restore", f"take the changes of {n_files} back, too"), ("keep", f"leave {n_files} as now"))
+        chosen = await self.user.choose("these changes were made since", rows)
+        return "restore" if chosen == "restore" else "keep" if chosen == "keep" else None
+
+    async def list_prompts(self) -> list[tuple[TreeNode, str]]:
+        """Return the prompts of the conversation with their texts, the newest first."""
         sid, cursor = self.session.sid, None
-        kinds = {node.id: node.kind for node in (await self.client.session_tree(sid)).nodes}
-        found: list[str] = []
+        nodes = {node.id: node for node in (await self.client.session_tree(sid)).nodes if node.kind == "user"}
+        found: list[tuple[TreeNode, str]] = []
         while True:
             page = await self.client.session_read(sid, cursor=cursor)
-            for node in page.nodes:
-                if node.role == "user" and kinds.get(node.id) == "user":
-                    text = " ".join(str(block.get("text", "")) for block in node.blocks)
-                    found.append(text)
+            found += [
+                (nodes[read.id], " ".join(str(block.get("text", "")) for block in read.blocks))
+                for read in page.nodes
+                if read.role == "user" and read.id in nodes
+            ]
             cursor = page.next_cursor
             if cursor is None:
                 return found[::-1]

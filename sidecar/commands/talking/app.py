@@ -31,7 +31,7 @@ from sidecar.commands.talking.typing import ChatCompleter, PastedImages, find_im
 from sidecar.commands.terminal import bar, notice_for
 from sidecar.text.clip import clip
 
-_MENU_ROWS: Final = 8
+_MENU_ROWS: Final = 12
 _INPUT_ROWS: Final = 10
 _TICK_S: Final = 0.25
 _DRAW_S: Final = 0.03
@@ -174,6 +174,9 @@ class ChatApp:
         def start() -> None:
             self._app.create_background_task(self.draw())
 
+        # Before the first drawing, which would push it out of an empty terminal.
+        self._app.output.write_raw(self._above.take().replace("\n", "\r\n"))
+        self._app.output.flush()
         try:
             return await self._app.run_async(pre_run=start, handle_sigint=False)
         finally:

@@ -33,6 +33,8 @@ _SPINNER: Final = "|/-\\"
 _TURNS_PER_S: Final = 4
 
 
+_AGAIN: Final = "Up and Enter send the prompt again"
+
 DELTAS: Final = ("thinkingDelta", "textDelta", "toolProgress")
 """Events with more of a text that is shown already."""
 
@@ -49,6 +51,12 @@ class SessionState(Struct):
     def option(self, name: str) -> str:
         """Return the value of a config option, empty when there is none."""
         return next((each["currentValue"] for each in self.options if each["id"] == name), "")
+
+    def option_name(self, name: str) -> str:
+        """Return the value of a config option as a user reads it."""
+        value = self.option(name)
+        choices = (choice for each in self.options if each["id"] == name for choice in each["options"])
+        return next((choice["name"] for choice in choices if choice["value"] == value), value)
 
 
 class Display:
@@ -107,6 +115,13 @@ class Display:
         self._finish_answer()
         self.busy_since = self.turn_id = None
         self._progress = ""
+
+    def break_off(self) -> None:
+        """Show that the daemon has died: the part of an answer that it sent stays, with a mark."""
+        was_busy = self.busy_since is not None
+        self.end()
+        if was_busy:
+            self._screen.note(f"· the answer ends here, because the daemon died; {_AGAIN}", "yellow")
 
     def show(self, event: ClientEvent) -> None:
         """Show one event of the session."""
@@ -171,8 +186,8 @@ class Display:
         self._shown_diffs.add(call_id)
         show_diffs(diffs, self._screen, self._folder)
 
-    def show_asked_diffs(self, call_id: str, diffs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-        """Show the changes that a question is about, and return the lines that were left out, styled."""
+    def show_asked_diffs(self, call_id: str, diffs: Sequence[Mapping[str, Any]]) -> list[Text]:
+        """Show the changes that a question is about, and return the lines that were left out."""
         self._shown_diffs.add(call_id)
         return show_asked_diffs(diffs, self._screen, self._folder)
 
@@ -292,6 +307,8 @@ class Display:
         self.known.usage = {**self.known.usage, **data["usage"]}
         if kind == "faulted":
             self._screen.problem(f"{data['message']} ({data['kind']})")
+        elif data["stopReason"] == "cancelled":
+            self._screen.note(f"· stopped; {_AGAIN}", "yellow")
         elif data["stopReason"] != "end_turn":
             self._screen.note(f"· stopped: {data['stopReason'].replace('_', ' ')}", "yellow")
         self.end()

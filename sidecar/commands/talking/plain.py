@@ -149,8 +149,8 @@ class _Chat:
             answer = await self.lines.next("allow? [v]iew the rest, [N]o: ")
             if (answer or "").strip().lower() not in ("v", "view"):
                 return choose_option(request, "reject_once")
-            for style, line in left:
-                screen.note(line, style)
+            for row in left:
+                screen.show_text(row)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         if always is not None:
             screen.note(f"  always: {always}", "yellow")

@@ -7,10 +7,11 @@ texts of any size.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,6 +110,13 @@ _MOST_COMPARED: Final = 2_000
 """Lines that are compared; of more the comparison would take seconds."""
 
 _MOST_SHOWN: Final = 60
+_MOST_ROWS: Final = 3
+"""Rows of one line; a longer one is mostly made by a program."""
+
+_MOST_COLOURED: Final = 100_000
+"""Characters of a change; to colour more would hold up the terminal."""
+
+_MARGIN: Final = " " * 9
 _STYLES: Final = {"+": "green", "-": "red", " ": "dim", "@": "cyan"}
 
 
@@ -153,36 +161,78 @@ def show_diffs(diffs: Iterable[Mapping[str, Any]], screen: Screen, folder: Path)
     """Show the first lines of each change of a file, ``path``, ``oldText`` and ``newText``, in colour."""
     for diff in diffs:
         lines = _show_head(diff, screen, folder)
-        for style, line in lines[:_MOST_SHOWN]:
-            screen.cut_line(line, style)
+        for rows in lines[:_MOST_SHOWN]:
+            for row in rows[:_MOST_ROWS]:
+                screen.show_text(row)
+            if len(rows) > _MOST_ROWS:
+                screen.note(f"{_MARGIN}… {len(rows) - _MOST_ROWS:,} more rows of this line")
         if len(lines) > _MOST_SHOWN:
             screen.note(f"       and {len(lines) - _MOST_SHOWN:,} more lines")
 
 
-def show_asked_diffs(
-    diffs: Iterable[Mapping[str, Any]], screen: Screen, folder: Path
-) -> list[tuple[str, str]]:
-    """Show the first lines of each change that a question is about, whole; return the others, styled."""
-    left: list[tuple[str, str]] = []
+def show_unified(diff: str, path: str, screen: Screen) -> None:
+    """Show the first lines of a unified diff of the file *path*, and how many lines it adds and removes."""
+    lines = [*dropwhile(lambda line: not line.startswith("@@"), diff.splitlines())]
+    signs = Counter(line[:1] for line in lines)
+    screen.note(f"  {make_visible(path)}  +{signs['+']} -{signs['-']}", "bold")
+    for line in lines[:_MOST_SHOWN]:
+        screen.cut_line(f"       {make_visible(line)}", _STYLES.get(line[:1], "dim"))
+    if len(lines) > _MOST_SHOWN:
+        screen.note(f"       and {len(lines) - _MOST_SHOWN:,} more lines")
+
+
+def show_asked_diffs(diffs: Iterable[Mapping[str, Any]], screen: Screen, folder: Path) -> list[Text]:
+    """Show the first lines of each change that a question is about, whole; return the others."""
+    left: list[Text] = []
     for diff in diffs:
         lines = _show_head(diff, screen, folder)
-        for style, line in lines[:_MOST_SHOWN]:
-            screen.note(line, style)
+        for rows in lines[:_MOST_SHOWN]:
+            for row in rows:
+                screen.show_text(row)
         if rest := lines[_MOST_SHOWN:]:
             screen.note(f"       and {len(rest):,} more lines")
-            left += [("bold", f"  {short_path(Path(diff['path']), folder)}"), *rest]
+            path = make_visible(short_path(Path(diff["path"]), folder))
+            left += [Text(screen.printable(f"  {path}"), "bold"), *(row for rows in rest for row in rows)]
     return left
 
 
-def _show_head(diff: Mapping[str, Any], screen: Screen, folder: Path) -> list[tuple[str, str]]:
-    """Show the path of a change, and return its lines with their styles."""
+def _show_head(diff: Mapping[str, Any], screen: Screen, folder: Path) -> list[list[Text]]:
+    """Show the path of a change, and return its lines, each in the rows that it takes."""
     old = diff.get("oldText")
     path = make_visible(short_path(Path(diff["path"]), folder))
     screen.note(f"  {path}{'' if old is not None else ' (new)'}", "bold")
-    return [
-        (_STYLES[sign], f"{number or '':>6} {'⋮' if sign == '@' else sign} {make_visible(text)}")
+    changed = [
+        (sign, number, screen.printable(make_visible(text)))
         for sign, number, text in diff_lines(old or "", diff["newText"])
     ]
+    now = [text for sign, _, text in changed if sign in "+ "]
+    coloured = iter(highlight(now, diff["path"]) if screen.is_terminal else map(Text, now))
+    lines = []
+    for sign, number, text in changed:
+        code = next(coloured) if sign in "+ " else Text(text, _STYLES[sign])
+        if sign == " ":
+            code.stylize("dim")
+        head = Text(f"{number or '':>6} {'⋮' if sign == '@' else sign} ", _STYLES[sign])
+        room = max(20, screen.console.width - len(head) - 1)
+        rows = code.wrap(screen.console, room, overflow="fold") if screen.is_terminal else [code]
+        lines.append([Text.assemble(_MARGIN if at else head, row) for at, row in enumerate(rows or [code])])
+    return lines
+
+
+def highlight(lines: Sequence[str], path: str) -> list[Text]:
+    """Return *lines* of the file *path* in the colours of its language; without any where that is not known.
+
+    >>> highlight(["x = 1"], "a.py")[0].plain
+    'x = 1'
+    """
+    from rich.syntax import Syntax  # not above: it loads the languages
+
+    code = "\n".join(lines)
+    if len(code) > _MOST_COLOURED:
+        return [*map(Text, lines)]
+    found = Syntax("", Syntax.guess_lexer(path), theme="ansi_dark").highlight(code).split("\n")
+    texts = [*found][: len(lines)]
+    return texts if [text.plain for text in texts] == [*lines] else [*map(Text, lines)]
 
 
 def _split_lines(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from sidecar.commands.talking.actions import Actions, choose_option, show_questi
 from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
-from sidecar.commands.terminal import Screen, short_path
+from sidecar.commands.terminal import Screen, short_path, when
 from sidecar.commands.with_daemon import format_error, make_client
 from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
@@ -40,6 +40,11 @@ _SHOWN_TURNS: Final = 2
 
 _LONG_TURN_MS: Final = 20_000
 """The end of a turn that took less is not reported by the bell: its user is still there."""
+
+_RECENT: Final = 3
+"""The newest conversations that the first screen offers."""
+
+_KEYS: Final = "  / commands   @ files   ! shell   Ctrl-D leaves"
 
 _PICKED: Final = ("model", "engine", "permissions", "thinking")
 
@@ -83,7 +88,7 @@ class Talk:
     async def hold(self) -> int:
         """Talk until the user leaves; return the exit code."""
         folder = short_path(self.actions.folder, self.actions.folder)
-        self.screen.note(f"sidecar in {folder}; /help lists the commands, Ctrl-D leaves")
+        self.screen.note(f"sidecar in {folder}\n{_KEYS}")
         self._start(self._open())
         try:
             return await self.app.run()
@@ -103,12 +108,23 @@ class Talk:
             await self._starting
             session = await self.open_or_join()
             await self._go_to(session, shows_past=self._n_daemons == 1)
+            if self._n_daemons == 1 and self._options.resume is None:
+                await self.greet()
             self._ready.set()
         except (SidecarClientError, SessionLookupError) as error:
             if isinstance(error, ConnectionLost) and self._n_daemons > 1:
                 await self.reopen(error)  # it was found while it died
             else:
                 self.app.fail(error)
+
+    async def greet(self) -> None:
+        """Show the model, and the newest conversations of the folder to go on with."""
+        self.screen.note(f"model: {self.display.known.option_name('model')}")
+        listed = await self.client.session_list(cwd=str(self.actions.folder), limit=_RECENT * 3)
+        recent = [each for each in listed.sessions if each.messages][:_RECENT]
+        for each in recent:
+            title = each.title or "(untitled)"
+            self.screen.cut_line(f"  /resume {each.sid[:8]}  {when(each.updated_at)}  {title}", "dim")
 
     async def open_or_join(self) -> Session:
         """Return the session to talk to; one that another daemon has open is joined there."""
@@ -129,7 +145,7 @@ class Talk:
 
     async def reopen(self, error: ConnectionLost) -> None:
         """Go on with another daemon after the death of one, unless they die as soon as they start."""
-        self.display.end()
+        self.display.break_off()
         if self._n_daemons >= _MOST_DAEMONS:
             self.app.fail(error)
             return
@@ -150,8 +166,8 @@ class Talk:
             if await self.app.ask("allow?", keys) != "v":
                 self.screen.note("  not allowed")
                 return choose_option(request, "reject_once")
-            for style, line in left:
-                self.screen.note(line, style)
+            for row in left:
+                self.screen.show_text(row)
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         # A capital letter: no word that is begun without care allows anything for good.
         keys = [("y", "[y]es"), *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]
@@ -205,6 +221,7 @@ class Talk:
                         self.actions.is_used = True
                     if event.kind == "sessionChosen" and event.turn_id in self._commands:
                         self._commands[event.turn_id] = event.data["sid"]
+                        self._ready.clear()  # what is typed from now on is for that session
                     elif event.kind == "settled" and (sid := self._commands.pop(event.turn_id, None)):
                         self._start(self.go_on_with(sid))
                     if event.kind == "settled":
@@ -239,8 +256,11 @@ class Talk:
 
     async def go_on_with(self, sid: str) -> None:
         """Go on with the session *sid*, to which a command of this user led."""
-        await self.actions.go_to(sid)
-        await self._go_to(self.actions.session)
+        try:
+            await self.actions.go_to(sid)
+            await self._go_to(self.actions.session)
+        finally:
+            self._ready.set()
 
     async def refresh_gauge(self) -> None:
         """Show how full the window is, after a change of the conversation that no turn made."""
@@ -257,7 +277,7 @@ class Talk:
             await self.pick_option(command.name)
         elif (found := self.actions.find(text)) is not None:
             action, rest = found
-            if action is not Actions.rewind:  # else the session shows it, as every prompt
+            if action is not Actions.rewind or not rest:  # else the session shows it, as every prompt
                 self.display.show_prompt(text)
             before = self.actions.session
             await action(self.actions, rest)
@@ -300,7 +320,7 @@ class Talk:
         if found is None:
             return
         rows = [
-            (each["value"], "  ".join(filter(None, (each["value"], each.get("description")))))
+            (each["value"], "  ".join(dict.fromkeys(filter(None, (each["value"], each.get("name"))))))
             for each in found["options"]
         ]
         now = found["currentValue"]

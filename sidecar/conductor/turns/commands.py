@@ -602,10 +602,10 @@ def describe_edited(uris: Sequence[str], folder: Path) -> str:
     """Return the sentence about files that turns edited which a change took back or went past.
 
     >>> describe_edited(["file:///p/a.py"], Path("/p"))
-    '\\nThe files that these turns edited stay as they are:\\n- a.py'
+    '\\nThe files that these messages edited stay as they are:\\n- a.py'
     """
     names = (f"- {shown_uri(uri, folder)}" for uri in uris)
-    return "\n".join(("\nThe files that these turns edited stay as they are:", *names)) if uris else ""
+    return "\n".join(("\nThe files that these messages edited stay as they are:", *names)) if uris else ""
 
 
 def describe_rules(rules: Sequence[SessionRule]) -> str:
