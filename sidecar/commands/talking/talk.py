@@ -82,8 +82,12 @@ class Talk:
         self._ready = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._following: Sequence[asyncio.Task[None]] = ()
-        self._commands: dict[str | None, str | None] = {}
-        """The turns of this user by id, each with the session that its command leads to."""
+        self._sent: set[str | None] = set()
+        """The turns of this user."""
+        self._over: set[str | None] = set()
+        """The turns that are over, of commands that led to another session."""
+        self._chosen: dict[str | None, str] = {}
+        """The sessions to which commands of anybody led, by their turns."""
 
     async def hold(self) -> int:
         """Talk until the user leaves; return the exit code."""
@@ -219,11 +223,10 @@ class Talk:
                     self.actions.offered = self.display.known.commands
                     if event.kind == "userMessage" and event.data.get("nodeId") is not None:
                         self.actions.is_used = True
-                    if event.kind == "sessionChosen" and event.turn_id in self._commands:
-                        self._commands[event.turn_id] = event.data["sid"]
-                        self._ready.clear()  # what is typed from now on is for that session
-                    elif event.kind == "settled" and (sid := self._commands.pop(event.turn_id, None)):
-                        self._start(self.go_on_with(sid))
+                    if event.kind == "sessionChosen":
+                        self._chosen[event.turn_id] = event.data["sid"]
+                    if event.turn_id in self._chosen:
+                        self.go_on_if_chosen(event.turn_id, is_over=event.kind == "settled")
                     if event.kind == "settled":
                         self.app.branch = read_branch(self.actions.folder)
                     if event.kind in ("settled", "faulted") and event.seq:
@@ -254,8 +257,17 @@ class Talk:
                 self.app.ring(f"waiting for you: {line['text']}")
             self.app.redraw()
 
+    def go_on_if_chosen(self, turn_id: str | None, *, is_over: bool) -> None:
+        """Go on with the session to which a command leads, if it is one of this user and its turn is over."""
+        if is_over:
+            self._over.add(turn_id)
+        if turn_id in self._sent:
+            self._ready.clear()  # what is typed from now on is for that session
+            if turn_id in self._over:
+                self._start(self.go_on_with(self._chosen.pop(turn_id)))
+
     async def go_on_with(self, sid: str) -> None:
-        """Go on with the session *sid*, to which a command of this user led."""
+        """Go on with the session *sid*."""
         try:
             await self.actions.go_to(sid)
             await self._go_to(self.actions.session)
@@ -308,7 +320,10 @@ class Talk:
 
     async def submit(self, prompt: Prompt) -> None:
         """Send *prompt* to the session."""
-        self._commands[(await self.actions.session.prompt(prompt)).turn_id] = None
+        turn_id = (await self.actions.session.prompt(prompt)).turn_id
+        self._sent.add(turn_id)
+        if turn_id in self._chosen:
+            self.go_on_if_chosen(turn_id, is_over=False)
 
     def type(self, text: str) -> None:
         """Put *text* into the input, unless something was typed there."""
