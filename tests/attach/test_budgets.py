@@ -13,6 +13,7 @@ import pytest
 from acp import schema, spawn_agent_process
 
 from shared_daemon import SIDECAR, Stage, stage
+from sidecar.conductor.contract import TokenCounts
 from sidecar_client import CostBudget
 
 __all__ = ["stage"]
@@ -83,3 +84,19 @@ async def test_an_editor_and_a_panel_meet_one_budget_and_the_day_survives_kill_9
     assert {each.stop_reason for each in answers} == {"end_turn"}
     assert "- All sessions of today: $0.6832, 340,400 tokens" in (await session.run("/budget")).text
     await later.close()
+
+
+async def test_a_sub_agent_spends_the_budget_of_its_parent(stage: Stage) -> None:
+    """The second call of the sub-agent would break the budget, and so would the next one of the parent."""
+    paid = {"usage": {"input": 44_000, "output": 1_000}}
+    hand_over = {"toolCall": {"name": "task", "input": {"title": "Look", "prompt": "Look around."}}}
+    look = {"toolCall": {"name": "ls", "input": {"path": "."}}}
+    models = {
+        "boss-1": {"scripted": [[paid, hand_over], [paid, look], *[PAID] * 3], "contextWindow": 200_000}
+    }
+    client = await stage.shim(options={"models": models}).start()
+    session = await client.start_session(stage.paths.home, model="boss-1")
+    ended = await session.run("hand it over", budget=CostBudget(tokens=100_000))
+    assert (ended.stop_reason, ended.usage.session_total) == ("budget", TokenCounts(88_000, 2_000))
+    assert (await session.run("go on")).text == "It is paid.", "the next prompt has no budget"
+    await client.close()

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bare_sessions import compaction_settings
 from fake_tool import FakeTool
 from model_cards import card as card_of
 from properties import cases
 from sidecar._internal.errors import InvalidInput
 from sidecar.conductor.contract import TokenCounts
+from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import BudgetNear, Notice, Phase
 from sidecar.conductor.session import Session
 from sidecar.conductor.spending import BudgetReachedError, DaySpending, Spending
@@ -262,3 +264,28 @@ async def test_a_child_is_stopped_by_the_budget_of_its_parent_and_the_parent_too
     for spending in (child, own):
         with pytest.raises(BudgetReachedError):
             await spending.hold(Amount(0.0, 500))
+
+
+async def test_a_summary_counts_and_is_not_written_where_it_would_break_a_budget(make_stage: Any) -> None:
+    answers = [[Say(f"{number}. {'It is done. ' * 200}")] for number in range(6)]
+    note = [Say("The user asks for work, and it is done."), UsageEmission(Usage(900, 40))]
+    settings = compaction_settings(note="always", view_share=0.2)
+    stage = await make_stage([*answers, note, [Say("more")]], compaction=settings, cost=CostSheet(10.0, 10.0))
+    session = await stage.session()
+    for number in range(6):
+        await stage.ask(session, f"do {number}")
+    await session.choose("budget", "1000 tokens per session")
+    refused = await session.compact(CompactionRequest(force=True)).outcome
+    assert (refused.status, refused.summary_source, len(stage.model.calls)) == (
+        "completed",
+        "localFallback",
+        6,
+    )
+    await session.undo(None, force=False, expect_head=None)
+    await session.choose("budget", "none")
+    written = await session.compact(CompactionRequest(force=True)).outcome
+    assert (written.summary_source, len(stage.model.calls), session.record.spending.cost) == (
+        "model",
+        7,
+        0.0094,
+    )

@@ -26,6 +26,13 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
 
   // A prompt, an answer with thinking and tools.
   await page.selectOption(".choice.model", "fake-1");
+  await page.fill(".choice.budget", "10 tokens");
+  await page.press(".choice.budget", "Enter");
+  await until(async () => (await page.inputValue(".choice.budget")) === "10 tokens per prompt", "the budget");
+  await prompt(page, "what may it cost?");
+  await page.waitForSelector(".row.notice >> text=This prompt has used 0 of 10 tokens");
+  await page.fill(".choice.budget", "none");
+  await page.press(".choice.budget", "Enter");
   await prompt(page, "what is in @a.py?");
   await page.waitForSelector(".row.answer li >> text=reason 39");
   assert.equal(await page.locator(".row.answer strong").first().textContent(), "42");

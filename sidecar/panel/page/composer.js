@@ -30,7 +30,7 @@ import { fill, h, icon, iconButton, readable, visible } from "./dom.js";
 /** @typedef {{ mimeType: string, data: string }} Image */
 
 const MOST_IMAGE_BYTES = 5_000_000;
-const OPTION_ORDER = ["model", "engine", "permissions", "thinking", "budget"];
+const OPTION_ORDER = ["model", "engine", "permissions", "thinking"];
 
 export class Composer {
   /** @type {Offer[]} */
@@ -44,6 +44,7 @@ export class Composer {
   #history = [];
   #past = -1;
   #options = "";
+  #budget = "";
 
   /** @param {ComposerActions} actions */
   constructor(actions) {
@@ -53,7 +54,10 @@ export class Composer {
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "What goes with the prompt" });
     this.pictures = h("div", { class: "chips" });
     this.queue = h("ol", { class: "queue", "aria-label": "Prompts that wait" });
-    this.choices = h("div", { class: "choices" });
+    this.selects = h("span", { class: "selects" });
+    this.budgets = h("datalist", { id: "budgets" });
+    this.budget = h("input", { class: "choice budget", "aria-label": "Budget", placeholder: "Budget", list: "budgets", hidden: true, title: "The most that a prompt, a session or a day may cost: 0.50usd, 200k per session, 5usd per day, none", onchange: () => this.#chooseBudget() });
+    this.choices = h("div", { class: "choices" }, this.selects, this.budget, this.budgets);
     this.stopButton = iconButton("stop", "Stop (Escape)", () => actions.stop(), "stop");
     this.sendButton = iconButton("send", "Send (Enter)", () => this.submit("send"), "send");
     this.hint = h("span", { class: "hint" });
@@ -105,8 +109,8 @@ export class Composer {
     if (key === this.#options) return;
     this.#options = key;
     const shown = OPTION_ORDER.flatMap((id) => options.filter((option) => option.id === id && (option.options.length > 1 || id === "model")));
-    fill(this.choices, shown.map((option) => {
-      if (option.id === "budget") return this.#budgetField(option);
+    this.#setBudget(options.find((option) => option.id === "budget"));
+    fill(this.selects, shown.map((option) => {
       const select = h("select", { class: `choice ${option.id}`, "aria-label": option.name, title: `${option.name}: ${option.currentValue}`, onchange: () => this.actions.choose(option.id, select.value) },
         option.options.map((each) => h("option", { value: each.value }, each.name)));
       if (!option.options.some((each) => each.value === option.currentValue)) select.prepend(h("option", { value: option.currentValue }, option.currentValue));
@@ -115,16 +119,20 @@ export class Composer {
     }));
   }
 
-  /** A field, because any amount may be written; it shows the budgets until the daemon has others. @param {ConfigOption} option */
-  #budgetField(option) {
-    const current = option.currentValue === "default" ? "" : option.currentValue;
-    const title = "The most that a prompt, a session or a day may cost, such as 0.50usd, 200k per session, 5usd per day, none";
-    const input = h("input", { class: "choice budget", "aria-label": option.name, title, placeholder: option.name, list: "budgets", value: current, onchange: () => {
-      const chosen = input.value.trim() || "default";
-      input.value = current;
-      this.actions.choose(option.id, chosen);
-    } });
-    return h("span", {}, input, h("datalist", { id: "budgets" }, option.options.map((each) => h("option", { value: each.value }, each.name))));
+  /** Any amount may be written; the field shows the budgets that hold. @param {ConfigOption | undefined} option */
+  #setBudget(option) {
+    this.budget.hidden = option === undefined;
+    if (option === undefined) return;
+    this.#budget = option.currentValue === "default" ? "" : option.currentValue;
+    if (document.activeElement !== this.budget) this.budget.value = this.#budget;
+    fill(this.budgets, option.options.map((each) => h("option", { value: each.value }, each.name)));
+  }
+
+  #chooseBudget() {
+    const chosen = this.budget.value.trim() || "default";
+    this.budget.blur();
+    this.budget.value = this.#budget;
+    this.actions.choose("budget", chosen);
   }
 
   /** @param {"send" | "steer"} how */
