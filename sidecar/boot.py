@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from threading import Thread
@@ -30,7 +29,6 @@ from sidecar.conductor.hub import Hub, Takeovers
 from sidecar.conductor.record.branching import kind_recogniser
 from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.spending import DaySpending
-from sidecar.conductor.subagents import Subagents
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.conductor.window.engines.window_budget import WindowBudgetEngine
 from sidecar.conductor.window.knowledge import StoredSessions
@@ -165,7 +163,6 @@ def build(
         library=KnowledgeLibrary(workspace, StoredSessions(shelf), home / "knowledge"),
         factors=ModelFactors(home / "model-factors.json"),
     )
-    parts = replace(parts, run_subagent=Subagents(shelf).run)
     tracer = Tracer(home / "traces", wall_clock_ms)
     hub = Hub(shelf, parts, DEFAULT_ENGINE)
     shelf.freed.is_at_rest = lambda: not any(session.is_running for session in hub.sessions)

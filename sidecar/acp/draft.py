@@ -37,6 +37,7 @@ from sidecar.acp.updates import (
     notice_of,
     plan_entries,
     restoration_update,
+    subagent_update,
 )
 from sidecar.acp.version import ProtocolVersion, permission_meta
 from sidecar.conductor.contract import PermissionRequest
@@ -305,6 +306,7 @@ _TABLE: Final[dict[str, Callable[[WireEvent, Mapping[str, Any]], Iterable[Update
     ),
     "question": lambda event, _: (as_meta(event),),
     "questionResolved": lambda event, _: (as_meta(event),),
+    "subagent": lambda event, _: (subagent_update(event),),
     "plan": lambda event, _: (
         make_update(
             "plan_update",

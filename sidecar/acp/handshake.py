@@ -50,6 +50,7 @@ class AcpProfile(Value, kw_only=True):
     takes_notices: bool
     takes_compactions: bool
     takes_plans: bool
+    takes_subagents: bool
     reads_files: bool
     writes_files: bool
     runs_commands: bool
@@ -83,6 +84,7 @@ def profile_of(params: Any, faces: Collection[str] = ()) -> AcpProfile:
         takes_notices=isinstance(session.get("notices"), Mapping),
         takes_compactions=isinstance(session.get("compaction"), Mapping),
         takes_plans=isinstance(declared.get("plan"), Mapping),
+        takes_subagents=is_draft or isinstance(declared.get("subagents"), Mapping),
         reads_files=not is_draft and files.get("readTextFile") is True,
         writes_files=not is_draft and files.get("writeTextFile") is True,
         runs_commands=not is_draft and declared.get("terminal") is True,

@@ -50,6 +50,7 @@ class AcpSink:
     def __init__(self, peer: Peer, profile: AcpProfile, version: ProtocolVersion) -> None:
         self.face = version.face
         self.client_name = profile.name
+        self.follows_children = profile.takes_subagents
         self.client_id: str | None = None
         self._peer = peer
         self._outbox = peer.outbox

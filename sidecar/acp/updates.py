@@ -55,14 +55,22 @@ class UpdateMapperV1:
         notices: whether the client takes notices.
         compactions: whether the client takes updates of compactions.
         plans: whether the client takes updates of plans by their ids.
+        subagents: whether the client takes sub-agents as sessions.
         client_id: the client, which knows its own prompts; None for the replay of the past.
     """
 
     def __init__(
-        self, *, notices: bool, compactions: bool, plans: bool = False, client_id: str | None = None
+        self,
+        *,
+        notices: bool,
+        compactions: bool,
+        plans: bool = False,
+        subagents: bool = False,
+        client_id: str | None = None,
     ) -> None:
         self.takes_notices = notices
         self.takes_plans = plans
+        self.takes_subagents = subagents
         self.client_id = client_id
         self.streamed = StreamedText()
         self.tools = ToolUpdates()
@@ -160,6 +168,31 @@ def notice_of(event: WireEvent) -> dict[str, Any]:
             severity, title, description = data["severity"], data["title"], data.get("description", "")
     notice = {"severity": severity, "title": title, "_meta": _event_meta(event)}
     return notice | ({"description": description} if description else {})
+
+
+def subagent_update(event: WireEvent) -> Update:
+    """Return the state of a sub-agent, which the client may cancel."""
+    data = event["data"]
+    ended = {"completed": "end_turn", "failed": "end_turn", "interrupted": "cancelled"}
+    state = {"state": "running"}
+    if data["state"] in ended:
+        state = {"state": "idle", "stopReason": ended[data["state"]]}
+    return make_update(
+        "subagent_update",
+        sessionId=data["child"],
+        title=data["title"],
+        capabilities={"cancel": {}},
+        state=state,
+        _meta=_event_meta(event),
+    )
+
+
+def subagent_updates(mapper: UpdateMapperV1, event: WireEvent) -> tuple[Update, ...]:
+    """Return the sub-agent, or where the client knows none its session at the call that it works for."""
+    if mapper.takes_subagents:
+        return (subagent_update(event),)
+    call_id = event["data"]["toolCallId"]
+    return (make_update("tool_call_update", toolCallId=call_id, _meta=_event_meta(event)),)
 
 
 def as_meta(event: WireEvent) -> Update:
@@ -429,6 +462,7 @@ _TABLE: Final[dict[str, Callable[[UpdateMapperV1, WireEvent], Iterable[Update]]]
     "toolFinished": lambda mapper, event: (mapper.tools.finish(event),),
     "question": lambda _, event: (as_meta(event),),
     "questionResolved": lambda _, event: (as_meta(event),),
+    "subagent": subagent_updates,
     "plan": lambda mapper, event: (
         (plan_update(event),) if mapper.takes_plans else (make_update("plan", entries=plan_entries(event)),)
     ),

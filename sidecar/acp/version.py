@@ -102,6 +102,7 @@ _V1: Final = ProtocolVersion(
         notices=profile.takes_notices,
         compactions=profile.takes_compactions,
         plans=profile.takes_plans,
+        subagents=profile.takes_subagents,
         client_id=client_id,
     ),
     sessions=Sessions,

@@ -140,26 +140,28 @@ class SubagentTask(Value):
     """A task for a sub-agent, in so many seconds and calls of tools at most.
 
     *max_tokens* bounds the tokens of its model calls together, None for no bound; *model* answers it, None
-    for the model of its parent.
+    for the model of its parent. With *reads_only* it has no tool that may change anything.
     """
 
+    title: str
     prompt: str
     timeout_s: float
     max_calls: int
     max_tokens: int | None = None
     model: str | None = None
+    reads_only: bool = False
 
 
 class SubagentEnd(Value, kw_only=True):
     """The end of a sub-agent: its answer, and the reason where it did not finish.
 
-    *tokens* are its tokens by their kind, *cost* their price in US dollars where that is known.
+    *cost* is the price of its *n_tokens* in US dollars where that is known.
     """
 
     text: str
     problem: str | None
     n_calls: int
-    tokens: Mapping[str, int]
+    n_tokens: int
     cost: float | None
 
 

@@ -1,7 +1,7 @@
-"""The task tool: a piece of work for a sub-agent, a fresh session with a window of its own.
+"""The task tool: a piece of work for a sub-agent, a session of its own with a fresh window.
 
 The sub-agent sees the task alone and has the tools of its parent but this one. Its answer is the result of
-the call. Its questions are asked as the parent's own, and it ends with the call.
+the call. Several that only read run at the same time.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ class TaskArguments(msgspec.Struct, frozen=True, kw_only=True):
         int,
         msgspec.Meta(ge=0, description="Tokens that its model calls may take together; 0 for no bound."),
     ] = 0
+    read_only: Annotated[
+        bool, msgspec.Meta(description="It only reads and searches; several such calls run at once.")
+    ] = False
     model: Annotated[
         str, msgspec.Meta(description="Another model than yours, only if the user named one.")
     ] = ""
@@ -43,11 +46,13 @@ async def run_task(arguments: TaskArguments, context: ToolContext, cancel: Cance
     if context.run_subagent is None:
         raise InvalidInput("there are no sub-agents here", hint="do the work yourself")
     task = SubagentTask(
+        arguments.title,
         arguments.prompt,
         arguments.timeout_s,
         arguments.max_calls,
         max_tokens=arguments.max_tokens or None,
         model=arguments.model or None,
+        reads_only=arguments.read_only,
     )
     end = await context.run_subagent(task, context, cancel)
     cap = context.max_output_chars - _NOTES_CHARS
@@ -55,9 +60,7 @@ async def run_task(arguments: TaskArguments, context: ToolContext, cancel: Cance
         end.text if len(end.text) <= cap else f"{end.text[:cap]}\n[cut: {cap} of {len(end.text)} characters]"
     )
     price = "" if end.cost is None else f", {end.cost:.4f} USD"
-    note = (
-        f"[the sub-agent made {end.n_calls} calls of tools and used {sum(end.tokens.values())} tokens{price}]"
-    )
+    note = f"[the sub-agent made {end.n_calls} calls of tools and used {end.n_tokens} tokens{price}]"
     problem = None if end.problem is None else f"[it did not finish: {end.problem}]"
     return ToolReply("\n".join(filter(None, (text, problem, note))), is_error=problem is not None)
 

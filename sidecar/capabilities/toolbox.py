@@ -100,6 +100,7 @@ class SessionToolBox:
         self, tools: Iterable[Tool], make_context: Callable[[str], ToolContext], observe: ToolObserver
     ) -> None:
         self._own = tuple(tools)
+        self._reads_only = False
         self._make_context = make_context
         self._observe = observe
         self._failed: tuple[str, Any, Any] | None = None
@@ -113,7 +114,7 @@ class SessionToolBox:
 
         Tools of the group ``servers`` are declared within a budget, with a search for the others.
         """
-        offer = tuple(tools)
+        offer = tuple(each for each in tools if not self._reads_only or each.effects.may_read)
         if group in self._extra and self._extra[group] == offer:
             return
         self._extra[group] = offer
@@ -127,6 +128,14 @@ class SessionToolBox:
         self._tools = unlisted | self.hidden | {name: tool for name, (tool, _) in offered.items()}
         self._effects = {name: tool.effects for name, tool in self._tools.items()}
         self._descriptors = tuple(descriptor for _, descriptor in offered.values())
+
+    def limit_to_reading(self) -> None:
+        """Offer no tool that changes something with each call, now and later."""
+        self._reads_only = True
+        self._own = tuple(each for each in self._own if each.effects.may_read)
+        groups, self._extra = self._extra, {}
+        for group, tools in groups.items():
+            self.offer(group, tools)
 
     def descriptors(self) -> Sequence[ToolDescriptor]:
         """Return the tools on offer."""

@@ -76,6 +76,21 @@ class ClientPort(Protocol):
         """Notify the client of the lines of the list of sessions that changed, and of *removed* sessions."""
         ...
 
+    def follow_child(self, sid: str) -> None:
+        """Follow the new sub-agent *sid* of a session that the client follows, if it wants all of them."""
+        ...
+
+    def unfollow(self, sid: str) -> None:
+        """Stop following session *sid*, which has ended."""
+        ...
+
+
+class ParentCall(Value):
+    """The call of a tool in session *sid* that a sub-agent works for."""
+
+    sid: str
+    call_id: str
+
 
 class _Attachment(Value):
     client: ClientPort
@@ -85,7 +100,10 @@ class _Attachment(Value):
 class Audience:
     """The connected clients. A client is attached to a session once, as a listener or as a controller.
 
+    A client that controls a session controls its sub-agents, too.
+
     Attributes:
+        parent_calls: the calls that the sub-agents in memory work for, by the sub-agent.
         editors: the editors that clients have reported.
         path_indexes: the paths of folders, for completion.
     """
@@ -94,6 +112,7 @@ class Audience:
         self._clients: dict[str, ClientPort] = {}
         self.path_indexes = PathIndexes()
         self._attached: dict[str, dict[str, _Attachment]] = {}
+        self.parent_calls: dict[str, ParentCall] = {}
         self.editors = Editors(self._attached)
 
     @property
@@ -123,13 +142,20 @@ class Audience:
     def dismiss(self, sid: str) -> None:
         """Detach every client from session *sid*."""
         self._attached.pop(sid, None)
+        self.parent_calls.pop(sid, None)
 
     def controllers(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that may answer a session's questions."""
+        """Return the clients that may act on a session and answer its questions, each once."""
+        call = self.parent_calls.get(sid)
+        found = {} if call is None else {each.client_id: each for each in self.controllers(call.sid)}
+        return tuple((found | {each.client_id: each for each in self.openers(sid)}).values())
+
+    def openers(self, sid: str) -> Sequence[ClientPort]:
+        """Return the clients that control this very session."""
         return tuple(each.client for each in self._attached.get(sid, {}).values() if each.controls)
 
     def listeners(self, sid: str) -> Sequence[ClientPort]:
-        """Return the clients that follow a session, controllers included."""
+        """Return the clients that follow a session, the ones that opened it included."""
         return tuple(each.client for each in self._attached.get(sid, {}).values())
 
 

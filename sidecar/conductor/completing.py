@@ -148,7 +148,7 @@ async def list_arguments(command: str, hub: Hub, session: Session) -> AsyncItera
             yield choice.value, None if choice.name == choice.value else choice.name
     match command:
         case "resume":
-            for summary in await hub.list(SessionQuery(cwd=session.info.cwd)):
+            for summary in await hub.list(SessionQuery(cwd=session.info.cwd, children=False)):
                 if summary.sid != session.sid:
                     yield summary.sid, summary.title or None
         case "unpin":

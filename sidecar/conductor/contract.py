@@ -329,7 +329,8 @@ class SessionSnapshot(Value):
     """A session at one moment: a client shows this, then follows the events after ``seq``.
 
     *turn_id* and *compaction_id* name the turn and the compaction that run now, None for none;
-    *queued_compactions* name the ones that wait. *state* to *text* are as in the list of sessions.
+    *queued_compactions* name the ones that wait. *parent*, *kind*, and *state* to *text* are as in the list
+    of sessions.
     *open_questions* are the forms that wait for an answer.
     """
 
@@ -358,6 +359,14 @@ class SessionSnapshot(Value):
     waiting_for: WaitingFor | None = None
     text: str | None = None
     open_questions: tuple[Elicitation, ...] = ()
+    kind: SessionKind | None = None
+
+
+SessionKind: TypeAlias = Literal["subagent"]
+"""The kind of a session that no user has begun."""
+
+TaskState: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
+"""The state of a sub-agent's task; it is interrupted also where the daemon ended in the middle of it."""
 
 
 class SessionSummary(Value):
@@ -366,6 +375,8 @@ class SessionSummary(Value):
     *state* is ``waiting`` while the session waits for its user, and *waiting_for* is the decision then.
     *text* is the question, the prompt at work or the failure; *since* is the time at which that began. All
     are absent where another process has the session open and alone knows them.
+    *parent* is the session that this one was forked from. With the *kind* ``subagent`` it is the session of
+    the call *tool_call_id* that began this one, and *task* is the state of that work.
     """
 
     sid: str
@@ -384,6 +395,10 @@ class SessionSummary(Value):
     since: int | None = None
     waiting_for: WaitingFor | None = None
     text: str | None = None
+    parent: str | None = None
+    kind: SessionKind | None = None
+    tool_call_id: str | None = None
+    task: TaskState | None = None
 
 
 class PermissionOption(Value):
@@ -408,7 +423,11 @@ class PermissionSubject(Value):
 
 
 class PermissionRequest(Value):
-    """A question to the user. Without an answer by *expires_at* it counts as rejected."""
+    """A question to the user. Without an answer by *expires_at* it counts as rejected.
+
+    *child* is the sub-agent that asks, where the client follows its parent alone; then the session and the
+    tool call are the ones of the parent.
+    """
 
     sid: str
     turn_id: str | None
@@ -418,6 +437,7 @@ class PermissionRequest(Value):
     options: tuple[PermissionOption, ...]
     expires_at: int
     description: str | None = None
+    child: str | None = None
 
 
 class PermissionAnswer(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,12 +11,9 @@ from msgspec import field
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import (
-    AskUser,
-    CheckpointPort,
     Confine,
     SubagentEnd,
     SubagentTask,
-    Tool,
     ToolContext,
     ToolObserver,
 )
@@ -25,7 +22,6 @@ from sidecar.capabilities.toolbox import SessionToolBox
 from sidecar.conductor.clients import Audience, Terminals
 from sidecar.conductor.contract import SessionSummary
 from sidecar.conductor.engine import SessionEngine
-from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.spending import DaySpending, Spending
 from sidecar.conductor.token_estimate import ModelFactors
 from sidecar.extensions.contract import ExtensionsPort
@@ -68,6 +64,12 @@ class SessionHost(Protocol):
         """Return the sessions that *query* asks for, the newest first."""
         ...
 
+    async def run_subagent(
+        self, sid: str, task: SubagentTask, context: ToolContext, cancel: CancelToken
+    ) -> SubagentEnd:
+        """Run a sub-agent for a call of session *sid*. Raises SidecarError where it cannot begin."""
+        ...
+
 
 class SessionDeps(Value, kw_only=True):
     """The dependencies of every session of a hub; a suffix names the unit of a time.
@@ -83,12 +85,8 @@ class SessionDeps(Value, kw_only=True):
         question_timeout_s: how long a form waits for its answer.
         permission_rules: the rules by which the user allows and denies actions, None for none.
         may_fetch_private: whether pages may be fetched from this machine and its network.
-        ask: answers the questions of tools, where not the session's own clients do.
-        run_subagent: runs sub-agents for a session with these dependencies and values, with the tools of its
-            servers; None for none.
         confine: confines commands, where the user's settings ask for it.
         contents: stores the files that sessions change as they were before, None for nowhere.
-        checkpoints: keeps the files that tools change, None for the checkpoints of the session itself.
         home: the state directory, which holds the user's own rules; None for none. Its files are protected.
         knowledge_timeout_s: a knowledge source that takes longer is not waited for.
         compaction: the user's settings of compactions.
@@ -107,17 +105,8 @@ class SessionDeps(Value, kw_only=True):
     new_id: Callable[[], str]
     permission_rules: UserRules | None = None
     may_fetch_private: bool = False
-    ask: AskUser | None = None
-    run_subagent: (
-        Callable[
-            [SessionDeps, SessionInfo, SubagentTask, ToolContext, Sequence[Tool], CancelToken],
-            Awaitable[SubagentEnd],
-        ]
-        | None
-    ) = None
     confine: Confine | None = None
     contents: KeptContents | None = None
-    checkpoints: CheckpointPort | None = None
     home: Path | None = None
     library: KnowledgeLibrary
     factors: ModelFactors = field(default_factory=ModelFactors)

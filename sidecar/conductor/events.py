@@ -26,6 +26,7 @@ from sidecar.conductor.contract import (
     RestoredFile,
     SessionRule,
     StopReasonName,
+    TaskState,
 )
 from sidecar.llmgateway.contract import BudgetPeriod
 
@@ -136,6 +137,20 @@ class QuestionResolved(Value):
     elicitation_id: str
     action: str
     by: str
+
+
+class SubagentChanged(Value):
+    """A sub-agent of the call *tool_call_id* began or ended; *child* is its session.
+
+    *usage* is that of the child: its size, and all that it has used.
+    """
+
+    kind: ClassVar[str] = "subagent"
+    child: str
+    tool_call_id: str
+    title: str
+    state: TaskState
+    usage: ContextUsage | None = None
 
 
 class PlanChanged(Value):
@@ -357,6 +372,7 @@ Payload: TypeAlias = (
     | ToolFinished
     | Elicitation
     | QuestionResolved
+    | SubagentChanged
     | PlanChanged
     | ContextUsage
     | Compaction

@@ -8,16 +8,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import field
 
+from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
+from sidecar.capabilities.contract import SubagentEnd, SubagentTask, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer
-from sidecar.conductor.clients import Audience, Terminals
+from sidecar.conductor.clients import Audience, ClientPort, ParentCall, Terminals
 from sidecar.conductor.content import prompt_text, prompt_title
 from sidecar.conductor.contract import Compaction, SessionSummary
 from sidecar.conductor.deps import SessionDeps
@@ -28,12 +31,15 @@ from sidecar.conductor.record.queue import check_loaded
 from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
+from sidecar.conductor.spending import Spending
+from sidecar.conductor.subagents import run_subagent
 from sidecar.conductor.window.knowledge import check_sources
 from sidecar.conductor.window.session_engines import check_policy
 from sidecar.conductor.window.weights import entry_tokens
 from sidecar.conductor.workbench.files import existing_folder, existing_folders
 from sidecar.conductor.workbench.kept_changes import find_changes
 from sidecar.conversation import Entry
+from sidecar.extensions.contract import WithoutServers
 from sidecar.llmgateway.registry import ModelRegistry
 from sidecar.runtime.store import IntegrityReport, SessionGraph
 from sidecar.runtime.store.place import ALL_SESSIONS, SessionQuery
@@ -198,6 +204,41 @@ class Hub:
         session.workbench.policy.mode = source.workbench.policy.mode
         return session.sid
 
+    async def run_subagent(
+        self, sid: str, task: SubagentTask, context: ToolContext, cancel: CancelToken
+    ) -> SubagentEnd:
+        """Run a sub-agent for a call of session *sid*. Raises SidecarError where it cannot begin."""
+        return await run_subagent(self, self.session(sid), task, context, cancel)
+
+    async def open_child(self, info: SessionInfo, parent: Session) -> Session:
+        """Start a sub-agent of *parent* with its models. Raises TooManySessionsError."""
+        assert info.tool_call_id is not None
+        above = parent.record
+        child = await self._add(info, await self._open(info), above.models, above.spending)
+        child.record.work.above = above.work
+        self.audience.parent_calls[child.sid] = ParentCall(parent.sid, info.tool_call_id)
+        return child
+
+    async def leave_child(self, child: Session) -> None:
+        """Close a sub-agent after its call; one that a client has opened is stored and goes on."""
+        if self._sessions.get(child.sid) is not child:
+            return  # it was closed meanwhile
+        if self.audience.openers(child.sid):
+            self.audience.parent_calls.pop(child.sid, None)
+            child.record.work.above = None
+            await child.record.store()
+            return
+        for client in self.audience.listeners(child.sid):
+            client.unfollow(child.sid)
+        await self.close(child.sid, keeps_queue=True)
+
+    def ask_newcomer(self, client: ClientPort, session: Session) -> None:
+        """Put the open questions of a session and of its sub-agents to a client that took control of it."""
+        calls = self.audience.parent_calls
+        for each in self.sessions:
+            if each is session or (each.sid in calls and calls[each.sid].sid == session.sid):
+                each.workbench.board.ask_newcomer(client)
+
     async def load(
         self,
         sid: str,
@@ -242,10 +283,11 @@ class Hub:
         return session.info.seq
 
     async def delete(self, sid: str) -> None:
-        """Stop a session and delete it from the store.
+        """Stop a session and delete it from the store, and then its sub-agents.
 
         Raises SessionNotFound, or SidecarError ``busy`` when another process has it loaded.
         """
+        children = await self.list(SessionQuery(parent=sid))
         if sid in self._sessions:
             await self.close(sid)
         elif not await self._store.place.exists(sid):
@@ -253,6 +295,9 @@ class Hub:
         await self._store.delete(sid)
         self._deps.library.forget(sid)
         self.announce_change(removed=sid)
+        for child in children:
+            with suppress(SessionNotFound):  # it ended with its parent, and was never stored
+                await self.delete(child.sid)
 
     async def amend(self, sid: str, change: Callable[[SessionInfo], SessionInfo]) -> int:
         """Change the ``meta`` record of a session, in memory or stored, and return its newest ``seq``.
@@ -321,9 +366,14 @@ class Hub:
         return tuple({done.compaction_id: done for done in found if done is not None}.values())
 
     def announce_change(self, *changed: SessionSummary, removed: str | None = None) -> None:
-        """Notify every client of the lines of the list of sessions that *changed*, or of one *removed*."""
-        for client in self.audience.clients:
-            client.sessions_changed(changed, () if removed is None else (removed,))
+        """Notify every client of the lines of the list of sessions that *changed*, or of one *removed*.
+
+        Sub-agents are no part of that list.
+        """
+        listed = tuple(each for each in changed if each.kind is None)
+        if len(listed) == len(changed):
+            for client in self.audience.clients:
+                client.sessions_changed(listed, () if removed is None else (removed,))
 
     async def _new_info(self, wanted: NewSession) -> tuple[SessionInfo, ModelRegistry]:
         """Return the record of a new session, and the models of its folder; raises as :meth:`new`."""
@@ -411,7 +461,11 @@ class Hub:
         return replace(found, sid=sid, engine=engine)
 
     async def _add(
-        self, info: SessionInfo, opened: OpenedSession, models: ModelRegistry | None = None
+        self,
+        info: SessionInfo,
+        opened: OpenedSession,
+        models: ModelRegistry | None = None,
+        above: Spending | None = None,
     ) -> Session:
         try:
             info.check_folder()
@@ -419,7 +473,10 @@ class Hub:
             if models is None:
                 models = await self._deps.models.at(Path(info.cwd), is_chosen=True)
                 await models.ready(info.model)
-            session = Session(info, opened.journal, replace(self._deps, models=models), self)
+            deps = replace(self._deps, models=models, spending=above)
+            if info.kind is not None:  # its tools of servers are those of its parent
+                deps = replace(deps, extensions=WithoutServers(deps.extensions))
+            session = Session(info, opened.journal, deps, self)
             await session.start(opened.records, opened.journal.integrity)
         except BaseException:
             await opened.release()

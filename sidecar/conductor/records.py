@@ -15,7 +15,7 @@ import msgspec
 from msgspec import field
 
 from sidecar._internal.values import Value, force_setattr
-from sidecar.conductor.contract import SessionSummary, WorkState
+from sidecar.conductor.contract import SessionKind, SessionSummary, TaskState, WorkState
 from sidecar.conductor.errors import FolderUnknownError
 from sidecar.conversation import FileRead
 from sidecar.workspace.paths import path_to_uri
@@ -140,6 +140,11 @@ class SessionInfo(Value, kw_only=True):
         brief: the text that its client has appended to the system prompt; empty for none.
         budget: the chosen budgets as text; empty for the settings of the user.
         imported_at: the time at which it was imported from another agent, 0 for never.
+        kind: None for a session that a user has begun or forked.
+        tool_call_id: the call of the session *parent* that a sub-agent works for.
+        task: the state of that work when this was stored; ``running`` after its process is gone means that it
+            was interrupted.
+        reads_only: whether it has no tools that may change anything.
     """
 
     sid: str
@@ -174,6 +179,10 @@ class SessionInfo(Value, kw_only=True):
     brief: str = ""
     budget: str = ""
     imported_at: int = 0
+    kind: SessionKind | None = None
+    tool_call_id: str | None = None
+    task: TaskState | None = None
+    reads_only: bool = False
 
     def check_folder(self) -> None:
         """Raise FolderUnknownError unless the session's folder is known."""
@@ -183,9 +192,12 @@ class SessionInfo(Value, kw_only=True):
     def as_loaded(self) -> SessionInfo:
         """Return the record for a process that loads the session, with a *seq* that no event has had so far.
 
-        A process that was killed may have emitted events after it stored *seq*, and clients may have them.
+        A process that was killed may have emitted events after it stored *seq*, and clients may have them. A
+        task that it was at was interrupted.
         """
-        return replace(self, seq=self.seq + (0 if self.seq_is_last else SKIPPED_SEQS), seq_is_last=False)
+        seq = self.seq + (0 if self.seq_is_last else SKIPPED_SEQS)
+        task = "interrupted" if self.task == "running" else self.task
+        return replace(self, seq=seq, seq_is_last=False, task=task)
 
     def __post_init__(self) -> None:
         """Cut a title that is longer than lists and events should carry."""
@@ -210,6 +222,10 @@ class SessionInfo(Value, kw_only=True):
             since=work.since,
             waiting_for=work.waiting_for,
             text=work.text or None,
+            parent=self.parent,
+            kind=self.kind,
+            tool_call_id=self.tool_call_id,
+            task=self.task,
         )
 
     def as_fork(self, sid: str, now_ms: int, n_messages: int) -> SessionInfo:
@@ -229,6 +245,10 @@ class SessionInfo(Value, kw_only=True):
             last_compaction_at=None,
             session_total={},
             cost=None,
+            kind=None,
+            tool_call_id=None,
+            task=None,
+            reads_only=False,
         )
 
 

@@ -166,6 +166,7 @@ class Session:
             waiting_for=work.waiting_for,
             text=work.text or None,
             open_questions=self.workbench.questions.open,
+            kind=info.kind,
         )
 
     def summary(self) -> SessionSummary:

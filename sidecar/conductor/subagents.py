@@ -1,142 +1,150 @@
-"""Sub-agents: a session within a call of a tool, which no client sees and no file keeps.
+"""Sub-agents: sessions that work for a call of a tool in another session, their parent.
 
-It has the folders and the engine of its parent, its model unless the task names another one, and the tools of
-its servers. Its history, its window and its other tools are its own, and it has no further sub-agents. Its
-questions become the parent's: the parent's policy decides them and the parent's clients are asked. Its tool
-calls are reported as progress of the call. Its tokens and their price are added to the parent's. However the
-call ends, the session is closed before it returns.
+A sub-agent is a session as any other: stored, with a log, a window, compactions and checkpoints of its own,
+and opened, steered, stopped, read and forked by the same methods. Four values of its record make it a child:
+its kind, its parent, the call that it works for, and the state of that work. Lists leave children out unless
+they are asked for, and a parent that is deleted takes its children with it.
+
+While the call runs, the child depends on its parent:
+
+* it has the folders, the engine and the tools of the servers of its parent, and its model unless the task
+  names another one; it has no further sub-agents;
+* the parent's permission mode and the answers "always" hold for both, and a client that controls the parent
+  controls the child, so that its questions reach the clients of both;
+* each change of a file is kept by the checkpoints of both, so that either one can take it back;
+* its calls of models count for the parent's spending and budgets, too;
+* its calls are shown as progress of the call, and events of the parent tell when it begins and ends.
+
+The call ends with the first turn of the child, or at a bound of the task, or when it is cancelled. Then the
+child is closed, unless a client has opened it: it goes on as that client's session. A daemon that dies leaves
+a child with work that is stored as running, and no process that holds it: it is listed as interrupted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
-from sidecar.capabilities.contract import (
-    PermissionDecision,
-    PermissionQuestion,
-    SubagentEnd,
-    SubagentTask,
-    Tool,
-    ToolContext,
-)
-from sidecar.conductor.clients import Audience, Terminals
-from sidecar.conductor.contract import ContextUsage, SessionSummary
-from sidecar.conductor.deps import SessionDeps
-from sidecar.conductor.errors import ModelNotFound, SessionNotFound
-from sidecar.conductor.events import ToolStarted
+from sidecar.capabilities.contract import SubagentEnd, SubagentTask, ToolContext
+from sidecar.conductor.contract import Author, ContextUsage, TaskState
+from sidecar.conductor.errors import ModelNotFound
+from sidecar.conductor.events import SubagentChanged, ToolStarted
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
-from sidecar.conductor.record.shelf import SessionShelf
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
-from sidecar.extensions.contract import WithoutServers
-from sidecar.runtime.store.place import SessionQuery
+
+if TYPE_CHECKING:  # the hub runs them
+    from sidecar.conductor.hub import Hub
+
+_ENDS: Final = {"cancelled": "its user stopped it", "budget": "a budget is used up"}
+"""Why a sub-agent did not finish, by the reason why its turn ended."""
 
 
-class Subagents:
-    """Runs the sub-agents of all sessions; *store* makes sessions in memory."""
+async def run_subagent(
+    hub: Hub, parent: Session, task: SubagentTask, context: ToolContext, cancel: CancelToken
+) -> SubagentEnd:
+    """Run one sub-agent to its end. Raises ModelNotFound, TooManySessionsError.
 
-    def __init__(self, store: SessionShelf) -> None:
-        self._store = store
-
-    async def run(
-        self,
-        deps: SessionDeps,
-        parent: SessionInfo,
-        task: SubagentTask,
-        context: ToolContext,
-        server_tools: Sequence[Tool],
-        cancel: CancelToken,
-    ) -> SubagentEnd:
-        """Run one sub-agent to its end. Raises ModelNotFound.
-
-        Args:
-            deps: the dependencies of the parent.
-            parent: the values of the parent.
-            task: the task and its bounds.
-            context: the surroundings of the call that started it.
-            server_tools: the tools of the parent's servers.
-            cancel: ends it.
-        """
-
-        async def ask(question: PermissionQuestion) -> PermissionDecision:
-            title = f"{question.title} (sub-agent)"
-            return await context.ask(replace(question, call_id=context.call_id, title=title))
-
-        model = task.model or parent.model
-        await deps.models.ready(model)
-        if (why := deps.models.why_not(model)) is not None:
-            raise ModelNotFound(model, tuple(deps.models.names()), why)
-        info = parent.as_fork(deps.new_id(), deps.clock_ms(), 0)
-        info = replace(
-            info,
-            model=model,
-            title="",
-            ephemeral=True,
-            knowledge=(),
-            plan=(),
-            pins=(),
-            mcp_servers=(),
-            fork_digest="",
-        )
-        opened = await self._store.open_in_memory(info.sid)
-        own_deps = replace(
-            deps,
-            ask=ask,
-            run_subagent=None,
-            checkpoints=context.checkpoints,
-            extensions=WithoutServers(deps.extensions),
-        )
-        session = Session(info, opened.journal, own_deps, NoClients())
-        session.workbench.tools.offer("servers", server_tools)
-        watched = _Watched(session, task, context)
-        stop_watching = session.record.log.follow(watched.on_event)
-        outcome: TurnOutcome | None = None
-        problem: str | None = None
-        try:
-            await session.start((), opened.journal.integrity)
+    Args:
+        hub: the sessions.
+        parent: the session of the call.
+        task: the task and its bounds.
+        context: the surroundings of the call that started it.
+        cancel: ends it.
+    """
+    child = await hub.open_child(await child_info(parent, task, context.call_id), parent)
+    sid, events = child.sid, parent.record.events
+    stop_sharing = parent.workbench.policy.share_with(child.workbench.policy)
+    child.workbench.tools.offer("servers", parent.workbench.servers.tools)
+    child.workbench.checkpoints.outer = context.checkpoints
+    events.emit(SubagentChanged(sid, context.call_id, task.title, "running"))
+    for client in hub.audience.listeners(parent.sid):
+        client.follow_child(sid)
+    watched = _Watched(child, task, context)
+    stop_watching = child.record.log.follow(watched.on_event)
+    state: TaskState = "interrupted"
+    outcome: TurnOutcome | None = None
+    problem: str | None = None
+    try:
+        receipt = await child.submit(
             # Words before it, so that a task never is a slash command.
-            receipt = await session.submit(({"type": "text", "text": f"Your task:\n\n{task.prompt}"},))
-            with cancel_future(cancel) as cancelled:
-                waited_for = (receipt.outcome, cancelled, watched.is_over_budget)
-                await asyncio.wait(waited_for, timeout=task.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-                if receipt.outcome.done():
-                    outcome = receipt.outcome.result()
-                elif cancelled.done():
-                    problem = "it was cancelled"
-                elif watched.is_over_budget.done():
-                    problem = watched.is_over_budget.result()
-                else:
-                    problem = f"its {task.timeout_s:g} s are over"
-        finally:
-            stop_watching()
-            await session.aclose()
-            await opened.release()
-        if outcome is not None and outcome.fault is not None:
-            problem = outcome.fault.message
-        return SubagentEnd(
-            text="" if outcome is None else outcome.text,
-            problem=problem,
-            n_calls=watched.n_calls,
-            tokens=session.info.session_total,
-            cost=session.info.cost,
+            ({"type": "text", "text": f"Your task:\n\n{task.prompt}"},),
+            author=Author(parent.sid, "the agent"),
+            allow=[rule.text for rule in parent.workbench.policy.turn_rules],
         )
+        with cancel_future(cancel) as cancelled:
+            waited_for = (receipt.outcome, cancelled, watched.is_over_budget)
+            await asyncio.wait(waited_for, timeout=task.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not (is_over := receipt.outcome.done()):
+                child.turns.prompts.interrupt(receipt.turn_id, "keep")
+                await asyncio.shield(receipt.outcome)
+        if is_over:
+            outcome = receipt.outcome.result()
+            problem = _ENDS.get(outcome.stop_reason)
+            if outcome.fault is not None:
+                state, problem = "failed", outcome.fault.message
+            elif outcome.stop_reason != "cancelled":
+                state = "completed" if problem is None else "failed"
+        elif cancel.cancelled:
+            problem = "it was cancelled"
+        else:
+            over = watched.is_over_budget
+            state, problem = "failed", over.result() if over.done() else f"its {task.timeout_s:g} s are over"
+    finally:
+        stop_watching()
+        stop_sharing()
+        child.workbench.checkpoints.outer = None
+        child.record.amend(lambda info: replace(info, task=state))
+        events.emit(SubagentChanged(sid, context.call_id, task.title, state, watched.usage))
+        await hub.leave_child(child)
+    return SubagentEnd(
+        text="" if outcome is None else outcome.text,
+        problem=problem,
+        n_calls=watched.n_calls,
+        n_tokens=sum(astuple(child.record.spending.total)),
+        cost=child.record.spending.cost,
+    )
+
+
+async def child_info(parent: Session, task: SubagentTask, call_id: str) -> SessionInfo:
+    """Return the record of the child of *parent* that works at *task*. Raises ModelNotFound."""
+    record = parent.record
+    models, model = record.models, task.model or record.info.model
+    await models.ready(model)
+    if (why := models.why_not(model)) is not None:
+        raise ModelNotFound(model, tuple(models.names()), why)
+    return replace(
+        record.info.as_fork(record.new_id(), record.clock_ms(), 0),
+        model=model,
+        title=task.title,
+        knowledge=(),
+        plan=(),
+        pins=(),
+        mcp_servers=(),
+        fork_digest="",
+        tokens=0,
+        kind="subagent",
+        tool_call_id=call_id,
+        task="running",
+        reads_only=task.reads_only,
+    )
 
 
 class _Watched:
     """The calls and tokens of a running sub-agent: reported, and counted up to the bounds of *task*."""
 
-    def __init__(self, session: Session, task: SubagentTask, context: ToolContext) -> None:
+    def __init__(self, child: Session, task: SubagentTask, context: ToolContext) -> None:
         self.n_calls = 0
+        self.usage: ContextUsage | None = None
         self.is_over_budget: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._n_tokens = 0
+        self._spending = child.record.spending
         self._task = task
         self._context = context
-        self._seen = session.record.log.seq
+        self._seen = child.record.log.seq
 
     def on_event(self, log: EventLog) -> None:
         """Report the events that are new."""
@@ -145,35 +153,12 @@ class _Watched:
             if isinstance(event.data, ToolStarted):
                 self.n_calls += 1
                 self._context.progress(f"{event.data.title}\n")
-            elif isinstance(event.data, ContextUsage) and event.data.session_total is not None:
-                self._n_tokens = sum(astuple(event.data.session_total))
+            elif isinstance(event.data, ContextUsage):
+                self.usage = event.data
         problem = None
         if self.n_calls > self._task.max_calls:
             problem = f"it made its {self._task.max_calls} calls of tools"
-        elif self._task.max_tokens is not None and self._n_tokens > self._task.max_tokens:
+        elif self._task.max_tokens is not None and sum(astuple(self._spending.total)) > self._task.max_tokens:
             problem = f"it used its {self._task.max_tokens:,} tokens"
         if problem is not None and not self.is_over_budget.done():
             self.is_over_budget.set_result(problem)
-
-
-class NoClients:
-    """The host of a session that no client knows."""
-
-    def __init__(self) -> None:
-        self.audience = Audience()
-        self.terminals = Terminals()
-
-    def announce_change(self, *changed: SessionSummary) -> None:
-        """Do nothing."""
-
-    async def fork_of(self, sid: str) -> str:
-        """Raise SessionNotFound: such a session cannot be forked."""
-        raise SessionNotFound(sid)
-
-    async def new_like(self, sid: str) -> str:
-        """Raise SessionNotFound."""
-        raise SessionNotFound(sid)
-
-    async def list(self, _query: SessionQuery) -> Sequence[SessionSummary]:
-        """Return nothing: such a session goes on nowhere else."""
-        return ()

@@ -64,11 +64,12 @@ class Verdict(Value, kw_only=True):
     rule: Rule | None = None
 
 
-class Policy(Struct):
+class Policy(Struct, eq=False):
     """The policy of one session.
 
     *granted* are the keys of its answers "always", and *answers* the words for them; *turn_rules* allow
     actions in the present turn. *read_rules* returns the user's rules as they are now; it looks at the disk.
+    *children* are the policies of its sub-agents that are at work.
     """
 
     place: SessionFolders
@@ -78,6 +79,21 @@ class Policy(Struct):
     turn_rules: tuple[Rule, ...] = ()
     answers: list[str] = field(default_factory=list)
     read_rules: Callable[[], Rules] | None = None
+    children: list[Policy] = field(default_factory=list)
+
+    def choose(self, mode: PermissionMode) -> None:
+        """Set the mode, also for the sub-agents."""
+        for policy in (self, *self.children):
+            policy.mode = mode
+
+    def share_with(self, child: Policy) -> Callable[[], None]:
+        """Let a sub-agent have the mode and the answers "always", those to come included.
+
+        The returned function ends that for the mode.
+        """
+        child.mode, child.granted, child.answers = self.mode, self.granted, self.answers
+        self.children.append(child)
+        return lambda: self.children.remove(child)
 
     def read_again(self) -> None:
         """Read the user's rules. Looks at the disk, so call it in a worker thread."""

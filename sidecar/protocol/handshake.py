@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:174649382c68f47a802be3c72cef845daa18f7c4c0ad8c1bc7e611367ada3a07"
+SCHEMA_HASH: Final = "sha256:82431aae08c467f39128c49fb73ef6fe305844fdb1139e695c509fb043ca71f6"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

@@ -187,7 +187,8 @@ class SessionListParams:
     """The sessions to list: of folder *cwd*, with *query* in the title, with *content*; each is optional.
 
     *content* are words that all stand in the conversation, its compacted turns included. *archived* includes
-    archived sessions; *cursor* asks for the sessions behind the page that had it.
+    archived sessions; *cursor* asks for the sessions behind the page that had it. *children* includes the
+    sessions of sub-agents, and with *parent* only the sub-agents of that session are listed.
     """
 
     cwd: str | None = None
@@ -197,6 +198,8 @@ class SessionListParams:
     cursor: str | None = None
     limit: int = 50
     content: str | None = None
+    children: bool = False
+    parent: str | None = None
 
 
 class SessionListResult(Value):

@@ -266,6 +266,7 @@ class LspSink:
     """A :class:`~sidecar.service.contract.ClientSink` over *peer*."""
 
     face = "lsp"
+    follows_children = False
 
     def __init__(
         self, peer: Peer, profile: ClientProfile, progress: ProgressBoard, views: SessionViews

@@ -81,6 +81,11 @@ class ClientSink(Protocol):
         """The name that the client gives itself."""
         ...
 
+    @property
+    def follows_children(self) -> bool:
+        """Whether the client takes the events of the sub-agents of a session that it follows."""
+        ...
+
     def load(self) -> tuple[int, int]:
         """Return the number of open requests and the number of bytes that wait to be sent."""
         ...

@@ -241,7 +241,7 @@ class Connection:
         self.hub.audience.attach(self, session.sid, controls=controls)
         self.sink.follow(session.record.log, after_seq)
         if controls:
-            session.workbench.board.ask_newcomer(self)
+            self.hub.ask_newcomer(self, session)
         asyncio.get_running_loop().call_soon(
             prepare, (METHODS["sidecar/turn/run"].params,), get_args(Payload)
         )
@@ -250,6 +250,11 @@ class Connection:
         """Send this client alone the commands and the usage of a session that others follow already."""
         for event in session.introduction():
             self.sink.notify("sidecar/event", event_to_wire(event))
+
+    def follow_child(self, sid: str) -> None:
+        """Send the events of a new sub-agent, if the client takes the events of all of them."""
+        if self.sink.follows_children:
+            self.follow(self.hub.session(sid), 0, controls=False)
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of session *sid*."""

@@ -220,6 +220,7 @@ class TracedSink:
     def __init__(self, sink: ClientSink, tracer: Tracer, client_id: str) -> None:
         self.face = sink.face
         self.client_name = sink.client_name
+        self.follows_children = sink.follows_children
         self.load = sink.load
         # Progress and parts of results repeat what the events show, and are not recorded.
         self.progress = sink.progress

@@ -60,16 +60,23 @@ class ToolEffects:
             ``patches`` the patch); the first that a call gives counts.
         changes_with: the names of arguments by which a call changes files; a call with none of them only
             searches. Empty where each call has the effect.
+        apart_with: the arguments of which one that is true keeps a call from changing anything here.
     """
 
     kind: EffectKind = "none"
     arguments: tuple[str, ...] = ()
     changes_with: tuple[str, ...] = ()
+    apart_with: tuple[str, ...] = ()
 
     @property
     def may_change(self) -> bool:
         """Whether a call may change something, so that later calls must wait for its end."""
         return self.kind not in ("none", "reads", "searches")
+
+    @property
+    def may_read(self) -> bool:
+        """Whether there are calls that change nothing here."""
+        return not self.may_change or bool(self.changes_with)
 
     @property
     def names_file(self) -> bool:
@@ -81,8 +88,12 @@ class ToolEffects:
 
         >>> CHANGES_CODE.of({"kind": "hover", "path": "a.py"}) == SEARCHES
         True
+        >>> [DELEGATES.of(given).may_change for given in ({}, {"read_only": True}, {"read_only": "true"})]
+        [True, False, False]
         """
         given = arguments if isinstance(arguments, Mapping) else {}
+        if any(str(given.get(name)).lower() == "true" for name in self.apart_with):
+            return NO_EFFECTS
         if not self.changes_with or first_text(given, self.changes_with):
             return self
         return ToolEffects("searches", self.arguments)
@@ -107,7 +118,7 @@ CHANGES_CODE: Final = ToolEffects("edits", PATH_ARGUMENTS, changes_with=("new_na
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
 PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
 FETCHES_PAGE: Final = ToolEffects("searches", ("url",))
-DELEGATES: Final = ToolEffects("anything")
+DELEGATES: Final = ToolEffects("anything", apart_with=("read_only",))
 RUNS_COMMAND: Final = ToolEffects("runs", COMMAND_ARGUMENTS)
 ANYTHING: Final = ToolEffects("anything", PATH_ARGUMENTS)
 

@@ -46,6 +46,21 @@ LATER: Final[dict[str, dict[str, Any]]] = {
         "required": ["compactionId", "content"],
         "properties": {"compactionId": {"type": "string"}, "content": _TEXT},
     },
+    "subagent_update": {
+        "required": ["sessionId"],
+        "properties": {
+            "sessionId": {"type": "string"},
+            "title": {"type": "string"},
+            "capabilities": {"properties": {"cancel": {"type": "object"}}},
+            "state": {
+                "required": ["state"],
+                "properties": {
+                    "state": {"enum": ["running", "requires_action", "idle"]},
+                    "stopReason": {"enum": ["end_turn", "max_tokens", "refusal", "cancelled"]},
+                },
+            },
+        },
+    },
 }
 """Updates of the protocol that are younger than the schema; a client asks for each by a capability."""
 

@@ -120,6 +120,7 @@ def test_a_client_that_declares_nothing_has_nothing() -> None:
             takes_notices=False,
             takes_compactions=False,
             takes_plans=False,
+            takes_subagents=False,
             reads_files=False,
             writes_files=False,
             runs_commands=False,

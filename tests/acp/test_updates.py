@@ -464,6 +464,21 @@ PLAIN = [
         ],
         id="a session without a title has none",
     ),
+    pytest.param(
+        [event("subagent", child="s2", toolCallId="c1", title="Look", state="running")],
+        [
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "c1",
+                "_meta": {
+                    "sidecar": {
+                        "subagent": {"child": "s2", "toolCallId": "c1", "title": "Look", "state": "running"}
+                    }
+                },
+            }
+        ],
+        id="a sub-agent is named at its call",
+    ),
     pytest.param([event("phase", phase="idle")], [], id="phases have no update"),
     pytest.param([event("settled"), event("faulted")], [], id="the end of a turn answers its prompt"),
     pytest.param([event("_new")], [], id="an unknown kind has no update"),

@@ -36,7 +36,7 @@ async def test_a_prompt_waits_for_the_servers_and_has_their_tools(make_stage: An
     servers.host.offer((FakeTool("mcp__a__x"),))
     servers.may_go_on.set()
     assert (await started.outcome).text == "done"
-    assert shown(stage, 0) == ["own", "recall", "mcp__a__x"]
+    assert shown(stage, 0) == ["own", "recall", "task", "ask", "mcp__a__x"]
     assert [(done.name, done.is_error) for done in emitted(session, ToolFinished)] == [("mcp__a__x", False)]
 
 
@@ -50,7 +50,8 @@ async def test_each_request_shows_and_counts_the_tools_of_that_moment(make_stage
     await stage.ask(session, "1")
     servers.host.offer(())
     await stage.ask(session, "2")
-    assert [shown(stage, 0), shown(stage, 1)] == [["recall", "mcp__a__x"], ["recall"]]
+    own = ["recall", "task", "ask"]
+    assert [shown(stage, 0), shown(stage, 1)] == [[*own, "mcp__a__x"], own]
 
 
 async def test_a_turn_that_waits_for_servers_can_be_stopped(make_stage: Any) -> None:

@@ -206,8 +206,17 @@ class TestSubagents:
         nodes = (await client.session_read(session.sid)).nodes
         assert "Your task" not in json.dumps([node.blocks for node in nodes])
         assert [each.sid for each in (await client.session_list()).sessions] == [session.sid]
-        stored = os.listdir(tmp_path / "home" / "sessions")
-        assert {name.partition(".")[0] for name in stored} == {session.sid}
+        (child,) = (await client.session_list(parent=session.sid)).sessions
+        assert (child.kind, child.title, child.task) == ("subagent", "Look", "completed")
+        assert "Your task" in json.dumps(
+            [node.blocks for node in (await client.session_read(child.sid)).nodes]
+        )
+        await client.load_session(child.sid)
+        for sid in (session.sid, child.sid):  # either one can take the change back
+            (kept,) = (await client.checkpoint_list(sid)).checkpoints
+            assert [file.uri for file in kept.files] == [(project / "a.txt").as_uri()]
+        await client.session_delete(session.sid)
+        assert [*(tmp_path / "home" / "sessions").glob(f"{child.sid}*")] == []
         await client.close()
 
     @pytest.mark.skipif(os.name == "nt", reason="POSIX shells")

@@ -56,13 +56,27 @@ async def use_tools(scenery: Scenery) -> None:
         [call("read", path="a.txt", offset=3, limit=2)],
         say("Two lines."),
         say("The other agent has seen two lines."),
+        [call("task", title="Run", prompt="Run it.", max_calls=5)],
+        [call("bash", command="echo from below > below.txt")],
+        [{"error": {"kind": "http", "message": "bad request", "status": 400}}],
+        say("The other agent has failed."),
         say("A small picture."),
     ]
     client = await scenery.start({"tools": {"scripted": turns, "contextWindow": 32_000, "images": True}})
     sid = await client.new("tools")
     client.permissions = lambda params: "reject_once" if "rm -rf" in str(params) else "allow_once"
-    for words in ("read a.txt", "change it", "write another", "run it", "try what fails", "plan it", "ask"):
+    for words in (
+        "read a.txt",
+        "change it",
+        "write another",
+        "run it",
+        "try what fails",
+        "plan it",
+        "ask",
+        "ask",
+    ):
         await client.prompt(sid, words)
+    await client.call("session/list", children=True, parent=sid)
     await client.prompt(
         sid,
         [

@@ -90,6 +90,19 @@ ELSEWHERE: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
     ("conductor/test_price_trigger.py", "test_the_limit_falls_as_the_conversation_goes_on"): {
         "lsp": ("ContextUsage.limitBy = price",)
     },
+    # They take a client that comes while a sub-agent is at work.
+    (
+        "attach/test_subagents.py",
+        "test_a_killed_daemon_leaves_an_interrupted_child_and_a_call_with_one_result",
+    ): {"lsp": ("SessionSummary.task = running", "SessionSummary.task = interrupted")},
+    (
+        "attach/test_subagents.py",
+        "test_a_child_that_is_stopped_ends_the_call_and_one_without_a_client_is_closed_and_read",
+    ): {"lsp": ("SubagentChanged.state = interrupted",)},
+    (
+        "attach/test_subagents.py",
+        "test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of_them_steers_it",
+    ): {"lsp": ("SessionSnapshot.kind = subagent",)},
     # A server that ends is started again after a second, so that nobody knows which state a client sees.
     (
         "capabilities/mcp/test_servers.py",

@@ -15,7 +15,13 @@ from memory_stream import MemoryClient
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.boot import Daemon
 from sidecar.commands.launch import server_info
-from sidecar.conductor.contract import Author, PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar.conductor.contract import (
+    Author,
+    Elicitation,
+    PermissionAnswer,
+    PermissionRequest,
+    SessionSummary,
+)
 from sidecar.conductor.engine import CompactionRequest
 from sidecar.conductor.events import Event
 from sidecar.conductor.hub import ForkOf, NewSession
@@ -169,7 +175,19 @@ class HubPlayer(Player):
     def permission_resolved(self, sid: str, permission_id: str, outcome: str, by: str) -> None:
         """The answer was its own."""
 
+    async def elicit(self, question: Elicitation) -> None:
+        """It shows no forms."""
+
+    def elicit_resolved(self, sid: str, elicitation_id: str, action: str, by: str) -> None:
+        """It shows no forms."""
+
     def sessions_changed(self, changed: Sequence[SessionSummary], removed: Sequence[str]) -> None:
+        """It looks at one."""
+
+    def follow_child(self, sid: str) -> None:
+        """It looks at one."""
+
+    def unfollow(self, sid: str) -> None:
         """It looks at one."""
 
     def _follow(self, session: Session) -> None:

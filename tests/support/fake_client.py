@@ -66,3 +66,9 @@ class FakeClient:
         self.n_list_changes += 1
         self.lines += changed
         self.removed += removed
+
+    def follow_child(self, sid: str) -> None:
+        """Follow no sub-agents."""
+
+    def unfollow(self, sid: str) -> None:
+        """Follow nothing."""

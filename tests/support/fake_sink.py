@@ -35,6 +35,7 @@ class FakeSink:
     def __init__(self, name: str = "editor", face: str = "lsp") -> None:
         self.client_name = name
         self.face = face
+        self.follows_children = False
         self.events: list[Event] = []
         self.notices: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[PermissionRequest] = []

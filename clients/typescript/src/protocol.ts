@@ -888,7 +888,7 @@ export interface PermissionOption {
   kind: "allow_once" | "allow_always" | "reject_once";
 }
 
-/** A question to the user. Without an answer by `expiresAt` it counts as rejected. */
+/** A question to the user. Without an answer by `expiresAt` it counts as rejected. `child` is the sub-agent that asks, where the client follows its parent alone; then the session and the tool call are the ones of the parent. */
 export interface PermissionRequest {
   sid: string;
   turnId: string | null;
@@ -898,6 +898,7 @@ export interface PermissionRequest {
   options: PermissionOption[];
   expiresAt: number;
   description?: string;
+  child?: string;
 }
 
 /** The end of a question; `outcome` is the chosen option, `expired` or `cancelled`. */
@@ -1281,7 +1282,7 @@ export interface SessionImportResult {
   sessions?: ImportableSession[];
 }
 
-/** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the sessions behind the page that had it. */
+/** The sessions to list: of folder `cwd`, with `query` in the title, with `content`; each is optional. `content` are words that all stand in the conversation, its compacted turns included. `archived` includes archived sessions; `cursor` asks for the sessions behind the page that had it. `children` includes the sessions of sub-agents, and with `parent` only the sub-agents of that session are listed. */
 export interface SessionListParams {
   cwd?: string;
   query?: string;
@@ -1289,6 +1290,8 @@ export interface SessionListParams {
   cursor?: string;
   limit?: number;
   content?: string;
+  children?: boolean;
+  parent?: string;
 }
 
 /** The sessions, newest first; `nextCursor` is absent on the last page. */
@@ -1390,7 +1393,7 @@ export interface SessionRule {
   conflicts: string[];
 }
 
-/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. `state` to `text` are as in the list of sessions. `openQuestions` are the forms that wait for an answer. */
+/** A session at one moment: a client shows this, then follows the events after `seq`. `turnId` and `compactionId` name the turn and the compaction that run now, null for none; `queuedCompactions` name the ones that wait. `parent`, `kind`, and `state` to `text` are as in the list of sessions. `openQuestions` are the forms that wait for an answer. */
 export interface SessionSnapshot {
   sid: string;
   cwd: string;
@@ -1417,9 +1420,10 @@ export interface SessionSnapshot {
   waitingFor?: "permission" | "question" | "budget";
   text?: string;
   openQuestions: Elicitation[];
+  kind?: "subagent";
 }
 
-/** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. `state` is `waiting` while the session waits for its user, and `waitingFor` is the decision then. `text` is the question, the prompt at work or the failure; `since` is the time at which that began. All are absent where another process has the session open and alone knows them. */
+/** One line of a session list; `host` and `pid` have it open elsewhere, until `lease` at least. `state` is `waiting` while the session waits for its user, and `waitingFor` is the decision then. `text` is the question, the prompt at work or the failure; `since` is the time at which that began. All are absent where another process has the session open and alone knows them. `parent` is the session that this one was forked from. With the `kind` `subagent` it is the session of the call `toolCallId` that began this one, and `task` is the state of that work. */
 export interface SessionSummary {
   sid: string;
   cwd: string;
@@ -1437,6 +1441,10 @@ export interface SessionSummary {
   since?: number;
   waitingFor?: "permission" | "question" | "budget";
   text?: string;
+  parent?: string;
+  kind?: "subagent";
+  toolCallId?: string;
+  task?: "running" | "completed" | "failed" | "interrupted";
 }
 
 /** The nodes of all branches, oldest first; `leaves` are the last nodes of the branches. */
@@ -1491,6 +1499,15 @@ export interface StatusResult {
   watch: WatchInfo;
   children: ChildInfo[];
   lastErrors: string[];
+}
+
+/** A sub-agent of the call `toolCallId` began or ended; `child` is its session. `usage` is that of the child: its size, and all that it has used. */
+export interface SubagentChanged {
+  child: string;
+  toolCallId: string;
+  title: string;
+  state: "running" | "completed" | "failed" | "interrupted";
+  usage?: ContextUsage;
 }
 
 /** More of the answer `messageId`; the `message` event holds all of it. */
@@ -1739,6 +1756,7 @@ export interface EventData {
   "toolFinished": ToolFinished;
   "question": Elicitation;
   "questionResolved": QuestionResolved;
+  "subagent": SubagentChanged;
   "plan": PlanChanged;
   "usage": ContextUsage;
   "compaction": Compaction;

@@ -123,11 +123,15 @@ class SessionShelf:
         found = await self._list(query)
         holders = await self.place.holders([each.sid for each in found if each.host is None])
         host = platform.node()
-        return [
+        lines = (
             replace(each, host=host, pid=holders[each.sid], state=None, since=None)
             if each.sid in holders
             else each
             for each in found
+        )
+        return [
+            replace(each, task="interrupted") if each.task == "running" and each.host is None else each
+            for each in lines
         ]
 
 

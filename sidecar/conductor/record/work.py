@@ -53,7 +53,13 @@ WorkFollower: TypeAlias = Callable[[PendingQuestion | None], object]
 
 
 class SessionWork:
-    """The work of one session, as its lists and status bars show it."""
+    """The work of one session, as its lists and status bars show it.
+
+    Attributes:
+        above: the work of the session that a sub-agent works for, which waits for the user with it.
+    """
+
+    above: SessionWork | None = None
 
     def __init__(self, queue: PromptQueue, log: EventLog, clock_ms: Callable[[], int], since: int) -> None:
         """*since* is the time at which a session that was just loaded had last changed."""
@@ -100,14 +106,17 @@ class SessionWork:
         question = PendingQuestion(
             waiting_for=waiting_for, text=text, at=self._clock_ms(), details=details, refuse=refuse
         )
-        self._questions.append(question)
-        self._publish(question)
+        above = self.above
+        self._open(question, question)
+        if above is not None:
+            above._open(question)
         try:
             yield question
         finally:
-            self._questions.remove(question)
             question.closed.cancel("the question is closed")
-            self._publish()
+            self._close(question)
+            if above is not None:
+                above._close(question)
 
     def on_jobs(self) -> None:
         """Take in that a job has begun or is over."""
@@ -125,6 +134,14 @@ class SessionWork:
         if running is not None and running.turn_id == newest.data.turn_id:  # a waiting one may be dropped
             self._end, self._since = newest.data, newest.at
             self._publish()
+
+    def _open(self, question: PendingQuestion, published: PendingQuestion | None = None) -> None:
+        self._questions.append(question)
+        self._publish(published)
+
+    def _close(self, question: PendingQuestion) -> None:
+        self._questions.remove(question)
+        self._publish()
 
     def _publish(self, question: PendingQuestion | None = None) -> None:
         for follower in self._followers:

@@ -313,7 +313,7 @@ class Commands:
 
     async def resume(self, rest: str) -> str:
         """Go on with the session of this folder that *rest* names by its id or its title, or list them."""
-        query = SessionQuery(cwd=self._record.info.cwd, archived=False)
+        query = SessionQuery(cwd=self._record.info.cwd, archived=False, children=False)
         found = [
             each for each in await self._host.list(query) if each.sid != self._record.sid and each.messages
         ]

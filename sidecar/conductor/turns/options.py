@@ -104,7 +104,7 @@ class Options:
             case "budget":
                 self.choose_budgets(value)
             case "permissions":
-                self._policy.mode = _one_of(value, PERMISSION_MODES)
+                self._policy.choose(_one_of(value, PERMISSION_MODES))
             case _:
                 known = ", ".join(option.id for option in self.all())
                 raise InvalidInput(f"no config option {config_id!r}", hint=f"known options: {known}")

@@ -236,7 +236,7 @@ class StoredSessions:
 
     async def sessions(self, folder: Path) -> Mapping[str, int]:
         """Return the time of the last change of each session of *folder*, in epoch milliseconds, by id."""
-        stored = await self._store.list(SessionQuery(cwd=str(folder)))
+        stored = await self._store.list(SessionQuery(cwd=str(folder), children=False))
         return {each.sid: each.updated_at for each in stored}
 
     async def events(self, session_id: str) -> Sequence[RoomEvent]:

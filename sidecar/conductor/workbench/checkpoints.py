@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
-from sidecar.capabilities.contract import PlannedChange
+from sidecar.capabilities.contract import CheckpointPort, PlannedChange
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.records import FileRename, to_record
@@ -154,30 +154,52 @@ class RestoreStep(Value):
 
 
 class CallCheckpoints(Value):
-    """The checkpoints of a session for the changes of one tool call; a ``CheckpointPort``."""
+    """The checkpoints of a session for the changes of one tool call; a ``CheckpointPort``.
+
+    *outer* keeps the changes as well: the ones of the call that a sub-agent works for.
+    """
 
     checkpoints: Checkpoints
     call_id: str
+    outer: CheckpointPort | None = None
 
     async def keep(self, changes: Sequence[PlannedChange]) -> None:
         """Keep the files of *changes* as they are; on disk when this returns."""
         await self.checkpoints.keep(self.checkpoints.begin(self.call_id), changes)
+        if self.outer is not None:
+            await self.outer.keep(changes)
 
     async def watch_command(self, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
         """Keep the files that the model has read or that are *named*; return the function to call after."""
-        return await self.checkpoints.watch_command(self.call_id, named)
+        keep_changed = await self.checkpoints.watch_command(self.call_id, named)
+        if self.outer is None:
+            return keep_changed
+        keep_changed_outside = await self.outer.watch_command(named)
+
+        async def keep_both() -> None:
+            await keep_changed()
+            await keep_changed_outside()
+
+        return keep_both
 
     def leave_uncovered(self, name: str) -> None:
         """Note that the changes of files by *name* are not kept."""
         self.checkpoints.uncovered = (*self.checkpoints.uncovered, name)
+        if self.outer is not None:
+            self.outer.leave_uncovered(name)
 
     async def correct(self, view: FileView) -> None:
         """Record that the newest change of a file has led to *view* and not to the planned text."""
         await self.checkpoints.correct(view)
+        if self.outer is not None:
+            await self.outer.correct(view)
 
 
 class Checkpoints:
-    """The checkpoints of one session, its *changes* by id; *uncovered* names others that changed files."""
+    """The checkpoints of one session, its *changes* by id; *uncovered* names others that changed files.
+
+    *outer* keeps the changes of a sub-agent as well, while the call of its parent runs.
+    """
 
     def __init__(self, record: SessionRecord, deps: SessionDeps, files: SessionFiles) -> None:
         """Make the checkpoints of a session.
@@ -198,6 +220,7 @@ class Checkpoints:
         self.changes: dict[str, KeptChange] = {}
         self._left_out: set[str] = set()
         self.uncovered: tuple[str, ...] = ()
+        self.outer: CheckpointPort | None = None
         self._watch: CommandWatch | None = None
         if contents is not None:
             self._watch = CommandWatch(
@@ -230,7 +253,7 @@ class Checkpoints:
 
     def of_call(self, call_id: str) -> CallCheckpoints:
         """Return the checkpoints for the changes of one tool call."""
-        return CallCheckpoints(self, call_id)
+        return CallCheckpoints(self, call_id, self.outer)
 
     async def watch_command(self, call_id: str, named: Sequence[Path] = ()) -> Callable[[], Awaitable[None]]:
         """Keep the files that the model has read or that are *named*; return the function to call after."""

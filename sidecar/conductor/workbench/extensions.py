@@ -206,9 +206,8 @@ class SessionExtensions:
 
     def report_end(self, details: Mapping[str, Any]) -> None:
         """Run the hooks of a turn that has settled, in the background: nothing waits for them."""
-        if (
-            self.found.hooks and self._deps.ask is None
-        ):  # else a sub-agent, whose end is its parent's business
+        # The end of a sub-agent is its parent's business.
+        if self.found.hooks and self._record.info.kind is None:
             self._start(self.hooks.run("settled", details, self._after_turns))
 
     def on_work(self, question: PendingQuestion | None) -> None:

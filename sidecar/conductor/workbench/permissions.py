@@ -2,6 +2,9 @@
 
 The question counts as rejected when no client controls the session, when no answer comes in time, when the
 client disconnects, or when the answer is not one of the options.
+
+The question of a sub-agent goes to the clients of its parent, too. A client that does not follow the
+sub-agent is asked in the name of the parent, about the call that the sub-agent works for.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ class PermissionBroker(Struct):
         offered = [each.option_id for each in request.options]
 
         async def put(client: ClientPort) -> str | None:
-            answer = await client.request_permission(request)
+            answer = await client.request_permission(self.board.as_asked(request, client))
             if answer.outcome != "selected":
                 return None
             return next((each for each in offered if each == answer.option_id), "reject_once")
@@ -104,7 +107,8 @@ class PermissionBroker(Struct):
         finally:
             # Also when the tool call was cancelled: no client may go on showing the question.
             for client in self.board.listeners:
-                client.permission_resolved(request.sid, request.permission_id, option, by)
+                sid = self.board.as_asked(request, client).sid
+                client.permission_resolved(sid, request.permission_id, option, by)
         if option == "allow_always":
             self.policy.grant(verdict)
         is_allowed = option in _ALLOWING

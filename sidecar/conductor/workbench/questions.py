@@ -34,7 +34,7 @@ from msgspec import structs
 
 from sidecar.capabilities.contract import Form, FormAnswer
 from sidecar.conductor.clients import Audience, ClientPort
-from sidecar.conductor.contract import Elicitation, ElicitationAnswer, WaitingFor
+from sidecar.conductor.contract import Elicitation, ElicitationAnswer, PermissionRequest, WaitingFor
 from sidecar.conductor.events import QuestionResolved
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.work import SessionWork
@@ -127,8 +127,27 @@ class QuestionBoard:
 
     @property
     def listeners(self) -> Sequence[ClientPort]:
-        """The clients that are notified of an end."""
-        return self._audience.listeners(self.sid)
+        """The clients that are notified of an end, the ones that are asked included."""
+        found = (*self.controllers, *self._audience.listeners(self.sid))
+        return tuple({each.client_id: each for each in found}.values())
+
+    def as_asked(self, request: PermissionRequest, client: ClientPort) -> PermissionRequest:
+        """Return *request* as *client* is asked.
+
+        A client that controls the parent of a sub-agent, and does not follow the sub-agent, is asked in the
+        name of the parent, about the call that the sub-agent works for.
+        """
+        call = self._audience.parent_calls.get(self.sid)
+        if call is None or client in self._audience.listeners(self.sid):
+            return request
+        return replace(
+            request,
+            sid=call.sid,
+            turn_id=None,
+            title=f"{request.title} (sub-agent)",
+            subject=replace(request.subject, tool_call_id=call.call_id),
+            child=self.sid,
+        )
 
     def ask_newcomer(self, client: ClientPort) -> None:
         """Put the open questions to *client*, which has just taken control of the session."""

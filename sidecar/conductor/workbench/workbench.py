@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sidecar._internal.cancel import CancelToken
 from sidecar.capabilities.ask import ASK
 from sidecar.capabilities.background import BackgroundCommands
 from sidecar.capabilities.contract import (
     PermissionDecision,
     PermissionQuestion,
     PlanEntry,
-    SubagentEnd,
-    SubagentTask,
     ToolContext,
 )
 from sidecar.capabilities.output import output_folder
@@ -78,10 +75,13 @@ class Workbench:
         self._editor = SessionEditor(record.sid, host.audience.editors, record.roots)
         self.files = SessionFiles(record, deps.workspace, deps.resolve)
         self.tools = tools = deps.toolbox(self.make_context, record.events.on_tool)
+        if record.info.reads_only:
+            tools.limit_to_reading()
         # Declared from the first request on, so that a compaction changes nothing before the conversation.
         tools.offer("recall", (RECALL,))
-        tools.offer("subagents", () if deps.run_subagent is None else (TASK,))
-        tools.offer("questions", (ASK,) if deps.ask is None else ())
+        is_child = record.info.kind is not None
+        tools.offer("subagents", () if is_child else (TASK,))
+        tools.offer("questions", () if is_child else (ASK,))
         self.rule_files = RuleFiles(record, deps, self.files, tools)
         self.checkpoints = Checkpoints(record, deps, self.files)
         settings = deps.permission_rules
@@ -96,7 +96,7 @@ class Workbench:
         self.permission_rules = PermissionRules(self.policy, tools, settings)
         self.servers = SessionServers(record, deps, tools, self.questions)
         self.extensions = SessionExtensions(
-            record, deps, tools=tools, servers=self.servers, policy=self.policy, ask=deps.ask or self.ask
+            record, deps, tools=tools, servers=self.servers, policy=self.policy, ask=self.ask
         )
         self.prompt_context = PromptContext(record, self._editor, tools, self.make_context)
         self.shell = UserShell(record, deps, tools, self.permissions, self.checkpoints)
@@ -143,8 +143,8 @@ class Workbench:
             roots=record.roots,
             workspace=deps.workspace,
             reads=self.files,
-            ask=deps.ask or self.ask,
-            ask_form=self.questions.ask if deps.ask is None else None,
+            ask=self.ask,
+            ask_form=self.questions.ask if record.info.kind is None else None,
             progress=lambda text: None,
             set_plan=self._set_plan,
             child_started=deps.child_started,
@@ -153,17 +153,17 @@ class Workbench:
             confine=deps.confine,
             show_rules=self.rule_files.show,
             sees_images=card is not None and "image" in card.modalities,
-            reads_only=self.policy.mode == "plan",
+            reads_only=self.policy.mode == "plan" or record.info.reads_only,
             list_folded=lambda: record.history.current.list_folded(),
             list_by_place=lambda: entries_by_place(record.history.current),
             may_fetch_private=deps.may_fetch_private,
             output_folder=self._outputs,
             background=self.background,
-            checkpoints=deps.checkpoints or self.checkpoints.of_call(call_id),
+            checkpoints=self.checkpoints.of_call(call_id),
             guard=self.extensions.guard,
             problems=self._editor,
             ask_editor=self._editor.ask,
-            run_subagent=None if deps.run_subagent is None else self._run_subagent,
+            run_subagent=partial(self._host.run_subagent, record.sid) if record.info.kind is None else None,
         )
 
     async def follow_rename(self, old: Path, new: Path) -> None:
@@ -181,10 +181,3 @@ class Workbench:
     def _set_plan(self, entries: tuple[PlanEntry, ...]) -> None:
         self._record.todo = entries
         self._record.events.emit(PlanChanged(self._record.plan_items()))
-
-    async def _run_subagent(
-        self, task: SubagentTask, context: ToolContext, cancel: CancelToken
-    ) -> SubagentEnd:
-        deps, record = replace(self._deps, spending=self._record.spending), self._record
-        assert deps.run_subagent is not None
-        return await deps.run_subagent(deps, record.info, task, context, self.servers.tools, cancel)

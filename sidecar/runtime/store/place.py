@@ -50,6 +50,16 @@ class ListedSession(Protocol):
         """Whether it is left out of lists that do not ask for it."""
         ...
 
+    @property
+    def kind(self) -> str | None:
+        """The kind of a session that no user has begun, such as ``subagent``; None for others."""
+        ...
+
+    @property
+    def parent(self) -> str | None:
+        """The session that it comes from, None for none."""
+        ...
+
 
 T = TypeVar("T", bound=ListedSession)
 
@@ -64,6 +74,8 @@ class SessionQuery(Value, kw_only=True):
         words: words in casefolded form that all stand in the title.
         archived: whether archived sessions are listed, too.
         ids: the only sessions to list, None for any.
+        children: whether sessions of a kind, such as sub-agents, are listed, too.
+        parent: the session of which only the children are listed, None for any.
     """
 
     limit: int | None = None
@@ -72,6 +84,8 @@ class SessionQuery(Value, kw_only=True):
     words: tuple[str, ...] = ()
     archived: bool = True
     ids: Set[str] | None = None
+    children: bool = True
+    parent: str | None = None
 
     def matches(self, line: ListedSession) -> bool:
         """Whether *line* is listed on this page or a later one."""
@@ -80,6 +94,8 @@ class SessionQuery(Value, kw_only=True):
             and (self.archived or not line.archived)
             and (self.cwd is None or line.cwd == self.cwd)
             and (self.ids is None or line.sid in self.ids)
+            and (self.children or line.kind is None)
+            and (self.parent is None or (line.kind is not None and line.parent == self.parent))
             and (not self.words or all(word in line.title.casefold() for word in self.words))
         )
 

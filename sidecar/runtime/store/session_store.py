@@ -218,7 +218,13 @@ class SessionStore:
             if others:
                 import psutil  # not above: most lists name no session that is held
 
-                others = {sid: pid for sid, pid in others.items() if psutil.pid_exists(pid)}
+                def lives(pid: int) -> bool:
+                    try:
+                        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+                    except psutil.Error:
+                        return False
+
+                others = {sid: pid for sid, pid in others.items() if lives(pid)}
             return others
 
         return await asyncio.to_thread(read)

@@ -147,6 +147,8 @@ async def list_sessions(connection: Connection, params: m.SessionListParams) -> 
         cwd=params.cwd,
         words=tuple((params.query or "").casefold().split()),
         archived=params.archived,
+        children=params.children or params.parent is not None,
+        parent=params.parent,
     )
     found = await connection.hub.list(query, params.content or "")
     page = tuple(found[:limit])

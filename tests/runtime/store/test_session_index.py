@@ -27,6 +27,8 @@ class Line:
     title: str = ""
     updated_at: int = 0
     archived: bool = False
+    kind: str | None = None
+    parent: str | None = None
 
 
 class Daemon:

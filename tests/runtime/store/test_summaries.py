@@ -23,6 +23,8 @@ class Titled:
     cwd: str = ""
     updated_at: int = 0
     archived: bool = False
+    kind: str | None = None
+    parent: str | None = None
 
 
 def meta(title: str) -> dict[str, str]:

@@ -1,0 +1,193 @@
+"""Sub-agents are sessions: two clients of one daemon follow, steer, stop and read the child of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripted_sessions import DONE, call
+from shared_daemon import Stage, stage
+from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
+from sidecar_client import ClientEvent, Session, SidecarClient, allow
+
+__all__ = ["stage"]
+
+pytestmark = pytest.mark.e2e
+
+TASK = call("task", title="Look", prompt="Look around.", model="child-1")
+ASKS = call("bash", command="env echo hi")
+HANGS = [{"text": "half"}, {"hang": True}]
+
+
+class User:
+    """The user of one client, who is asked and answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
+        self.may_answer = asyncio.Event()
+
+    async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
+        self.asked.put_nowait(request)
+        await self.may_answer.wait()
+        return allow(request)
+
+
+@asynccontextmanager
+async def two_clients(stage: Stage, *child: Any) -> AsyncIterator[tuple[Session, SidecarClient, User, User]]:
+    """Give a session with a sub-agent that plays *child*, a second client, and the user of each."""
+    models = {"fake-1": {"scripted": [TASK, DONE, DONE]}, "child-1": {"scripted": list(child)}}
+    one, two = User(), User()
+    first = stage.shim(options={"models": models}, permission=one)
+    async with first, stage.shim(permission=two) as second:
+        folder = stage.paths.home / "project"
+        folder.mkdir()
+        yield await first.start_session(folder, model="fake-1"), second, one, two
+
+
+async def wait_for(client: SidecarClient, sid: str, kind: str, **members: Any) -> ClientEvent:
+    """Return the first event of a session with these members of its data."""
+    async for event in client.events(sid, 0):
+        if event.kind == kind and members.items() <= event.data.items():
+            return event
+    raise AssertionError(f"no {kind}")
+
+
+async def children(client: SidecarClient, parent: str) -> list[SessionSummary]:
+    return list((await client.session_list(parent=parent)).sessions)
+
+
+async def test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of_them_steers_it(
+    stage: Stage,
+) -> None:
+    script = (ASKS, [{"text": "said hi"}, {"usage": {"input": 700, "output": 70}}], [{"text": "and on"}])
+    async with two_clients(stage, *script) as (session, second, one, two):
+        running = asyncio.ensure_future(session.run("delegate it"))
+        begun = await wait_for(session.client, session.sid, "subagent", state="running")
+        child = begun.data["child"]
+        question = await one.asked.get()
+        assert (question.sid, question.child) == (session.sid, child)
+        assert question.subject.tool_call_id == begun.data["toolCallId"]
+        assert question.title.endswith("(sub-agent)")
+        attached = await second.attach(child, "control", from_seq=0)
+        assert (attached.snapshot.parent, attached.snapshot.kind) == (session.sid, "subagent")
+        same = await two.asked.get()
+        assert (same.sid, same.child, same.permission_id) == (child, None, question.permission_id)
+        steered = await second.turn_steer(child, ({"type": "text", "text": "say it in Dutch"},))
+        assert steered.outcome == "injected"
+        two.may_answer.set()
+        assert (await running).text == "done"
+        prompts = [event async for event in _past(second, child) if event.kind == "userMessage"]
+        assert [event.data["content"][0]["text"] for event in prompts] == [
+            "Your task:\n\nLook around.",
+            "say it in Dutch",
+        ]
+        ended = await wait_for(session.client, session.sid, "subagent", state="completed")
+        assert ended.data["usage"]["sessionTotal"]["input"] == 700
+        total = (await session.usage()).session_total
+        assert total is not None
+        assert total.input >= 700
+        assert one.asked.empty()
+        assert two.asked.empty()
+        # It is the second client's session now, as any other.
+        assert (await second.turn_run(child, ({"type": "text", "text": "go on"},))).text == "and on"
+        assert [each.sid for each in (await second.session_list()).sessions] == [session.sid]
+        (listed,) = await children(second, session.sid)
+        assert (listed.sid, listed.title, listed.task) == (child, "Look", "completed")
+        both = (await second.session_list(children=True)).sessions
+        assert {each.sid for each in both} == {session.sid, child}
+        await session.client.session_delete(session.sid, force=True)
+        assert (await second.session_list(children=True)).sessions == ()
+
+
+async def _past(client: SidecarClient, sid: str) -> AsyncIterator[ClientEvent]:
+    async for event in client.events(sid, 0):
+        yield event
+        if event.kind == "settled":
+            return
+
+
+async def test_a_child_that_is_stopped_ends_the_call_and_one_without_a_client_is_closed_and_read(
+    stage: Stage,
+) -> None:
+    async with two_clients(stage, HANGS) as (session, second, _one, _two):
+        running = asyncio.ensure_future(session.run("delegate it"))
+        begun = await wait_for(session.client, session.sid, "subagent", state="running")
+        child = begun.data["child"]
+        await second.attach(child, "observe", from_seq=0)
+        await wait_for(second, child, "textDelta")
+        # Who controls the parent controls the child.
+        assert (await session.client.turn_interrupt(child)).accepted
+        assert (await running).stop_reason == "end_turn"
+        finished = await wait_for(session.client, session.sid, "toolFinished")
+        assert "[it did not finish: its user stopped it]" in finished.data["content"]
+        (listed,) = await children(second, session.sid)
+        assert (listed.task, listed.tool_call_id) == ("interrupted", begun.data["toolCallId"])
+        assert (await second.status()).sessions.loaded == 1
+        nodes = (await second.session_read(child)).nodes
+        assert [node.role for node in nodes] == ["user", "assistant"]
+        ended = await wait_for(session.client, session.sid, "subagent", state="interrupted")
+        assert ended.data["child"] == child
+        assert (await second.session_load(child)).snapshot.kind == "subagent"
+
+
+async def test_a_killed_daemon_leaves_an_interrupted_child_and_a_call_with_one_result(stage: Stage) -> None:
+    async with two_clients(stage, HANGS) as (session, second, _one, _two):
+        running = asyncio.ensure_future(session.run("delegate it"))
+        begun = await wait_for(session.client, session.sid, "subagent", state="running")
+        await second.attach(begun.data["child"], "observe", from_seq=0)
+        await wait_for(second, begun.data["child"], "textDelta")
+        (listed,) = await children(session.client, session.sid)
+        assert listed.task == "running"
+        await stage.end(signal.SIGKILL)
+        await asyncio.wait((running,))
+        running.exception()
+    models = {"fake-1": {"scripted": [DONE]}}
+    async with stage.shim(options={"models": models}) as client:
+        (listed,) = await children(client, session.sid)
+        assert (listed.sid, listed.task) == (begun.data["child"], "interrupted")
+        again = await client.load_session(session.sid)
+        await again.run("and now?")
+        nodes = (await client.session_read(session.sid)).nodes
+        kinds = [block["kind"] for node in nodes for block in node.blocks]
+        assert kinds.count("tool_result") == kinds.count("tool_call")
+
+
+async def test_children_that_only_read_work_at_the_same_time_and_have_no_tool_that_writes(
+    stage: Stage, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.txt").write_text("one\n")
+    reads = call("read", path=str(tmp_path / "outside.txt"))
+    write = call("write", path="a.txt", content="x")
+    models: dict[str, Any] = {
+        f"child-{n}": {"scripted": [reads, write, [{"text": f"answer {n}"}]]} for n in (1, 2)
+    }
+    tasks = [
+        part
+        for n in (1, 2)
+        for part in call("task", title=f"T{n}", prompt="x", model=f"child-{n}", read_only=True)
+    ]
+    models["fake-1"] = {"scripted": [tasks, DONE]}
+    user = User()
+    async with stage.shim(options={"models": models}, permission=user) as client:
+        folder = stage.paths.home / "project"
+        folder.mkdir()
+        session = await client.start_session(folder, model="fake-1")
+        running = asyncio.ensure_future(session.run("delegate them"))
+        asked = [await user.asked.get(), await user.asked.get()]  # both wait, so both are at work
+        assert {request.sid for request in asked} == {session.sid}
+        user.may_answer.set()
+        await running
+        listed = await children(client, session.sid)
+        assert [each.task for each in listed] == ["completed", "completed"]
+        nodes = (await client.session_read(listed[0].sid)).nodes
+        outputs = [
+            block["output"] for node in nodes for block in node.blocks if block["kind"] == "tool_result"
+        ]
+        assert outputs[1].startswith("there is no tool 'write'")
+        assert not (folder / "a.txt").exists()
