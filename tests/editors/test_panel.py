@@ -237,3 +237,23 @@ async def test_page_terminal_and_wire_tell_one_size(home: Path, project: Path, t
         assert [plan.pre_tokens, plan.projected.tokens] == sizes
         assert f"{plan.dropped.count} messages folded" in compacted["card"]["facts"]
         assert f"{plan.dropped.count} messages folded" in compacted["preview"]["facts"]
+
+
+BROKEN_OFF: Final[list[list[dict[str, Any]]]] = [
+    [{"text": "I say one."}],
+    [{"text": "I say two."}],
+    [{"text": "on and on " * 20, "deltas": 20}, {"hang": True}],
+    [{"text": "once more " * 20, "deltas": 20}, {"hang": True}],
+]
+
+
+async def test_the_first_second_and_answers_that_break_off(home: Path, project: Path, tmp_path: Path) -> None:
+    browser = chromium()
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    models = {"fake-1": {"scripted": BROKEN_OFF, "contextWindow": 64_000}}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
+        pid = (await client.status()).pid
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("broken-off", tmp_path)}
+            await asyncio.to_thread(drive, "broken_off.mjs", url, str(pid), **kept)

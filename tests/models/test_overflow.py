@@ -154,7 +154,7 @@ async def test_an_unknown_window_is_learned_from_the_refusal(
         outcome = await stage.ask(session, "four")
         learned = session.window.request.usage().window
     assert (outcome.text, outcome.fault) == ("done", None)
-    # The first is of a window that nobody knew; where what it left is over the limit of the one found, one follows.
+    # The first is for a window of unknown size. Another one follows where its result is over the limit.
     assert compactions(told, session)[:2] == [("overflow", "in_progress"), ("overflow", "completed")]
     assert learned == pytest.approx(window, rel=0.1)
 

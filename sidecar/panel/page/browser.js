@@ -2,7 +2,8 @@
  * The panel as a page of its own: it reads the daemon's messages from a stream, and posts its own.
  *
  * The token comes in the fragment of the address, which no server is sent. It is kept for reloads of this tab, and
- * taken out of the address, so that a copied address lets no one in.
+ * taken out of the address, so that a copied address lets no one in. A second tab of this browser asks the first one
+ * for it, and for the conversation that is open there.
  */
 
 import { Panel } from "./panel.js";
@@ -172,10 +173,33 @@ class Browser {
   }
 }
 
+/** How long a new tab waits for one that is open, in milliseconds. */
+const SIBLING_MS = 150;
+
+/** @typedef {{ token: string, sid: string }} Shared */
+
+/** What a tab at this address has; null for none. @param {BroadcastChannel} tabs @returns {Promise<Shared | null>} */
+function askSibling(tabs) {
+  return new Promise((resolve) => {
+    tabs.onmessage = ({ data }) => data.shared && resolve(data.shared);
+    tabs.postMessage({ asks: true });
+    setTimeout(() => resolve(null), SIBLING_MS);
+  });
+}
+
+const keptState = () => /** @type {{ sid?: string }} */ (JSON.parse(sessionStorage.getItem("state") ?? "{}"));
 const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
-  sessionStorage.setItem("token", given);
+const tabs = new BroadcastChannel("tabs");
+const isNew = sessionStorage.getItem("token") === null;
+const shared = isNew ? await askSibling(tabs) : null;
+if (given || shared !== null) {
+  sessionStorage.setItem("token", given || (shared?.token ?? ""));
   history.replaceState(null, "", location.pathname);
 }
+if (shared?.sid && (given ?? shared.token) === shared.token) sessionStorage.setItem("state", JSON.stringify({ sid: shared.sid }));
+const token = sessionStorage.getItem("token") ?? "";
+tabs.onmessage = (/** @type {MessageEvent} */ { data }) => {
+  if (data.asks && token !== "") tabs.postMessage({ shared: { token, sid: keptState().sid ?? "" } });
+};
 const root = /** @type {HTMLElement} */ (document.getElementById("panel"));
-void new Browser(sessionStorage.getItem("token") ?? "", root).stay();
+void new Browser(token, root).stay();

@@ -79,7 +79,7 @@ export function compactionCard(row, actions) {
     buttons.push(button("Summary", run(() => openSummary(compaction, actions))), button("Facts", run(() => openFacts(compaction, actions))),
       button("Compare", run(async () => (home.openComparison ? home.openComparison(sid, compaction.compactionId) : openComparison(compaction, actions)))));
   }
-  if (isDone && compaction.undoable) buttons.push(button("Undo", run(() => undo(compaction, actions)), "primary"));
+  if (isDone && compaction.undoable) buttons.push(button("Undo", run(() => undo(compaction, actions))));
   return h("section", { class: `row card compaction ${compaction.status}`, "aria-label": titles[compaction.status] ?? "Compaction" }, head, body.filter(Boolean), buttons.length > 0 && h("div", { class: "buttons" }, buttons));
 }
 

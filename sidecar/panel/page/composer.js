@@ -1,6 +1,6 @@
 /** The box to write in: many lines, completion of commands and paths, pictures, what waits, and the choices below it. */
 
-import { fill, h, icon, iconButton, readable, visible } from "./dom.js";
+import { fill, h, icon, iconButton, openDialog, readable, visible } from "./dom.js";
 
 /** @typedef {import("./home.js").Chip} Chip */
 /** @typedef {import("./transcript.js").ConfigOption} ConfigOption */
@@ -45,6 +45,8 @@ export class Composer {
   #past = -1;
   #options = "";
   #budget = "";
+  /** @type {ConfigOption[]} */
+  #shown = [];
 
   /** @param {ComposerActions} actions */
   constructor(actions) {
@@ -58,10 +60,12 @@ export class Composer {
     this.budgets = h("datalist", { id: "budgets" });
     this.budget = h("input", { class: "choice budget", "aria-label": "Budget", placeholder: "Budget", list: "budgets", hidden: true, title: "The most that a prompt, a session or a day may cost: 0.50usd, 200k per session, 5usd per day, none", onchange: () => this.#chooseBudget() });
     this.choices = h("div", { class: "choices" }, this.selects, this.budget, this.budgets);
+    // Where there is no room for the choices side by side: what is chosen, and all of them on a sheet.
+    this.chosen = h("button", { type: "button", class: "chosen-line", hidden: true, onclick: () => this.#openSheet() });
     this.stopButton = iconButton("stop", "Stop (Escape)", () => actions.stop(), "stop");
     this.sendButton = iconButton("send", "Send (Enter)", () => this.submit("send"), "send");
     this.hint = h("span", { class: "hint" });
-    const foot = h("div", { class: "composer-foot" }, this.choices, this.hint, this.stopButton, this.sendButton);
+    const foot = h("div", { class: "composer-foot" }, this.choices, this.chosen, this.hint, this.stopButton, this.sendButton);
     this.element = h("div", { class: "composer" }, this.queue, h("div", { class: "box" }, this.list, this.chips, this.pictures, this.input, foot));
     this.setBusy(false);
   }
@@ -109,14 +113,31 @@ export class Composer {
     if (key === this.#options) return;
     this.#options = key;
     const shown = OPTION_ORDER.flatMap((id) => options.filter((option) => option.id === id && (option.options.length > 1 || id === "model")));
+    const names = shown.filter(({ id }) => id === "model" || id === "permissions").map((option) => option.options.find(({ value }) => value === option.currentValue)?.name ?? option.currentValue);
+    this.#shown = shown;
+    this.chosen.hidden = shown.length === 0;
+    fill(this.chosen, h("span", { class: "chosen-text" }, names.join(" · ")), icon("down"));
+    this.chosen.setAttribute("aria-label", `${names.join(", ")}: change the settings of this conversation`);
     this.#setBudget(options.find((option) => option.id === "budget"));
-    fill(this.selects, shown.map((option) => {
+    fill(this.selects, this.#selects());
+  }
+
+  #selects() {
+    return this.#shown.map((option) => {
       const select = h("select", { class: `choice ${option.id}`, "aria-label": option.name, title: `${option.name}: ${option.currentValue}`, onchange: () => this.actions.choose(option.id, select.value) },
         option.options.map((each) => h("option", { value: each.value }, each.name)));
       if (!option.options.some((each) => each.value === option.currentValue)) select.prepend(h("option", { value: option.currentValue }, option.currentValue));
       select.value = option.currentValue;
       return select;
-    }));
+    });
+  }
+
+  #openSheet() {
+    const rows = this.#selects().map((select) => h("label", { class: "sheet-row" }, h("span", {}, select.getAttribute("aria-label")), select));
+    const budget = h("label", { class: "sheet-row", hidden: this.budget.hidden }, h("span", {}, "Budget"), this.budget);
+    const sheet = openDialog("This conversation", h("div", { class: "sheet" }, rows, budget));
+    sheet.classList.add("bottom");
+    sheet.addEventListener("close", () => this.choices.append(this.budget));
   }
 
   /** Any amount may be written; the field shows the budgets that hold. @param {ConfigOption | undefined} option */

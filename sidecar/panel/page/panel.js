@@ -39,6 +39,11 @@ export class Panel {
   #methods = new Set();
   #model = "";
   #isConnected = false;
+  /** Fulfilled once the daemon is there and the conversation of before is open; a prompt waits for it. @type {Promise<void>} */
+  #ready = Promise.resolve();
+  #setReady = () => {};
+  /** The prompt that waits for the daemon, empty for none. */
+  #early = "";
   /** Whether the conversation has no prompt yet, so that leaving it deletes it. */
   #isUnused = false;
   /** The turns of prompts and commands that were sent from here. @type {Set<string>} */
@@ -63,7 +68,7 @@ export class Panel {
     this.painter = new RowPainter({
       folder: "", links: { openFile: home.openFile, openLink: home.openLink }, openDiff: home.openDiff,
       rewind: (row) => void this.#rewind(row).catch(fail), fork: (row) => void this.#fork(row).catch(fail),
-      drawCompaction: (row) => compactionCard(row, shared),
+      drawCompaction: (row) => compactionCard(row, shared), again: (text) => void this.send(text, [], "send").catch(fail),
     });
     /** @type {VirtualList<Row>} */
     this.list = new VirtualList({ draw: (row, old) => this.painter.draw(row, old), guess: (row) => this.painter.guess(row), moved: () => this.timeline.place(), label: "Conversation" });
@@ -79,7 +84,7 @@ export class Panel {
       send: (text, images, how) => void this.send(text, images, how).catch((error) => (this.composer.setText(text), fail(error))),
       stop: () => void this.stop().catch(fail),
       typed: () => void this.#started().catch(fail),
-      complete: (text, offset) => this.completion.complete(text, offset),
+      complete: (text, offset) => this.#ready.then(() => this.completion.complete(text, offset)),
       removeQueued: ({ itemId }) => void home.request("sidecar/queue/remove", { sid: this.sid, itemId }).catch(fail),
       editQueued: (item) => void this.#editQueued(item).catch(fail),
       steerQueued: (item) => void this.#steerQueued(item).catch(fail),
@@ -100,13 +105,30 @@ export class Panel {
     fill(root, this.sessions.element, h("main", { class: "main" }, head, stage, foot));
     document.addEventListener("keydown", (event) => this.#key(event));
     setInterval(() => this.#drawStatus(), 1000);
+    this.#awaitDaemon();
+    fill(this.start, startScreen([], "", () => {}));
     this.#draw();
+    if (home.kind === "browser") this.composer.input.focus();
+  }
+
+  #awaitDaemon() {
+    this.#ready = new Promise((resolve) => (this.#setReady = resolve));
   }
 
   // What the home says.
 
   /** @param {import("./home.js").Connected} connected */
-  async connected({ folder, session, methods, model }) {
+  async connected(connected) {
+    try {
+      await this.#connected(connected);
+    } finally {
+      this.#setReady();
+      this.#draw();
+    }
+  }
+
+  /** @param {import("./home.js").Connected} connected */
+  async #connected({ folder, session, methods, model }) {
     const wasConnected = this.folder !== "", wasLost = !this.#isConnected;
     this.folder = this.painter.actions.folder = folder;
     this.#methods = new Set(methods);
@@ -118,8 +140,7 @@ export class Panel {
       return;
     }
     this.banner.hidden = true;
-    const kept = /** @type {{ sid?: string }} */ (this.home.recall()).sid ?? "";
-    const sid = await this.#find(session || kept).catch((error) => (this.fail(error), ""));
+    const sid = await this.#find(session || this.#kept().sid || "").catch((error) => (this.fail(error), ""));
     if (sid !== "") await this.open(sid).catch(async (error) => (this.fail(error), await this.begin()));
     else await this.begin();
     if (this.home.kind === "browser") this.composer.input.focus();
@@ -127,9 +148,11 @@ export class Panel {
 
   /** @param {string} reason */
   disconnected(reason) {
+    if (this.#isConnected) this.#awaitDaemon();
     this.#isConnected = false;
     this.#beginning = null;
     this.permissions.clear();
+    if (this.transcript.isBusy) this.#keepPart("daemon");
     this.transcript.phase = "idle";
     this.#say(`The connection to the daemon is lost: ${reason}.`);
     this.#draw();
@@ -258,13 +281,27 @@ export class Panel {
     await new Promise((resolve) => setTimeout(resolve));
   }
 
+  /** @returns {{ sid?: string, part?: { text: string, prompt: string, broken: import("./transcript.js").Broken } }} what this page has kept over a reload */
+  #kept() {
+    return this.home.recall();
+  }
+
+  /** Keep the answer that broke off: no stored conversation says that it is not whole. @param {import("./transcript.js").Broken} broken */
+  #keepPart(broken) {
+    const text = this.transcript.newestAnswer();
+    if (text !== "") this.home.keep({ sid: this.sid, part: { text, prompt: this.transcript.lastPrompt(), broken } });
+  }
+
   #entered() {
-    this.home.keep({ sid: this.sid });
+    const { part, sid } = this.#kept();
+    const isOwn = part !== undefined && sid === this.sid;
+    this.home.keep({ sid: this.sid, ...(isOwn ? { part } : {}) });
     this.home.follow(this.sid);
     this.#nodes.clear();
     this.#setOptions(this.transcript.options);
     this.#drawNow();
-    void this.#readTimes().catch((error) => this.fail(error));
+    // Its answer comes behind the conversation of before, which follows the answer to the load.
+    void this.#readTimes().then(() => isOwn && sid === this.sid && !this.transcript.isBusy && (this.transcript.addPart(part.text, part.prompt, part.broken), this.#draw()), (error) => this.fail(error));
     this.#measure();
   }
 
@@ -286,6 +323,7 @@ export class Panel {
 
   /** The conversation, begun where there is none. @returns {Promise<string>} */
   async #started() {
+    await this.#ready;
     await this.#opening.catch(() => {});
     if (this.sid !== "") return this.sid;
     this.#beginning ??= (async () => {
@@ -314,7 +352,9 @@ export class Panel {
 
   /** @param {string} text @param {import("./composer.js").Image[]} images @param {"send" | "steer"} how */
   async send(text, images, how) {
-    const sid = await this.#started();
+    this.#early = text || "a picture";
+    this.#drawStatus();
+    const sid = await this.#started().finally(() => (this.#early = ""));
     this.#isUnused = false;
     this.list.goToEnd();
     /** @type {Record<string, unknown>[]} */
@@ -449,6 +489,8 @@ export class Panel {
     const wasBusy = this.transcript.isBusy;
     this.transcript.take(event);
     if (this.transcript.isBusy && !wasBusy) this.#busySince = performance.now();
+    // What goes on has nothing to make up for any more.
+    if (event.seq > 0 && event.kind === "userMessage" && this.#kept().part !== undefined) this.home.keep({ sid: this.sid });
     switch (event.kind) {
       case "configChanged":
         this.#setOptions(this.transcript.options);
@@ -470,6 +512,7 @@ export class Panel {
         break;
       case "settled":
       case "faulted":
+        if (event.kind === "settled" && event.data.stopReason === "cancelled") this.#keepPart("stopped");
         this.#measure();
         void this.#readTimes().catch((error) => this.fail(error));
         break;
@@ -585,6 +628,10 @@ export class Panel {
 
   #drawStatus() {
     const { transcript } = this;
+    if (!this.#isConnected || this.#early !== "") {
+      const doing = this.#isConnected ? "Starting the conversation" : this.folder === "" ? "Starting" : "Connecting again";
+      return fill(this.status, h("span", { class: "spinner" }), this.#early === "" ? doing : `${doing}; then this is sent: ${readable(this.#early.slice(0, 120))}`);
+    }
     if (!transcript.isBusy) {
       const { near } = transcript;
       return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.limit.toLocaleString()} tokens`);

@@ -1,7 +1,7 @@
 /** The pictures of rows. A row that is drawn again keeps its element where it can, and its open parts in any case. */
 
 import { compareLines, countChanges, diffView, foldKept } from "./diff.js";
-import { h, icon, iconButton, plural, readable, shortPath, visible } from "./dom.js";
+import { button, h, icon, iconButton, plural, readable, shortPath, visible } from "./dom.js";
 import { MarkdownView, copyText } from "./markdown.js";
 
 /** @typedef {import("./transcript.js").Row} Row */
@@ -15,6 +15,7 @@ import { MarkdownView, copyText } from "./markdown.js";
  * @property {(row: import("./transcript.js").UserRow) => void} rewind
  * @property {(row: import("./transcript.js").UserRow) => void} fork
  * @property {(row: import("./transcript.js").CompactionRow) => HTMLElement} drawCompaction
+ * @property {(text: string) => void} again sends a prompt once more
  */
 
 const OUTPUT_CHARS = 20_000;
@@ -58,7 +59,7 @@ export class RowPainter {
         return h("div", { class: `row notice ${row.severity}`, role: "note" },
           icon(row.severity === "info" ? "flag" : "warn"), h("div", {}, h("strong", {}, readable(row.title)), row.text ? h("div", {}, readable(row.text)) : null));
       case "end":
-        return h("div", { class: "row end" }, [STOP_REASONS[row.stopReason] ?? (row.stopReason === "end_turn" ? "" : row.stopReason), duration(row.durationMs)].filter(Boolean).join(" · "));
+        return h("div", { class: "row end" }, [STOP_REASONS[row.stopReason] ?? (row.stopReason === "end_turn" ? "" : row.stopReason), duration(row.durationMs)].filter(Boolean).join(" · "), row.again !== "" && this.#again(row.again));
     }
   }
 
@@ -97,8 +98,17 @@ export class RowPainter {
     const element = old ?? h("article", { class: "row answer", "aria-label": "Answer" }, view.element,
       h("div", { class: "row-actions" }, iconButton("copy", "Copy the answer", () => void copyText(row.text))));
     element.classList.toggle("streaming", !row.done);
+    if (row.broken !== undefined && element.querySelector(".broken") === null) {
+      view.element.after(h("p", { class: "broken" }, icon("warn"), row.broken === "stopped" ? " Stopped here. " : " It breaks off here, for the daemon ended. ", row.again ? this.#again(row.again) : null));
+    }
     this.#views.set(element, view);
     return element;
+  }
+
+  /** @param {string} text */
+  #again(text) {
+    const pressed = button("Send again", () => ((pressed.disabled = true), this.actions.again(text)), "small");
+    return pressed;
   }
 
   /** @param {import("./transcript.js").ThinkingRow} row @param {HTMLElement | undefined} old */

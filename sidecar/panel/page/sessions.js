@@ -141,10 +141,11 @@ export function confirmed(question, go) {
   });
 }
 
-/** What is shown before there is a conversation. @param {SessionSummary[]} recent @param {string} folder @param {(sid: string) => void} open */
+/** What is shown before there is a conversation; without a folder, before the daemon has answered. @param {SessionSummary[]} recent @param {string} folder @param {(sid: string) => void} open */
 export function startScreen(recent, folder, open) {
   const rows = recent.slice(0, 6).map((session) => h("button", { type: "button", class: "recent", onclick: () => open(session.sid) },
     h("span", { class: "session-title" }, readable(session.title || "(untitled)")), h("span", { class: "dim" }, `${ago(session.updatedAt)} · ${plural(session.messages, "message")}`)));
-  return h("div", { class: "start" }, h("h1", {}, "What shall we work on?"), h("p", { class: "dim path" }, icon("file"), visible(folder)), rows.length > 0 && [h("h2", {}, "Go on with"), h("div", { class: "recents" }, rows)],
+  const where = folder === "" ? [h("span", { class: "spinner" }), "Starting; you can write already"] : [icon("file"), visible(folder)];
+  return h("div", { class: "start" }, h("h1", {}, "What shall we work on?"), h("p", { class: "dim path", role: "status" }, where), rows.length > 0 && [h("h2", {}, "Go on with"), h("div", { class: "recents" }, rows)],
     h("p", { class: "tips dim" }, h("kbd", {}, "/"), " commands  ", h("kbd", {}, "@"), " files  ", h("kbd", {}, "Shift+Enter"), " a new line  ", h("kbd", {}, "Esc"), " stops"));
 }

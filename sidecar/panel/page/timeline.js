@@ -1,6 +1,6 @@
 /** The timeline: a mark for each prompt, compaction and checkpoint, along the length of the conversation. */
 
-import { fill, h } from "./dom.js";
+import { fill, h, openDialog } from "./dom.js";
 
 /**
  * @typedef {object} Mark
@@ -13,6 +13,8 @@ import { fill, h } from "./dom.js";
 const MOST_MARKS = 80;
 const NAMES = { turn: "Prompt", compaction: "Compaction", checkpoint: "Checkpoint of files", error: "Failure" };
 
+const MEANINGS = { turn: "that you sent", compaction: "where older messages were folded into a summary", checkpoint: "that a turn has changed; Enter shows what changed, and takes it back", error: "of a turn" };
+
 export class Timeline {
   /** @type {Mark[]} */
   #marks = [];
@@ -22,7 +24,8 @@ export class Timeline {
     this.options = options;
     this.tip = h("div", { class: "tip", role: "tooltip", hidden: true });
     this.track = h("div", { class: "timeline-track" });
-    this.element = h("nav", { class: "timeline", "aria-label": "Timeline of prompts, compactions and checkpoints", onkeydown: (/** @type {KeyboardEvent} */ event) => this.#moved(event) }, this.track, this.tip);
+    const legend = h("button", { type: "button", class: "legend-button", "aria-label": "What the marks mean", title: "What the marks mean", onclick: openLegend }, "?");
+    this.element = h("nav", { class: "timeline", "aria-label": "Timeline of prompts, compactions and checkpoints", onkeydown: (/** @type {KeyboardEvent} */ event) => this.#moved(event) }, this.track, legend, this.tip);
     this.element.addEventListener("mouseleave", () => (this.tip.hidden = true));
   }
 
@@ -76,4 +79,10 @@ export class Timeline {
     const at = all.findIndex((each) => each === document.activeElement);
     all[Math.max(0, Math.min(all.length - 1, at + step))]?.focus();
   }
+}
+
+/** Say what each kind of mark stands for. */
+function openLegend() {
+  const rows = Object.entries(MEANINGS).map(([kind, meaning]) => h("li", {}, h("span", { class: `mark ${kind}`, "aria-hidden": "true" }), h("strong", {}, NAMES[/** @type {Mark["kind"]} */ (kind)]), ` ${meaning}`));
+  openDialog("The timeline", h("ul", { class: "legend" }, rows), h("p", { class: "dim" }, "A mark leads to its place. With the keyboard: Tab, then the arrows, Home and End, and Enter."));
 }

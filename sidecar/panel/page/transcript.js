@@ -18,14 +18,15 @@
  *
  * @typedef {{ id: string, version: number, at: number }} Common
  * @typedef {Common & { type: "user", text: string, images: string[], links: string[], nodeId: string | null, from: string }} UserRow
- * @typedef {Common & { type: "answer", text: string, done: boolean }} AnswerRow
+ * @typedef {Common & { type: "answer", text: string, done: boolean, broken?: Broken, again?: string }} AnswerRow `again` is the prompt of one that broke off
+ * @typedef {"stopped" | "daemon"} Broken why an answer is not whole
  * @typedef {Common & { type: "thinking", text: string, done: boolean }} ThinkingRow
  * @typedef {Common & { type: "tool", callId: string, name: string, title: string, kind: string, input: any, output: string,
  *   done: boolean, isError: boolean, diffs: Change[], locations: { path: string, line?: number }[] }} ToolRow
  * @typedef {Common & { type: "compaction", compaction: Compaction, summary: string }} CompactionRow
  * @typedef {Common & { type: "restored", files: RestoredFile[], missing: string[] }} RestoredRow
  * @typedef {Common & { type: "notice", severity: string, title: string, text: string }} NoticeRow
- * @typedef {Common & { type: "end", stopReason: string, durationMs: number }} EndRow
+ * @typedef {Common & { type: "end", stopReason: string, durationMs: number, again: string }} EndRow
  * @typedef {UserRow | AnswerRow | ThinkingRow | ToolRow | CompactionRow | RestoredRow | NoticeRow | EndRow} Row
  */
 
@@ -189,7 +190,7 @@ export class Transcript {
       case "settled":
         this.#end(event.data.head, event.data.usage);
         if (event.data.stopReason !== "end_turn" || event.data.durationMs >= 5000) {
-          this.#put(`end:${this.#count++}`, { type: "end", stopReason: event.data.stopReason, durationMs: event.data.durationMs }, at);
+          this.#put(`end:${this.#count++}`, { type: "end", stopReason: event.data.stopReason, durationMs: event.data.durationMs, again: event.data.stopReason === "cancelled" ? this.lastPrompt() : "" }, at);
         }
         break;
       case "faulted":
@@ -197,6 +198,26 @@ export class Transcript {
         this.notice("error", "The turn failed", event.data.message, at);
         break;
     }
+  }
+
+  /** The text of the newest prompt, empty for none. */
+  lastPrompt() {
+    const row = this.rows.findLast(({ type }) => type === "user");
+    return row?.type === "user" ? row.text : "";
+  }
+
+  /** The newest answer, as far as it has come; empty where none came since the newest prompt. */
+  newestAnswer() {
+    const row = this.rows.findLast(({ type }) => type === "answer" || type === "user");
+    return row?.type === "answer" ? row.text : "";
+  }
+
+  /** Mark an answer that broke off, and show as much as came of it. @param {string} text @param {string} prompt @param {Broken} broken */
+  addPart(text, prompt, broken) {
+    const last = this.rows.findLast(({ type }) => type === "user" || type === "answer");
+    if (last?.type === "answer" && last.text.startsWith(text)) return void (last.text === text && this.#change(last, { broken, again: prompt }));
+    if (last?.type !== "user" || last.text !== prompt) this.#put(`user:${this.#count++}`, { type: "user", text: prompt, images: [], links: [], nodeId: null, from: "" }, 0);
+    this.#put(`answer:part:${this.#count++}`, { type: "answer", text, done: true, broken, again: prompt }, 0);
   }
 
   /** @param {string} severity @param {string} title @param {string} text @param {number} at */
