@@ -47,7 +47,7 @@ SETTINGS_LIMIT_BYTES: Final = 256_000
 _OF_USER: Final = {
     "rules": "[permissions]",
     "compaction": "[compaction]",
-    "budget": "[budget]",
+    "budgets": "[budget]",
     "sandbox": "sandbox",
     "fetch_private": "fetch_private",
     "local_servers": "local_servers",
@@ -210,6 +210,12 @@ class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deny: list[str] = []
 
 
+class _Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    prompt: str | None = None
+    session: str | None = None
+    day: str | None = None
+
+
 class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The user's settings of compactions: *prepare* has a summary written before it is due.
 
@@ -235,22 +241,6 @@ class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         return tuple(name for name in self.__struct_fields__ if getattr(self, name) is False)
 
 
-class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ``[budget]`` table: the most that each prompt, each session and each day may take, as text."""
-
-    prompt: str = ""
-    session: str = ""
-    day: str = ""
-
-    def __post_init__(self) -> None:
-        self.parse()
-
-    def parse(self) -> tuple[CostBudget, ...]:
-        """Return the budgets. Raises ValueError."""
-        texts = {per: getattr(self, per) for per in PERIODS}
-        return tuple(each for per, text in texts.items() if text for each in parse_budgets(text, per))
-
-
 class _OwnSettings(Value, kw_only=True):
     """The settings that have one form in a file and in the program."""
 
@@ -270,13 +260,13 @@ class _OwnSettings(Value, kw_only=True):
     store_checkpoints: bool = False
     notify: NotifyWay = "osc9"
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
-    budget: BudgetSettings = field(default_factory=BudgetSettings)
     hooks: tuple[HookEntry, ...] = ()
 
 
 class _File(_OwnSettings, kw_only=True):
     providers: dict[str, _ProviderEntry] = field(default_factory=dict)
     permissions: _Permissions = field(default_factory=_Permissions)
+    budget: _Budgets = field(default_factory=_Budgets)
     mcp_servers: dict[str, ServerEntry] = field(default_factory=dict)
 
 
@@ -284,7 +274,7 @@ class ModelSettings(_OwnSettings, kw_only=True):
     """Settings of one level; None and empty leave a setting to the level below.
 
     *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
-    the user's permission rules; *compaction* and *budget* hold in all folders. With *sandbox* commands run
+    the user's permission rules; *compaction* and *budgets* hold in all folders. With *sandbox* commands run
     in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
     machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
     *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
@@ -298,15 +288,11 @@ class ModelSettings(_OwnSettings, kw_only=True):
 
     providers: Providers = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules)
+    budgets: tuple[CostBudget, ...] = ()
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     unreadable: str | None = None
     model_problem: str | None = None
-
-    @property
-    def budgets(self) -> tuple[CostBudget, ...]:
-        """The budgets of the user."""
-        return self.budget.parse()
 
     def facts_about(self, name: str, provider: str, model: str) -> ModelEntry:
         """Return the facts that the user gave of *model* of *provider*, as *name* or under another name."""
@@ -433,11 +419,17 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         for text in texts:
             with reader.leave_out(f"an entry of permissions.{key}"):
                 rules.append(parse_rule(text))
+    budgets = list[CostBudget]()
+    for per in PERIODS:
+        if (text := getattr(file.budget, per)) is not None:
+            with reader.leave_out(f"budget.{per}"):
+                budgets += parse_budgets(text, per)
     same = {name: getattr(file, name) for name in _OwnSettings.__struct_fields__}
     return ModelSettings(
         **same | {"sandbox": file.sandbox or "sandbox" in reader.doubted},
         providers=providers,
         rules=Rules(tuple(allowed), tuple(denied)),
+        budgets=tuple(budgets),
         servers=file.mcp_servers,
         problems=tuple(reader.problems),
         model_problem=reader.doubted.get("model"),
@@ -476,7 +468,7 @@ class _TableReader:
 
         Raises msgspec.ValidationError where all of it is wrong.
         """
-        if of in (_Permissions, CompactionSettings, BudgetSettings) and isinstance(value, dict):
+        if of in (_Permissions, _Budgets, CompactionSettings) and isinstance(value, dict):
             return self.read(of, value, f"{where}.")
         if get_origin(of) in (list, tuple) and isinstance(value, list):
             items = []

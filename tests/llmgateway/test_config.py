@@ -85,6 +85,7 @@ def test_no_file_means_no_settings(tmp_path: Path) -> None:
         pytest.param(
             "[providers.x]\nbase_url = 'http://x'\napi_key = 'k'", "unknown field `api_key`", id="a key"
         ),
+        pytest.param("[budget]\nday = '20'", "budget.day is not used: '20' is not a budget", id="a budget"),
         pytest.param(
             "[compaction]\nprepair = false", "no such setting; did you mean prepare?", id="a typo below"
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
@@ -242,3 +243,11 @@ async def test_what_a_day_took_is_one_sum_of_all_daemons(make_place: Callable[[]
     assert (await one.spend("2026-03-02", Amount(0.0, 5), budget)).sum == Amount(0.0, 5), "a new day"
     tokens = CostBudget(tokens=10, per="day")
     assert not (await two.spend("2026-03-02", Amount(9.0, 6), tokens)).is_added
+
+
+async def test_daemons_that_spend_at_once_stay_in_one_budget(make_place: Callable[[], SessionPlace]) -> None:
+    places, budget = [make_place() for _ in range(3)], CostBudget(usd=1.0, tokens=100, per="day")
+    wanted = (place.spend("2026-03-01", Amount(0.125, 5), budget) for place in places for _ in range(6))
+    done = await asyncio.gather(*wanted)
+    assert [each.is_added for each in done].count(True) == 8
+    assert (await places[0].spend("2026-03-01", Amount())).sum == Amount(1.0, 40)
