@@ -33,6 +33,7 @@ from sidecar.transport.outbox import FeedItem, Gap, Projection
 from sidecar.transport.peer import Peer
 
 _DECLINE: Final = "decline"
+_AT_REST: Final = {"state": "idle", "since": None}
 
 
 class _Followed(Value):
@@ -165,7 +166,7 @@ class AcpSink:
         """Send the state of the work of a followed session as ``_meta`` of its info, once for each change."""
         sid, work = line["sid"], {name: line[name] for name in WORK_FIELDS if name in line}
         shown = {**work, "since": None}
-        if sid in self._followed and self._shown_work.get(sid) != shown:
+        if sid in self._followed and self._shown_work.get(sid, _AT_REST) != shown:
             self._shown_work[sid] = shown
             self._send_updates(sid, [make_update("session_info_update", _meta={"sidecar": work})])
 
