@@ -99,7 +99,7 @@
   sid (phase "idle") usage (queued 0) options commands (title "")
   waiting ends is-stopped is-restarting
   (versions (make-hash-table :test #'eq)) (hints (make-hash-table :test #'equal))
-  buffer questions last-context sent)
+  buffer questions last-context sent work)
 
 (defvar sidecar--talks (make-hash-table :test #'equal)
   "The conversations, by the folder of their project.")
@@ -193,6 +193,11 @@ Problems are told unless ON-PROBLEM takes them."
             (when (equal (plist-get params :turnId) (sidecar--talk-sent talk))
               (sidecar--open talk (plist-get (plist-get params :data) :sid)))
           (sidecar--on-event talk (plist-get params :kind) (plist-get params :data)))))
+     ((equal method "sidecar/sessions/changed")
+      (dolist (line (plist-get params :sessions))
+        (when (equal (plist-get line :sid) (sidecar--talk-sid talk))
+          (setf (sidecar--talk-work talk) line)
+          (force-mode-line-update t))))
      ((equal method "sidecar/permission/resolved")
       (sidecar--end-question talk (plist-get params :permissionId) nil))
      ((equal method "sidecar/gap")
@@ -292,6 +297,7 @@ Problems are told unless ON-PROBLEM takes them."
     (setf (sidecar--talk-sid talk) (plist-get snapshot :sid)
           (sidecar--talk-title talk) (plist-get snapshot :title)
           (sidecar--talk-phase talk) (plist-get snapshot :phase)
+          (sidecar--talk-work talk) snapshot
           (sidecar--talk-options talk) (plist-get result :configOptions)
           (sidecar--talk-usage talk) (plist-get result :usage)
           (sidecar--talk-queued talk) (length (plist-get snapshot :queue))))
@@ -583,6 +589,11 @@ Problems are told unless ON-PROBLEM takes them."
   "Return TEXT as it has to be in a mode line to be shown as it is."
   (string-replace "%" "%%" text))
 
+(defun sidecar--waiting-p (talk)
+  "Return whether the conversation of TALK waits for its user."
+  (or (sidecar--talk-questions talk)
+      (equal (plist-get (sidecar--talk-work talk) :state) "waiting")))
+
 (defun sidecar-gauge ()
   "Return the state of this project's conversation, for a mode line."
   (let ((talk (or sidecar--talk
@@ -591,10 +602,10 @@ Problems are told unless ON-PROBLEM takes them."
                                 when (gethash (current-buffer) (sidecar--talk-versions each))
                                 return each)))))
     (if-let* ((usage (and talk (sidecar--talk-usage talk))))
-        (format " %s%s%s " (sidecar--gauge usage)
-                (if-let* ((word (cdr (assoc (sidecar--talk-phase talk) sidecar--busy))))
-                    (concat " " word) "")
-                (if (sidecar--talk-questions talk) " ?" ""))
+        (format " %s%s " (sidecar--gauge usage)
+                (if (sidecar--waiting-p talk) " waiting for you"
+                  (if-let* ((word (cdr (assoc (sidecar--talk-phase talk) sidecar--busy))))
+                      (concat " " word) "")))
       "")))
 
 ;;; What language servers know

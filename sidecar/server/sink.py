@@ -138,11 +138,11 @@ class _Progress:
         """Call *cancel* when the user presses Cancel."""
         self._on_cancel.append(cancel)
 
-    def report(self, message: str, percentage: int | None = None) -> None:
-        """Show a step, at most ten times a second."""
+    def report(self, message: str, percentage: int | None = None, *, at_once: bool = False) -> None:
+        """Show a step, at most ten times a second unless it is shown *at_once*."""
         now = asyncio.get_running_loop().time()
         is_open = self._begun is not None and self.is_announced and self._end is None
-        if is_open and now - self._reported_at >= _REPORT_EVERY_S:
+        if is_open and (at_once or now - self._reported_at >= _REPORT_EVERY_S):
             self._reported_at = now
             pct = {} if percentage is None else {"percentage": percentage}
             self._board.send(self.token, {"kind": "report", "message": message, **pct})

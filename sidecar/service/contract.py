@@ -59,8 +59,8 @@ class ProgressSink(Protocol):
         """Call *cancel* when the user presses Cancel."""
         ...
 
-    def report(self, message: str, percentage: int | None = None) -> None:
-        """Show a step; it may be dropped when reports come too fast."""
+    def report(self, message: str, percentage: int | None = None, *, at_once: bool = False) -> None:
+        """Show a step; unless it is shown *at_once*, it may be dropped when reports come too fast."""
         ...
 
     def end(self, message: str) -> None:

@@ -24,6 +24,7 @@ from sidecar.conductor.events import (
 )
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import CompactReceipt, SubmitReceipt
+from sidecar.conductor.record.work import PendingQuestion
 from sidecar.conductor.session import Session
 from sidecar.service.contract import ProgressSink
 
@@ -163,9 +164,21 @@ def show_turn(session: Session, started: SubmitReceipt, sink: ProgressSink, afte
     sink.begin(session.info.title or "Working", cancellable=True)
     sink.on_cancel(lambda: session.turns.prompts.interrupt(started.turn_id, "keep"))
     report = _ProgressReport(sink, (Settled, Faulted))
-    follow_events(
-        session.record.log, after_seq, lambda event: event.turn_id == started.turn_id and report.add(event)
-    )
+
+    def on_work(question: PendingQuestion | None) -> None:
+        running = session.record.queue.running
+        if question is not None and running is not None and running.turn_id == started.turn_id:
+            report.wait_for(question)
+
+    stop_following = session.record.work.follow(on_work)
+
+    def is_last(event: Event) -> bool:
+        if event.turn_id != started.turn_id or not report.add(event):
+            return False
+        stop_following()
+        return True
+
+    follow_events(session.record.log, after_seq, is_last)
 
 
 def show_compaction(session: Session, started: CompactReceipt, sink: ProgressSink, after_seq: int) -> None:
@@ -199,6 +212,10 @@ class _ProgressReport:
         self._ends = ends
         self._pct: int | None = None
         self._tail = ""
+
+    def wait_for(self, question: PendingQuestion) -> None:
+        """Report that the turn waits for its user; nothing may come for a long time after it."""
+        self._sink.report(f"waiting for you: {question.text}", self._pct, at_once=True)
 
     def add(self, event: Event) -> bool:
         """Report *event*; return whether it ended the work."""

@@ -43,6 +43,7 @@ await withPage({ viewport: { width: 1100, height: 800 }, colorScheme: "light" },
   // A change, with its diff before the consent.
   await prompt(page, "make it 43");
   await page.waitForSelector(".permission .diff-line.added >> text=answer = 43");
+  await page.waitForSelector("text=Waiting for you");
   await picture(page, "4-question");
   assert.match(readFileSync(file, "utf8"), /^answer = 42/);
   await page.click(".permission .button.primary");

@@ -125,6 +125,7 @@ def test_a_day_in_emacs(
     screen.value(in_file(f"{edit} (forward-line -1) (setq my-marker (point-marker)) (undo-boundary)"))
     screen.type("make it 43\r")
     screen.wait_for("+answer = 43")
+    screen.wait_for("waiting for you")
     keep("2 question", screen.shown)
     screen.type("\x03\x01")
     screen.wait_for("(Sidecar?)")

@@ -112,6 +112,8 @@ def test_a_day_in_neovim(
     vim.command("Sidecar make it 43")
     vim.wait_for("[y] Allow")
     vim.wait_for("answer = 43")
+    vim.wait_for("waiting for you")
+    assert vim.value("require('sidecar').status()").endswith("waiting for you")
     keep("2 question", vim.shown)
     assert "answer = 42" in vim.shown, "as it is, beside what it would be"
     vim.command("Sidecar answer")

@@ -69,11 +69,13 @@ try {
     await prompt(panel, "make it 43");
     await panel.waitForSelector(".permission .diff-line.added >> text=answer = 43");
     await page.waitForSelector(".statusbar-item >> text=Edit a.py");
+    await page.waitForSelector(".statusbar-item >> text=waiting for you");
     await picture(page, "3-question");
     await panel.click(".permission .button.primary");
     await panel.waitForSelector(".row.answer >> text=It is 43 now.");
     await page.locator(".view-line", { hasText: "answer = 43" }).first().waitFor();
     await until(async () => (await page.locator(".statusbar-item", { hasText: "Edit a.py" }).count()) === 0, "the status bar without the question");
+    await until(async () => (await page.locator(".statusbar-item", { hasText: "waiting for you" }).count()) === 0, "the status bar at rest");
     await picture(page, "4-changed");
 
     // While it works: what is queued waits and can be taken away, what steers goes into the running turn.

@@ -11,6 +11,7 @@ from fake_sink import FakeProgress
 from sidecar.conductor.contract import Compaction, ContextUsage, Loss
 from sidecar.conductor.events import Faulted, Message, Payload, Settled, TextDelta
 from sidecar.conductor.record.log import EventLog
+from sidecar.conductor.record.work import SessionWork
 from sidecar.service.streaming import show_compaction, show_turn, stream_answer
 
 USAGE = ContextUsage(0, 100, 80, 0.0, "estimate", None, {})
@@ -108,10 +109,18 @@ OUTCOME = (
 )
 
 
+def make_session() -> Any:
+    """Return a session whose turn ``t`` runs."""
+    log, jobs = EventLog("s", lambda: 0), SimpleNamespace(follow=lambda follower: None)
+    queue: Any = SimpleNamespace(jobs=jobs, running=SimpleNamespace(turn_id="t"))
+    record = SimpleNamespace(log=log, queue=queue, work=SessionWork(queue, log, lambda: 0, 0))
+    return SimpleNamespace(record=record, info=SimpleNamespace(title="Talk"))
+
+
 def shown(show: Any, *events: Payload) -> FakeProgress:
     """Return the progress of turn ``t``, or of compaction ``c``, with *events*."""
-    log, progress = EventLog("s", lambda: 0), FakeProgress("p")
-    session: Any = SimpleNamespace(record=SimpleNamespace(log=log), info=SimpleNamespace(title="Talk"))
+    session, progress = make_session(), FakeProgress("p")
+    log = session.record.log
     show(session, SimpleNamespace(turn_id="t", compaction_id="c"), progress, 0)
     for data in events:
         log.append(data, "t")
@@ -123,6 +132,16 @@ def test_a_compaction_in_the_middle_of_a_turn_does_not_end_its_progress() -> Non
     assert [message for message, _ in progress.reports] == [OUTCOME, "go on"]
     assert progress.ended is None
     assert shown(show_turn, COMPACTED, END).ended == "end_turn"
+
+
+@pytest.mark.parametrize(("turn_id", "n_reports"), [("t", 1), ("another", 0)])
+def test_the_progress_of_a_turn_that_waits_says_so(turn_id: str, n_reports: int) -> None:
+    session, progress, started = make_session(), FakeProgress("p"), SimpleNamespace(turn_id=turn_id)
+    show_turn(session, started, progress, 0)  # type: ignore[arg-type]  # no more of a receipt is used
+    for _ in range(2):
+        with session.record.work.wait_for("permission", "Run make", lambda why: None):
+            session.record.log.append(END, turn_id)  # the second time the turn is over
+    assert progress.reports == [("waiting for you: Run make", None)] * n_reports
 
 
 def test_the_progress_of_a_compaction_ends_with_its_loss() -> None:

@@ -133,7 +133,7 @@ class FakeProgress:
         """Record the function that Cancel calls."""
         self.cancel = cancel
 
-    def report(self, message: str, percentage: int | None = None) -> None:
+    def report(self, message: str, percentage: int | None = None, *, at_once: bool = False) -> None:
         """Say how it goes."""
         self.reports.append((message, percentage))
 

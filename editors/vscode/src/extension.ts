@@ -8,7 +8,7 @@ import { Gauge } from "./gauge";
 import { findDaemon, installDaemon, NoDaemon, type Places } from "./install";
 import { Questions } from "./questions";
 import { PanelView } from "./view";
-import type { Compaction, PermissionAnswer, SidecarEvent, Usage } from "./wire";
+import type { Compaction, PermissionAnswer, SidecarEvent, Usage, WorkLine } from "./wire";
 
 const SESSION = "session";
 
@@ -139,6 +139,10 @@ class Sidecar {
   private said(method: string, params: unknown): void {
     this.view.tell(method, params as object);
     if (method === "sidecar/permission/resolved") this.questions.resolve((params as { permissionId: string }).permissionId);
+    if (method === "sidecar/sessions/changed") {
+      const { sessions = [] } = params as { sessions?: WorkLine[] };
+      for (const line of sessions) if (line.sid === this.sid) this.gauge.showWork(line);
+    }
     const event = params as SidecarEvent;
     if (method === "sidecar/event" && event.kind === "usage" && event.sid === this.sid) this.gauge.show(event.data as Usage);
   }
@@ -158,8 +162,8 @@ class Sidecar {
       case "panel/follow":
         this.sid = text("sid");
         await this.context.workspaceState.update(SESSION, this.sid);
-        if (this.sid === "") this.gauge.clear();
-        else this.gauge.show(await this.daemon.request<Usage>("sidecar/context/usage", { sid: this.sid }));
+        this.gauge.clear();
+        if (this.sid !== "") this.gauge.show(await this.daemon.request<Usage>("sidecar/context/usage", { sid: this.sid }));
         break;
       case "panel/openFile":
         await openFile(text("path"), params.line as number | undefined);

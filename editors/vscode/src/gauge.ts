@@ -1,9 +1,11 @@
 import * as vscode from "vscode";
-import type { Usage } from "./wire";
+import type { Usage, WorkLine } from "./wire";
 
-/** How full the model's window is, in the status bar. */
+/** How full the model's window is and whether the conversation waits for its user, in the status bar. */
 export class Gauge implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Right, 50);
+  private usage: Usage | undefined;
+  private work: WorkLine | undefined;
 
   constructor(command: string) {
     this.item.name = "Sidecar context";
@@ -13,16 +15,29 @@ export class Gauge implements vscode.Disposable {
   }
 
   clear(): void {
-    this.item.text = "$(dashboard) –";
-    this.item.tooltip = "Sidecar: no conversation yet";
-    this.item.backgroundColor = undefined;
+    this.usage = this.work = undefined;
+    this.draw();
   }
 
   show(usage: Usage): void {
-    this.item.text = `$(dashboard) ${usage.window > 0 ? `${Math.round(usage.pct)}%` : "?"}`;
-    this.item.tooltip = `Sidecar: ${describe(usage)}`;
-    this.item.backgroundColor =
-      usage.window > 0 && usage.used > usage.limit ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
+    this.usage = usage;
+    this.draw();
+  }
+
+  showWork(work: WorkLine): void {
+    this.work = work;
+    this.draw();
+  }
+
+  private draw(): void {
+    const { usage, work } = this;
+    const isWaiting = work?.state === "waiting";
+    const share = usage === undefined ? "–" : usage.window > 0 ? `${Math.round(usage.pct)}%` : "?";
+    const isFull = usage !== undefined && usage.window > 0 && usage.used > usage.limit;
+    const said = work?.state === "failed" ? `failed: ${work.text}` : isWaiting ? `waiting for you: ${work.text}` : undefined;
+    this.item.text = `$(dashboard) ${share}${isWaiting ? " $(bell) waiting for you" : ""}`;
+    this.item.tooltip = `Sidecar: ${[usage === undefined ? "no conversation yet" : describe(usage), said].filter(Boolean).join("\n")}`;
+    this.item.backgroundColor = isWaiting || isFull ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
   }
 
   dispose(): void {

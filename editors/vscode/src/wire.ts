@@ -7,6 +7,13 @@ export interface Usage {
   pct: number;
 }
 
+/** What a conversation does, or waits for, as its line in the list says it. */
+export interface WorkLine {
+  sid: string;
+  state?: "idle" | "working" | "waiting" | "failed";
+  text?: string;
+}
+
 export interface Compaction {
   compactionId: string;
   status: "in_progress" | "completed" | "noop" | "failed" | "cancelled" | "undone";

@@ -94,9 +94,10 @@ class SessionWork:
                 return WorkState(state="waiting", since=self._since, waiting_for=waiting_for, text=text)
         return WorkState(state="idle", since=self._since)
 
-    def follow(self, follower: WorkFollower) -> None:
-        """Call *follower* after each change; exceptions are logged."""
+    def follow(self, follower: WorkFollower) -> Callable[[], None]:
+        """Call *follower* after each change until the returned function is called; exceptions are logged."""
         self._followers.append(follower)
+        return lambda: self._followers.remove(follower)
 
     @contextmanager
     def wait_for(
@@ -144,7 +145,7 @@ class SessionWork:
         self._publish()
 
     def _publish(self, question: PendingQuestion | None = None) -> None:
-        for follower in self._followers:
+        for follower in tuple(self._followers):
             try:
                 follower(question)
             except Exception as error:

@@ -171,6 +171,8 @@ export class Panel {
         this.permissions.resolve(params.permissionId);
         break;
       case "sidecar/sessions/changed":
+        for (const line of params.sessions ?? []) if (line.sid === this.sid) this.#waitsFor = line.state === "waiting" ? (line.text ?? "") : undefined;
+        this.#drawStatus();
         void this.sessions.refresh();
         break;
     }
@@ -218,6 +220,8 @@ export class Panel {
 
   /** @type {Promise<void>} */
   #opening = Promise.resolve();
+  /** The question that the conversation waits with. @type {string | undefined} */
+  #waitsFor;
   /** The process whose daemon was joined for a conversation that it has open. @type {number | undefined} */
   #joined;
 
@@ -236,6 +240,7 @@ export class Panel {
       const loaded = await this.home.request("sidecar/session/load", { sid, replay: "full" });
       if (number !== this.#loading) return;
       transcript.enter(loaded.snapshot);
+      this.#waitsFor = loaded.snapshot.state === "waiting" ? (loaded.snapshot.text ?? "") : undefined;
       transcript.options = loaded.configOptions;
       transcript.usage = loaded.usage;
       this.transcript = transcript;
@@ -636,7 +641,7 @@ export class Panel {
       const { near } = transcript;
       return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.limit.toLocaleString()} tokens`);
     }
-    if (this.permissions.count > 0) return fill(this.status, "Waiting for your answer");
+    if (this.#waitsFor !== undefined || this.permissions.count > 0) return fill(this.status, "Waiting for you");
     fill(this.status, h("span", { class: "spinner" }), `${PHASES[transcript.phase] ?? transcript.phase} · ${duration(performance.now() - this.#busySince)}`);
   }
 

@@ -92,7 +92,7 @@ export class Sessions {
     const meta = [ago(session.updatedAt), plural(session.messages, "message"), `${tokens(session.tokens)} tokens`, this.#isHere ? "" : shortPath(session.cwd, "")].filter(Boolean).join(" · ");
     return h("div", { class: `session ${isOpen ? "chosen" : ""}` },
       h("button", { type: "button", class: "session-open", "aria-current": isOpen ? "true" : undefined, onclick: () => (this.toggle(false), open(session.sid)) },
-        h("span", { class: "session-title" }, readable(name), ["idle", "settled", "faulted"].includes(session.phase) ? null : h("span", { class: "badge" }, "at work")), h("span", { class: "dim" }, meta)),
+        h("span", { class: "session-title" }, readable(name), workBadge(session)), h("span", { class: "dim" }, meta)),
       h("div", { class: "session-actions" }, iconButton("pencil", `Rename ${name}`, run(rename), "tiny"), iconButton("fork", `Fork ${name}`, run(fork), "tiny"), iconButton("trash", `Delete ${name}`, run(remove), "tiny")));
   }
 
@@ -114,6 +114,14 @@ export class Sessions {
       h("div", { class: "session" }, h("button", { type: "button", class: "session-open", onclick: () => void bring(one).catch(fail) },
         h("span", { class: "session-title" }, readable(one.title || one.id)), h("span", { class: "dim" }, [one.source, ago(one.updatedAt), visible(one.cwd)].join(" · ")))));
   }
+}
+
+const WORK = /** @type {Record<string, string>} */ ({ working: "at work", waiting: "waiting for you", failed: "failed" });
+
+/** Whether a conversation works, has failed or waits for its user, and with what question. @param {SessionSummary} session */
+function workBadge({ state, text = "" }) {
+  const label = WORK[state ?? ""];
+  return label === undefined ? null : h("span", { class: `badge ${state === "working" ? "" : "warn"}`, title: visible(text) }, label);
 }
 
 /** How many nodes a listed conversation has, by its id. @type {Map<string, number>} */

@@ -461,6 +461,11 @@ function M.is_busy(project)
   return WORDS[project.phase] ~= nil
 end
 
+--- Return whether the conversation waits for its user.
+function M.is_waiting(project)
+  return project.work ~= nil and project.work.state == "waiting"
+end
+
 --- Say on the last line what is going on; once a second while something is.
 function M.show_status(project)
   local chat = chats[project.root]
@@ -468,8 +473,9 @@ function M.show_status(project)
     return
   end
   local parts = {}
-  if chat.question then
-    table.insert(parts, chat.question)
+  local is_waiting = chat.question or M.is_waiting(project)
+  if is_waiting then
+    table.insert(parts, "? waiting for you")
   elseif M.is_busy(project) then
     chat.since = chat.since or vim.uv.now()
     local seconds = math.floor((vim.uv.now() - chat.since) / 1000)
@@ -495,7 +501,7 @@ function M.show_status(project)
   local last = api.nvim_buf_line_count(chat.buffer) - 1
   chat.status = api.nvim_buf_set_extmark(chat.buffer, ns, last, 0, {
     id = chat.status,
-    virt_text = text ~= "" and { { text, chat.question and "SidecarNotice" or "SidecarStatus" } } or nil,
+    virt_text = text ~= "" and { { text, is_waiting and "SidecarNotice" or "SidecarStatus" } } or nil,
     virt_text_pos = "overlay",
   })
 end
@@ -509,7 +515,7 @@ function M.show_question(project, id, title, lines)
     return { line }
   end, lines)
   draw(chat, item)
-  chat.question = "? waits for your answer"
+  chat.question = true
   M.show_status(project)
 end
 

@@ -129,6 +129,17 @@ local function on_event(_, params, ctx)
   M.on_event(project, params.kind, data, params)
 end
 
+--- Take in what the conversation does, or waits for.
+local function on_list(_, params, ctx)
+  local project = project_of(ctx)
+  for _, line in ipairs(project and params.sessions or {}) do
+    if line.sid == project.sid then
+      project.work = line
+      M.on_event(project, "work", line)
+    end
+  end
+end
+
 --- Answer a request of the daemon later: the language client runs a handler as a coroutine of its own.
 local function on_question(_, params, ctx)
   local project, co = project_of(ctx), coroutine.running()
@@ -190,7 +201,7 @@ local function take_snapshot(project, result)
   local snapshot = result.snapshot
   project.sid, project.title, project.phase = snapshot.sid, snapshot.title, snapshot.phase
   project.options, project.usage = result.configOptions, result.usage
-  project.queued = #(snapshot.queue or {})
+  project.queued, project.work = #(snapshot.queue or {}), snapshot
   M.on_event(project, "started", {})
   local waiting = project.waiting
   project.waiting = {}
@@ -292,6 +303,7 @@ function M.start(project)
     end,
     handlers = {
       ["sidecar/event"] = on_event,
+      ["sidecar/sessions/changed"] = on_list,
       ["sidecar/permission/request"] = on_question,
       ["sidecar/editor/query"] = on_query,
       ["sidecar/permission/resolved"] = on_resolved,

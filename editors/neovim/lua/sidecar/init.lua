@@ -122,6 +122,9 @@ function M.status()
     return ""
   end
   local busy = chat.is_busy(project) and project.phase or nil
+  if chat.is_waiting(project) then
+    busy = "waiting for you"
+  end
   return table.concat(vim.tbl_filter(function(part)
     return part
   end, { gauge(project.usage), busy or false }), " ")
@@ -139,6 +142,7 @@ function M.winbar()
   end
   local model = option_value(project, "model") or ""
   local right = project.usage and gauge(project.usage):gsub("%%", "%%%%") or ""
+  right = (chat.is_waiting(project) and "waiting for you · " or "") .. right
   return " Sidecar" .. (part(model):gsub("%%<", "")) .. part(project.title) .. "%= " .. right .. " "
 end
 

@@ -107,6 +107,20 @@ test("a question stays until it is answered, shows the change, and hides no char
   expect(stage.root.querySelector(".permission")).toBeNull();
 });
 
+test("a conversation that waits for its user says so, also in the list", async () => {
+  await connect("s1");
+  const [line] = (await stage.home.request("sidecar/session/list", {})).sessions;
+  stage.panel.sessions.toggle(true);
+  const waiting = { ...line, state: "waiting", waitingFor: "permission", text: "Run make", since: 2 };
+  Object.assign(line, waiting);
+  stage.panel.transcript.phase = "dispatching";
+  stage.panel.receive("sidecar/sessions/changed", { sessions: [waiting], removed: [] });
+  expect(stage.panel.status.textContent).toBe("Waiting for you");
+  await vi.waitFor(() => expect(stage.root.querySelector(".session .badge")?.textContent).toBe("waiting for you"));
+  stage.panel.receive("sidecar/sessions/changed", { sessions: [{ ...line, state: "working" }], removed: [] });
+  expect(stage.panel.status.textContent).not.toContain("you");
+});
+
 test("a key that was typed as the question came answers nothing", async () => {
   await connect("s1");
   stage.panel.askPermission(/** @type {any} */ (QUESTION));
