@@ -5,7 +5,8 @@
 
 Each file has a session of its own, and its turn gets what is left of the budget: it ends before a call that
 would break it. A second run with --skip done.jsonl goes on there. Exit codes: 0 all done, 1 some files
-failed, 3 the budget is spent. SIDECAR names the command of the daemon, INDUSAGI_MODEL the model.
+failed, 2 no model is set up, 3 the budget is spent. SIDECAR names the command of the daemon, INDUSAGI_MODEL
+the model.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def main() -> int:
     options = parse()
     done, dollars, tokens, n_failed = read_done(options.skip), 0.0, 0, 0
     waiting = [file for file in options.files if file not in done]
-    with Sidecar(allow=options.allow) as sidecar:
+    with Sidecar(allow=options.allow, require_model=True) as sidecar:
         for at, file in enumerate(waiting):
             left: dict[str, float] = {"usd": options.dollars - dollars, "tokens": options.tokens - tokens}
             task = options.task.replace("{file}", file)
@@ -64,6 +65,9 @@ def main() -> int:
             except SidecarError as error:
                 if error.kind == "connectionLost":
                     raise
+                if error.kind == "noModel":
+                    print(f"batch: {error}", file=sys.stderr)
+                    return 2
                 entry["error"] = str(error)
             n_failed += "error" in entry
             print(json.dumps(entry), flush=True)

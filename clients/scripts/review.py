@@ -34,7 +34,7 @@ def find_changes(base: str) -> str:
 
 def review(diff: str) -> list[dict]:
     """Return the findings about *diff*. Raises SidecarError, and ValueError for an answer in another form."""
-    with Sidecar() as sidecar:
+    with Sidecar(require_model=True) as sidecar:
         sid = sidecar.new_session(permissions="plan", ephemeral=True)
         answer = sidecar.ask(TASK + diff, sid=sid, max_model_calls=60, timeout_s=900)
         for attempt in (1, 2):

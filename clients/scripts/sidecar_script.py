@@ -80,6 +80,7 @@ class Sidecar:
             ``title`` and ``subject``, and returns whether that is allowed. Without it nothing is.
         on_event: is called with each event of a turn as it comes.
         command: the program that starts the daemon; by default the environment variable SIDECAR, or sidecar.
+        require_model: refuse to begin a session where only the built-in offline-1 would answer.
     """
 
     def __init__(
@@ -91,12 +92,14 @@ class Sidecar:
         permission: Callable[[dict], bool] | None = None,
         on_event: Callable[[Event], None] | None = None,
         command: Sequence[str] | None = None,
+        require_model: bool = False,
     ) -> None:
         self.folder = os.path.abspath(folder)
         self._model = model
         self._allow = list(allow)
         self._permission = permission
         self._on_event = on_event
+        self._require_model = require_model
         self._command = list(command or shlex.split(os.environ.get("SIDECAR", "sidecar")))
         self._events: list[Event] = []
         self._n_requests = 0
@@ -146,7 +149,13 @@ class Sidecar:
         params = {"cwd": self.folder, "ephemeral": ephemeral}
         if self._model:
             params["model"] = self._model
-        sid = self.request("sidecar/session/new", params)["sid"]
+        made = self.request("sidecar/session/new", params)
+        sid = made["sid"]
+        model = next(each["currentValue"] for each in made["configOptions"] if each["id"] == "model")
+        if self._require_model and model == "offline-1":
+            self.request("sidecar/session/delete", {"sid": sid})
+            hint = "choose one with INDUSAGI_MODEL; sidecar doctor says which are within reach"
+            raise SidecarError("no model is set up, and offline-1 finds and cites alone", "noModel", hint)
         if permissions != "ask":
             option = {"sid": sid, "configId": "permissions", "value": permissions}
             self.request("sidecar/session/setConfigOption", option)

@@ -221,6 +221,7 @@ _COMMANDS = (
                 help="allow such actions of tools, as in 'npm run *'; may be repeated",
             ),
             _arg("--yes", action="store_true", help="allow every request of a tool"),
+            _arg("--require-model", action="store_true", help="fail where only offline-1 would answer"),
             _arg("--ephemeral", action="store_true", help="do not store the conversation"),
         ),
     ),

@@ -137,9 +137,10 @@ described under "Events" by "sidecar schema --format markdown". An answer that
 does not match the schema is asked for once more. --allow takes the rules that
 "sidecar permissions --help" shows.
 
-exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt or
-no such session, 3 the answer does not match the schema, 4 the model needed more
-calls than --max-turns or more than the --budget, 130 stopped with Ctrl-C."""
+exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt, no
+such session, or no model with --require-model, 3 the answer does not match the
+schema, 4 the model needed more calls than --max-turns or more than the --budget,
+130 stopped with Ctrl-C."""
 
 COMPACT: Final = """\
 examples:

@@ -29,6 +29,12 @@ WRONG_ARGUMENTS: Final = 2
 NOT_MATCHING: Final = 3
 OUT_OF_BOUNDS: Final = 4
 
+OFFLINE_MODEL: Final = "offline-1"
+
+_NO_MODEL = """\
+sidecar run: no model is set up, and offline-1 finds and cites alone; choose one with --model or
+INDUSAGI_MODEL; "sidecar doctor" says which are within reach"""
+
 _EMPTY_PROMPT = """\
 sidecar run: the prompt is empty; type a task, as in
   sidecar run "what is in README.md?"
@@ -71,10 +77,22 @@ def run(options: argparse.Namespace) -> int:
         except SessionLookupError as error:
             screen.problem(f"sidecar run: {error}")
             return WRONG_ARGUMENTS
+        if options.require_model and await is_offline(session):
+            screen.problem(_NO_MODEL)
+            if options.resume is None:
+                await client.session_delete(session.sid)
+            return WRONG_ARGUMENTS
         with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
             return await answer_prompt(session, prompt, limits, output)
 
     return run_with_daemon(main, options.cwd, permission=allow if options.yes else refuse)
+
+
+async def is_offline(session: Session) -> bool:
+    """Whether no model would answer in *session*, but the built-in one that finds and cites."""
+    loaded = await session.client.session_load(session.sid)
+    model = next(each.current_value for each in loaded.config_options if each.id == "model")
+    return model == OFFLINE_MODEL
 
 
 def read_limits(options: argparse.Namespace) -> TurnLimits:

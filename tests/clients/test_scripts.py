@@ -125,6 +125,14 @@ def test_the_hook_drafts_a_message_and_never_prevents_a_commit(make_repository: 
     project.env = {**project.env, "SIDECAR": "false"}
     project.commit("c.py", "c = 1\n")
     assert project.run("git", "log", "-1", "--format=%B").stdout.strip() == "change c.py"
+    project.env = {**project.env, "SIDECAR": SIDECAR, "INDUSAGI_MODEL": "offline-1"}
+    (project.folder / "d.py").write_text("d = 1\n")
+    project.run("git", "add", "d.py", check=True)
+    assert project.run("git", "commit", "-q").returncode == 1, "no message is no commit"
+    ran = project.python("review.py", "HEAD~1")
+    assert (ran.returncode, "no model is set up" in ran.stderr) == (2, True)
+    ran = project.python("batch.py", "look at {file}", "a.py")
+    assert (ran.returncode, ran.stdout, "no model is set up" in ran.stderr) == (2, "", True)
     sessions = Path(project.env["INDUSAGI_HOME"]) / "sessions"
     assert not list(sessions.glob("*.jsonl")), "the conversations of a hook are not stored"
 
@@ -143,7 +151,7 @@ def test_a_batch_over_fifty_files_stops_at_its_budget_and_goes_on_later(make_pro
     ran = project.python("batch.py", "--skip", "done.jsonl", "look at {file}", *files)
     assert ran.returncode == 0, ran.stderr
     rest = [json.loads(line)["file"] for line in ran.stdout.splitlines()]
-    assert rest == files[len(lines) :]
+    assert rest == files[len(lines) - 1 :], "the file whose turn was ended is done again"
     prompts = [json.dumps(each["messages"][-1]) for each in project.provider.sent]
     assert all(any(f"look at {file}" in prompt for prompt in prompts) for file in files)
 
