@@ -5,7 +5,7 @@ without reading each ignore file more than once.
 
 - Rules come from ``.gitignore`` and ``.ignore`` files: a deeper file is stronger than a higher one, and in
   one folder ``.ignore`` is stronger than ``.gitignore``. Below them all stands a small list of folders that
-  hold no work of a person, such as ``node_modules``.
+  hold no work of a person, such as ``node_modules``, and of the names of copies that editors keep.
 - The strongest line that matches decides. A negated line brings an entry back, except ``.git``.
 - An entry in an ignored folder stays ignored, as with git.
 
@@ -22,6 +22,7 @@ empty.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -41,6 +42,8 @@ _FOLDERS = frozenset(
     | {".nox", ".eggs", "dist", "build", "target", ".gradle", ".terraform", ".direnv"}
 )
 _FILES = frozenset({".DS_Store", "Thumbs.db"})
+_COPIES = re.compile(r"#.*#|\.#.*|.*~|\..*\.(?:sw[a-p]|kate-swp)")
+"""An editor's own copy of a file: saved by itself, kept from before, locked or swapped."""
 
 
 class Listing(Value):
@@ -167,7 +170,7 @@ def _is_left_out(folder: str, name: str, is_folder: bool, levels: tuple[_Level, 
         verdict = level.rules.verdict(relative, is_folder=is_folder)
         if verdict is not None:
             return verdict
-    return name in (_FOLDERS if is_folder else _FILES)
+    return name in _FOLDERS if is_folder else name in _FILES or _COPIES.fullmatch(name) is not None
 
 
 def read_ignore_lines(path: Path) -> list[str]:

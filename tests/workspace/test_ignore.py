@@ -95,6 +95,19 @@ def test_the_built_in_list_can_be_overruled_but_for_git(tmp_path: Path) -> None:
     assert kept_files(tmp_path) == [".ignore", "dist/x", "src/dist"]
 
 
+def test_copies_that_editors_keep_are_left_out(tmp_path: Path) -> None:
+    copies = [".#a.py", "#a.py#", "a.py~", "a.py.~1~", ".a.py.swp", ".a.py.swo", ".a.py.kate-swp"]
+    make(tmp_path, dict.fromkeys([*copies, "a.py", "#1.md", "a.swp", ".swift"], ""))
+    assert sorted(entry.name for entry in walk(tmp_path, tmp_path, cap=99)) == [
+        "#1.md",
+        ".swift",
+        "a.py",
+        "a.swp",
+    ]
+    (tmp_path / ".ignore").write_text("!*~\n")
+    assert "a.py~" in [entry.name for entry in walk(tmp_path, tmp_path, cap=99)]
+
+
 def test_dot_ignore_wins_over_gitignore_beside_it(tmp_path: Path) -> None:
     make(tmp_path, {".gitignore": "*.log\n", ".ignore": "!a.log\n", "a.log": "", "b.log": ""})
     assert kept_files(tmp_path) == [".gitignore", ".ignore", "a.log"]
