@@ -40,6 +40,13 @@ _MINED_CHARS: Final = 4_000
 
 _PATH: Final = r"[`\"']?(?P<path>(?:[A-Za-z]:)?[^\s:`\"']+)[`\"']?"
 _RUN: Final = re.compile(r"\brun\s+`([^`]+)`", re.I)
+_RUN_ONLY: Final = re.compile(
+    r"\s*(?:please\s+)?run\s+(?P<command>[\w./~][^\n`]*[^\n`?!.\s]|[\w./~]+)\s*", re.I
+)
+_FORM: Final = "a an and any as at by for her his if in it its me my of on or our the them to us with your"
+_FORM_WORDS: Final = frozenset(_FORM.split())
+"""Words that hold a sentence together; a command has none outside of quotes."""
+
 _WRITE: Final = re.compile(
     rf"\A\s*(?:please\s+)?write\s+{_PATH}\s*:[ \t]?\n?(?P<text>.*)\Z",
     re.I | re.S,
@@ -129,8 +136,8 @@ def read_intent(prompt: str) -> Intent:
 
     >>> read_intent("Why does sidecar/cli.py call parse_args?").paths
     (PathRef(path='sidecar/cli.py', line=None),)
-    >>> read_intent("run `make test` please").commands
-    ('make test',)
+    >>> read_intent("run `make test` please").commands, read_intent("run touch x").commands
+    (('make test',), ('touch x',))
     """
     if (write := _WRITE.match(prompt)) is not None:
         return Intent(write=WriteDirective(write["path"], write["text"]))
@@ -141,6 +148,8 @@ def read_intent(prompt: str) -> Intent:
         return Intent(todo=tuple(filter(None, items)))
     if (remember := _REMEMBER.match(prompt)) is not None:
         return Intent(remember=remember["what"].strip())
+    if (line := _RUN_ONLY.fullmatch(prompt)) is not None and is_command(line["command"]):
+        return Intent(commands=(line["command"],))
     commands = tuple(dict.fromkeys(command.strip() for command in _RUN.findall(prompt)))
     text = _RUN.sub(" ", prompt)[:_MINED_CHARS]
     quoted = [next(filter(None, groups)).strip() for groups in _QUOTED.findall(text)]
@@ -157,6 +166,18 @@ def read_intent(prompt: str) -> Intent:
         words=words,
         is_small_talk=not has_aim and (not words or _SMALL_TALK.match(text) is not None),
     )
+
+
+def is_command(line: str) -> bool:
+    """Whether *line*, which stands behind "run", is a command and no words about one.
+
+    >>> is_command("touch x"), is_command("the tests of the parser"), is_command("tests")
+    (True, False, False)
+    """
+    words = _QUOTED.sub(" ", line).lower().split()
+    if len(words) == 1 and _PLURAL.search(words[0]):
+        return False
+    return bool(words) and not any(word in _FORM_WORDS or word in STOP_WORDS for word in words)
 
 
 def strip_punctuation(token: str) -> str:
