@@ -193,7 +193,7 @@ def test_after_a_fork_the_chat_goes_on_in_the_fork(project: Path, environment: d
     chat.wait_for("answer = 42")
     chat.wait_for("tokens")
     chat.type("/fork\n")
-    chat.wait_for("It begins with this conversation")
+    chat.wait_for("A copy of this conversation begins")
     chat.type("where is answer?\n")
     chat.wait_for("tokens")
     chat.type("\x04")

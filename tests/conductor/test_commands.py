@@ -205,7 +205,8 @@ async def test_fork_begins_another_session(make_stage: Any) -> None:
     stage, session = await a_long_talk(make_stage)
     told = await say(stage, session, "/fork")
     (forked,) = [other for other in stage.hub.sessions if other.sid != session.sid]
-    assert told.startswith(f"Session {forked.sid} goes on; ")
+    assert told.startswith("A copy of this conversation begins")
+    assert told.endswith(f", as {forked.sid[:8]}.")
     assert list(forked.record.history.turns) == list(session.record.history.turns)
 
 

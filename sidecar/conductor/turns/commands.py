@@ -303,13 +303,13 @@ class Commands:
         if self._record.history.head is None:
             return "There is nothing to fork yet."
         sid = await self._host.fork_of(self._record.sid)
-        return f"{self._lead_to(sid)} It begins with this conversation, which stays as it is."
+        return f"A copy of this conversation begins, and this one stays as it is. {self._lead_to(sid)}"
 
     async def clear(self, _rest: str) -> str:
         """Begin another session with the settings of this one."""
         sid = await self._host.new_like(self._record.sid)
         back = f"/resume {self._record.sid[:_SHOWN_ID]}"
-        return f"{self._lead_to(sid)} It is empty; {back} goes back to this one."
+        return f"A new conversation begins; {back} goes back to this one. {self._lead_to(sid)}"
 
     async def resume(self, rest: str) -> str:
         """Go on with the session of this folder that *rest* names by its id or its title, or list them."""
@@ -327,7 +327,7 @@ class Commands:
         matching = matching or [each for each in found if word in each.title.casefold()]
         match matching:
             case [one]:
-                return self._lead_to(one.sid)
+                return f"Going on with {one.title or 'an untitled conversation'!r}. {self._lead_to(one.sid)}"
             case []:
                 return f"No conversation of this folder has the id or the title {rest!r}; /resume lists them."
         lines = map(describe_session, matching[:_MOST_LISTED])
@@ -335,7 +335,9 @@ class Commands:
 
     def _lead_to(self, sid: str) -> str:
         self._record.events.emit(SessionChosen(sid))
-        return f"Session {sid} goes on; where it does not open by itself, open it from the list of sessions."
+        return (
+            f"An editor that does not show it now has it in its list of conversations, as {sid[:_SHOWN_ID]}."
+        )
 
     async def import_session(self, _rest: str) -> str:
         """Say how a session of another agent is imported."""
