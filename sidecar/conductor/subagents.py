@@ -36,11 +36,12 @@ from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
+from sidecar.llmgateway.contract import CostBudget
 
 if TYPE_CHECKING:  # the hub runs them
     from sidecar.conductor.hub import Hub
 
-_ENDS: Final = {"cancelled": "its user stopped it", "budget": "a budget is used up"}
+_ENDS: Final = {"cancelled": "its user stopped it", "budget": "its next call would break a budget"}
 """Why a sub-agent did not finish, by the reason why its turn ended."""
 
 
@@ -75,9 +76,10 @@ async def run_subagent(
             ({"type": "text", "text": f"Your task:\n\n{task.prompt}"},),
             author=Author(parent.sid, "the agent"),
             allow=[rule.text for rule in parent.workbench.policy.turn_rules],
+            budget=None if task.max_tokens is None else CostBudget(tokens=task.max_tokens),
         )
         with cancel_future(cancel) as cancelled:
-            waited_for = (receipt.outcome, cancelled, watched.is_over_budget)
+            waited_for = (receipt.outcome, cancelled, watched.is_over_bound)
             await asyncio.wait(waited_for, timeout=task.timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not (is_over := receipt.outcome.done()):
                 child.turns.prompts.interrupt(receipt.turn_id, "keep")
@@ -92,7 +94,7 @@ async def run_subagent(
         elif cancel.cancelled:
             problem = "it was cancelled"
         else:
-            over = watched.is_over_budget
+            over = watched.is_over_bound
             state, problem = "failed", over.result() if over.done() else f"its {task.timeout_s:g} s are over"
     finally:
         stop_watching()
@@ -135,13 +137,12 @@ async def child_info(parent: Session, task: SubagentTask, call_id: str) -> Sessi
 
 
 class _Watched:
-    """The calls and tokens of a running sub-agent: reported, and counted up to the bounds of *task*."""
+    """The calls of a running sub-agent: reported, and counted up to the bound of *task*."""
 
     def __init__(self, child: Session, task: SubagentTask, context: ToolContext) -> None:
         self.n_calls = 0
         self.usage: ContextUsage | None = None
-        self.is_over_budget: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._spending = child.record.spending
+        self.is_over_bound: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._task = task
         self._context = context
         self._seen = child.record.log.seq
@@ -158,7 +159,5 @@ class _Watched:
         problem = None
         if self.n_calls > self._task.max_calls:
             problem = f"it made its {self._task.max_calls} calls of tools"
-        elif self._task.max_tokens is not None and sum(astuple(self._spending.total)) > self._task.max_tokens:
-            problem = f"it used its {self._task.max_tokens:,} tokens"
-        if problem is not None and not self.is_over_budget.done():
-            self.is_over_budget.set_result(problem)
+        if problem is not None and not self.is_over_bound.done():
+            self.is_over_bound.set_result(problem)

@@ -246,12 +246,13 @@ class TestSubagents:
     async def test_a_bound_of_tokens_ends_it(self, project: Path, open_session: Any) -> None:
         (project / "a.txt").write_text("one\n" * 2_000)
         session = await open_session(
-            call("task", title="Look", prompt="x", max_tokens=2_000),
-            *([[*call("read", path="a.txt"), {"usage": {"input": 1_500, "output": 10}}]] * 3),
+            call("task", title="Look", prompt="x", max_tokens=10_000),
+            *([[*call("read", path="a.txt"), {"usage": {"input": 6_000, "output": 10}}]] * 3),
             DONE,
         )
         output, *_ = await run_tools(session, "delegate it")
-        assert output.startswith("[it did not finish: it used its 2,000 tokens]")
+        assert output.startswith("[it did not finish: its next call would break a budget]")
+        assert "made 1 calls of tools and used 6010 tokens" in output
 
     async def test_another_model_answers_it_and_its_tokens_are_the_parents(self, project: Path) -> None:
         usage = {"usage": {"input": 700, "output": 70}}
