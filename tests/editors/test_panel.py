@@ -160,6 +160,27 @@ async def test_questions_and_odd_calls_in_a_browser(home: Path, project: Path, t
             drive("questions.mjs", url, str(project), **kept)
 
 
+CHILD: Final[list[list[dict[str, Any]]]] = [
+    [{"toolCall": {"name": "task", "input": {"title": "Look", "prompt": "Look around."}}}],
+    [{"toolCall": {"name": "read", "input": {"path": "a.py"}}}],
+    [{"text": "It has forty lines."}],
+    [{"text": "It is delegated."}],
+    [{"text": "Ninety words."}],
+]
+
+
+async def test_a_sub_agent_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
+    browser = chromium()
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    models = {"fake-1": {"scripted": CHILD}}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
+        assert (await client.status()).pid
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("children", tmp_path)}
+            drive("children.mjs", url, **kept)
+
+
 TALK: Final[list[list[dict[str, Any]]]] = [
     [{"text": f"The answer {n}. " * 300}, {"usage": {"input": 1800 + 1500 * n, "output": 900}}]
     for n in range(6)

@@ -78,6 +78,7 @@ class Display:
         self._answer = MarkdownStream()
         self._answer_id = ""
         self._thought = ""
+        self._steps: dict[str, list[str]] = {}
         self._progress = ""
         self._folds: deque[tuple[str, str]] = deque(maxlen=_KEPT_FOLDS)
         self._n_unfolded = 0
@@ -153,6 +154,8 @@ class Display:
                 self._finish_answer()
                 if event.seq:
                     self.begin(data["title"], event.turn_id)
+            case "subagent":
+                self.show_child(data)
             case "toolFinished":
                 self.show_result(data)
             case "retry":
@@ -266,6 +269,7 @@ class Display:
         if kind == "toolProgress":
             lines = str(data["content"]).strip().splitlines()
             self._progress = lines[-1] if lines else ""
+            self._steps.get(data["toolCallId"], []).extend(lines)
         elif kind == "thinkingDelta":
             self.begin("thinking")
             self._thought += data["delta"]
@@ -287,6 +291,12 @@ class Display:
         text = self._clean(_text_of(data["content"]))
         self._print_blocks([*self._answer.feed(text + "\n"), *self._answer.finish()])
 
+    def show_child(self, data: Mapping[str, Any]) -> None:
+        """Show that a sub-agent begins, and how its session is opened."""
+        if data["state"] == "running":
+            self._steps[data["toolCallId"]] = []
+            self._screen.note(f"· {data['title']}: /resume {data['child'][:8]} opens the sub-agent")
+
     def show_result(self, data: Mapping[str, Any]) -> None:
         """Show the result of a tool: its changes of files, else its first lines."""
         self._finish_answer()
@@ -300,6 +310,8 @@ class Display:
             self.show_diffs(data["toolCallId"], data["diffs"])
         elif data["isError"] or data["kind"] != "think":
             self._fold(data["title"], text)
+        if steps := self._steps.pop(data["toolCallId"], []):
+            self._fold(f"the steps of {data['title']}", "\n".join(steps), lines=1)
 
     def show_end(self, kind: str, data: Mapping[str, Any]) -> None:
         """Show how a turn ended, unless it just ended."""

@@ -313,14 +313,14 @@ class Commands:
 
     async def resume(self, rest: str) -> str:
         """Go on with the session of this folder that *rest* names by its id or its title, or list them."""
-        query = SessionQuery(cwd=self._record.info.cwd, archived=False, children=False)
+        query = SessionQuery(cwd=self._record.info.cwd, archived=False)
         found = [
             each for each in await self._host.list(query) if each.sid != self._record.sid and each.messages
         ]
         if not found:
             return "There is no other conversation of this folder."
         if not rest:
-            lines = map(describe_session, found[:_MOST_LISTED])
+            lines = map(describe_session, [each for each in found if each.kind is None][:_MOST_LISTED])
             return "\n".join(("/resume ID goes on with one of these:", *lines))
         word = rest.casefold()
         matching = [each for each in found if each.sid.startswith(word)]

@@ -69,6 +69,7 @@ export class Panel {
       folder: "", links: { openFile: home.openFile, openLink: home.openLink }, openDiff: home.openDiff,
       rewind: (row) => void this.#rewind(row).catch(fail), fork: (row) => void this.#fork(row).catch(fail),
       drawCompaction: (row) => compactionCard(row, shared), again: (text) => void this.send(text, [], "send").catch(fail),
+      openChild: (sid) => void this.open(sid).catch(fail), readChild: (sid) => this.#readChild(sid),
     });
     /** @type {VirtualList<Row>} */
     this.list = new VirtualList({ draw: (row, old) => this.painter.draw(row, old), guess: (row) => this.painter.guess(row), moved: () => this.timeline.place(), label: "Conversation" });
@@ -91,6 +92,7 @@ export class Panel {
       choose: (configId, value) => void home.request("sidecar/session/setConfigOption", { sid: this.sid, configId, value }).then(({ configOptions }) => this.#setOptions(configOptions), fail),
       dropChip: home.dropChip,
     });
+    this.back = h("button", { type: "button", class: "link back", hidden: true, onclick: () => void this.open(this.#parent).catch(fail) }, "← Back to the session that it works for");
     this.title = h("button", { type: "button", class: "title", title: "Rename", onclick: () => void this.#rename().catch(fail) });
     this.status = h("div", { class: "status", role: "status" });
     this.banner = h("div", { class: "banner", role: "alert", hidden: true });
@@ -102,7 +104,7 @@ export class Panel {
     const head = h("header", { class: "head" }, iconButton("menu", "Conversations", () => this.sessions.toggle()), this.title, this.stale, this.gauge.element, iconButton("fold", "Preview a compaction", () => void this.preview().catch(fail)), iconButton("more", "More", () => this.#more()), iconButton("plus", "New conversation", () => void this.begin().catch(fail)));
     const stage = h("div", { class: "stage" }, this.list.element, this.timeline.element, this.start, this.toEnd);
     const foot = h("footer", { class: "foot" }, this.banner, this.permissions.element, this.plan, this.status, this.composer.element);
-    fill(root, this.sessions.element, h("main", { class: "main" }, head, stage, foot));
+    fill(root, this.sessions.element, h("main", { class: "main" }, head, this.back, stage, foot));
     document.addEventListener("keydown", (event) => this.#key(event));
     setInterval(() => this.#drawStatus(), 1000);
     this.#awaitDaemon();
@@ -222,6 +224,8 @@ export class Panel {
   #opening = Promise.resolve();
   /** The question that the conversation waits with. @type {string | undefined} */
   #waitsFor;
+  /** The session that the shown one works for, empty for none. */
+  #parent = "";
   /** The process whose daemon was joined for a conversation that it has open. @type {number | undefined} */
   #joined;
 
@@ -244,6 +248,9 @@ export class Panel {
       transcript.options = loaded.configOptions;
       transcript.usage = loaded.usage;
       this.transcript = transcript;
+      this.#parent = loaded.snapshot.kind === "subagent" ? loaded.snapshot.parent ?? "" : "";
+      this.back.hidden = this.#parent === "";
+      void this.#findChildren(sid, transcript).catch(() => {});
       if (!loaded.integrity.ok) transcript.notice("warning", "Parts of the stored conversation are lost", [...loaded.integrity.repaired, ...loaded.integrity.missing].join("\n"), 0);
     } catch (error) {
       this.transcript = early;
@@ -297,6 +304,21 @@ export class Panel {
     if (text !== "") this.home.keep({ sid: this.sid, part: { text, prompt: this.transcript.lastPrompt(), broken } });
   }
 
+  /** Name the sub-agents of the past at their calls. @param {string} sid @param {Transcript} transcript */
+  async #findChildren(sid, transcript) {
+    const { sessions } = await this.home.request("sidecar/session/list", { parent: sid, archived: true, limit: 1000 });
+    for (const child of sessions) if (child.toolCallId) transcript.setChild(child.toolCallId, child.sid);
+    if (sessions.length > 0) this.#draw();
+  }
+
+  /** The newest steps of a sub-agent. @param {string} sid */
+  async #readChild(sid) {
+    const { nodes } = await this.home.request("sidecar/session/read", { sid, limit: 1000 });
+    const child = new Transcript();
+    for (const event of eventsOf(sid, nodes)) child.take(event);
+    return child.rows.filter(({ type }) => type !== "user").slice(-PEEKED);
+  }
+
   #entered() {
     const { part, sid } = this.#kept();
     const isOwn = part !== undefined && sid === this.sid;
@@ -335,6 +357,7 @@ export class Panel {
       const made = await this.home.request("sidecar/session/new", { cwd: this.folder, ...(this.#model === "" ? {} : { model: this.#model }) });
       this.sid = made.sid;
       this.#isUnused = true;
+      this.back.hidden = true;
       this.transcript = new Transcript();
       this.transcript.enter(made.snapshot);
       this.transcript.options = made.configOptions;

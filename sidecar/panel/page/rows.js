@@ -16,6 +16,8 @@ import { MarkdownView, copyText } from "./markdown.js";
  * @property {(row: import("./transcript.js").UserRow) => void} fork
  * @property {(row: import("./transcript.js").CompactionRow) => HTMLElement} drawCompaction
  * @property {(text: string) => void} again sends a prompt once more
+ * @property {(sid: string) => void} openChild
+ * @property {(sid: string) => Promise<Row[]>} readChild
  */
 
 const OUTPUT_CHARS = 20_000;
@@ -162,7 +164,15 @@ export class RowPainter {
     const given = input.length > 0 && h("dl", { class: "input" }, input.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(typeof value === "string" ? value : (JSON.stringify(value) ?? "")))]));
     const cut = row.output.length > OUTPUT_CHARS ? `\n… ${(row.output.length - OUTPUT_CHARS).toLocaleString()} more characters` : "";
     const output = row.output !== "" && (row.diffs.length === 0 || row.isError) && h("pre", { class: "output", tabindex: "0" }, readable(row.output.slice(0, OUTPUT_CHARS)) + cut);
+    if (row.child !== undefined) return h("div", {}, given, this.#steps(row.child), output);
     return h("div", {}, places.length > 0 && h("div", { class: "places" }, places), given, diffs, output);
+  }
+
+  /** The steps of a sub-agent, as its session has them now. @param {string} sid */
+  #steps(sid) {
+    const rows = h("div", { class: "child-rows" });
+    void this.actions.readChild(sid).then((found) => rows.append(...found.map((each) => this.draw({ ...each, id: `${sid}:${each.id}` }, undefined))), () => {});
+    return h("div", { class: "child" }, h("button", { type: "button", class: "link", onclick: () => this.actions.openChild(sid) }, "Open the sub-agent"), rows);
   }
 
   /** @param {import("./transcript.js").RestoredRow} row */

@@ -22,7 +22,7 @@
  * @typedef {"stopped" | "daemon"} Broken why an answer is not whole
  * @typedef {Common & { type: "thinking", text: string, done: boolean }} ThinkingRow
  * @typedef {Common & { type: "tool", callId: string, name: string, title: string, kind: string, input: any, output: string,
- *   done: boolean, isError: boolean, diffs: Change[], locations: { path: string, line?: number }[] }} ToolRow
+ *   done: boolean, isError: boolean, diffs: Change[], locations: { path: string, line?: number }[], child?: string }} ToolRow the session of its sub-agent
  * @typedef {Common & { type: "compaction", compaction: Compaction, summary: string }} CompactionRow
  * @typedef {Common & { type: "restored", files: RestoredFile[], missing: string[] }} RestoredRow
  * @typedef {Common & { type: "notice", severity: string, title: string, text: string }} NoticeRow
@@ -62,6 +62,8 @@ export class Transcript {
   seq = 0;
   /** @type {Map<string, Row>} */
   #byId = new Map();
+  /** The sessions of sub-agents by their calls. @type {Map<string, string>} */
+  #children = new Map();
   #count = 0;
 
   /** @param {SessionSnapshot} snapshot */
@@ -110,7 +112,7 @@ export class Transcript {
         this.#endThinking();
         this.#put(`tool:${event.data.toolCallId}:${this.#count++}`, {
           type: "tool", callId: event.data.toolCallId, name: event.data.name, title: event.data.title, kind: event.data.kind,
-          input: event.data.input, output: "", done: false, isError: false, diffs: [], locations: event.data.locations,
+          input: event.data.input, output: "", done: false, isError: false, diffs: [], locations: event.data.locations, child: this.#children.get(event.data.toolCallId),
         }, at);
         break;
       case "toolProgress": {
@@ -125,6 +127,9 @@ export class Transcript {
         if (tool !== undefined) this.#change(tool, { output, isError, diffs: diffs.length > 0 ? diffs : changeOf(tool), locations, done: true });
         break;
       }
+      case "subagent":
+        this.setChild(event.data.toolCallId, event.data.child);
+        break;
       case "plan":
         this.plan = event.data.entries;
         break;
@@ -218,6 +223,13 @@ export class Transcript {
     if (last?.type === "answer" && last.text.startsWith(text)) return void (last.text === text && this.#change(last, { broken, again: prompt }));
     if (last?.type !== "user" || last.text !== prompt) this.#put(`user:${this.#count++}`, { type: "user", text: prompt, images: [], links: [], nodeId: null, from: "" }, 0);
     this.#put(`answer:part:${this.#count++}`, { type: "answer", text, done: true, broken, again: prompt }, 0);
+  }
+
+  /** Show the steps of a sub-agent below its call. @param {string} callId @param {string} sid */
+  setChild(callId, sid) {
+    this.#children.set(callId, sid);
+    const tool = this.#tool(callId);
+    if (tool !== undefined) this.#change(tool, { child: sid });
   }
 
   /** @param {string} severity @param {string} title @param {string} text @param {number} at */
