@@ -78,3 +78,19 @@ QUESTIONS: Final = tuple((ask(kind, **given), "\n".join(lines)) for kind, given,
 ASKING: Final = {"asking": {"scripted": [*(call for call, _ in QUESTIONS), [{"text": "I have seen it."}]]}}
 RENAMED: Final = f"# typed\n# seen\ndef single():\n    return 1\n\n\n{_SMILE}(single())\n"
 """The buffer of the first file in the end."""
+
+STYLES: Final = ":root { --main: red; }\na { color: var(--main); }\n"
+"""A file in a language that every VS Code knows."""
+
+STYLING: Final = (
+    (ask("documentSymbols", path="a.css"), "a.css:1: class :root\na.css:2: class a"),
+    (ask("definition", path="a.css", line=2, symbol="--main"), "a.css:1: :root { --main: red; }"),
+    (
+        ask("references", path="a.css", symbol="--main"),
+        "a.css:1: :root { --main: red; }\na.css:2: a { color: var(--main); }",
+    ),
+    (
+        ask("rename", path="a.css", symbol="--main", new_name="--accent"),
+        "changed 1 file:\na.css:1: :root { --accent: red; }\na.css:2: a { color: var(--accent); }",
+    ),
+)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.editors.conftest import INSTALLED, ROOT, write_foreign_session
-from tests.editors.scenes import MODELS
+from tests.editors.scenes import MODELS, STYLES, STYLING
 from tests.editors.test_panel import chromium, drive, screens
 
 pytestmark = [
@@ -58,9 +58,10 @@ def test_a_day_in_vs_code(
     pid_file = tmp_path / "daemon.pid"
     program.write_text(f'#!/bin/sh\necho $$ >"{pid_file}"\nexec "{sys.executable}" -P -m sidecar "$@"\n')
     program.chmod(0o755)
+    script = [*(call for call, _ in STYLING), [{"text": "I have seen the styles."}]]
     settings = {
         "sidecar.command": str(program),
-        "sidecar.models": MODELS,
+        "sidecar.models": {**MODELS, "styling": {"scripted": script}},
         "sidecar.model": "fake-1",
         "workbench.startupEditor": "none",
         "security.workspace.trust.enabled": False,
@@ -70,6 +71,7 @@ def test_a_day_in_vs_code(
         "editor.wordBasedSuggestions": "off",
     }
     write_foreign_session(Path(environment["HOME"]), project)
+    (project / "a.css").write_text(STYLES)
     (folder := tmp_path / "code").mkdir()
     found = drive(
         "vscode.mjs",
@@ -84,3 +86,4 @@ def test_a_day_in_vs_code(
         **environment,
     )
     sys.stdout.write(f"{found}\n")
+    assert found["asked"] == [result for _, result in STYLING[:-1]], "the last one is shown as a diff"

@@ -152,16 +152,33 @@ try {
     await panel.waitForSelector(".row.answer li >> text=reason 39");
     await panel.click("button[aria-label='Close the list']").catch(() => {});
 
+    // The model asks a language extension of the editor, and lets it rename something in a file that nobody has open.
+    await panel.click("button[aria-label=Conversations]");
+    await panel.click(".drawer-head [aria-label='New conversation']");
+    await prompt(panel, "/model styling");
+    await prompt(panel, "which colour?");
+    await panel.waitForSelector(".permission .diff-line.added >> text=--accent");
+    await picture(page, "13-rename");
+    await panel.click(".permission .button.primary");
+    await panel.waitForSelector(".row.answer >> text=I have seen the styles.");
+    await panel.locator(".row.tool").evaluateAll((rows) => rows.forEach((row) => row.closest("details").setAttribute("open", "")));
+    await panel.waitForSelector(".row.tool .diff-line.added >> text=a { color: var(--accent); }");
+    measured.asked = await panel.locator(".row.tool pre.output").allTextContents();
+    await panel.click("button[aria-label=Conversations]");
+    await panel.click(".session >> text=what is in @a.py?");
+    await panel.waitForSelector(".row.answer li >> text=reason 39");
+    await panel.click("button[aria-label='Close the list']").catch(() => {});
+
     // The restart of the editor's window: the conversation is there again.
     await page.reload();
     const again = await findPanel(page);
     await again.waitForSelector(".title >> text=what is in @a.py?");
     await again.waitForSelector(".row.answer li >> text=reason 39");
-    await picture(page, "13-reloaded");
+    await picture(page, "14-reloaded");
 
     // The other themes: what the editor gives no colour for follows the theme, not the system.
     mkdirSync(join(project, ".vscode"), { recursive: true });
-    for (const [theme, body, name] of [["Default Dark Modern", "vscode-dark", "14-dark"], ["Default High Contrast", "vscode-high-contrast", "15-high-contrast"], ["Default High Contrast Light", "vscode-high-contrast-light", "16-high-contrast-light"]]) {
+    for (const [theme, body, name] of [["Default Dark Modern", "vscode-dark", "15-dark"], ["Default High Contrast", "vscode-high-contrast", "16-high-contrast"], ["Default High Contrast Light", "vscode-high-contrast-light", "17-high-contrast-light"]]) {
       writeFileSync(join(project, ".vscode", "settings.json"), JSON.stringify({ "workbench.colorTheme": theme }));
       await again.waitForSelector(`body.${body}`);
       await again.locator(".mark.turn").nth(1).press("Enter");

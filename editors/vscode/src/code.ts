@@ -8,6 +8,8 @@ import { range } from "./context";
 import type { EditorAnswer, EditorQuery, QueryKind } from "./wire";
 
 const MOST_RESOLVED = 20;
+const WAKE_MS = 6000;
+const AGAIN_MS = 300;
 
 type Place = vscode.Location | vscode.LocationLink;
 type CodeSymbol = vscode.DocumentSymbol | vscode.SymbolInformation;
@@ -24,7 +26,7 @@ const ANSWERS: Record<QueryKind, (query: EditorQuery, uri: vscode.Uri) => Promis
   },
   rename: async (query, uri) => {
     const edit = await run<vscode.WorkspaceEdit>("vscode.executeDocumentRenameProvider", uri, at(query), query.text);
-    return edit && workspaceEdit(edit);
+    return edit === undefined || edit.size === 0 ? undefined : workspaceEdit(edit);
   },
   codeActions: async (query, uri) => {
     const { range: line } = (await vscode.workspace.openTextDocument(uri)).lineAt(at(query));
@@ -38,11 +40,29 @@ export const KINDS = Object.keys(ANSWERS);
 export async function answerQuery(query: EditorQuery): Promise<EditorAnswer> {
   const uri = vscode.Uri.parse(query.uri);
   try {
-    // A language extension begins with the first document of its language that is opened, seen or not.
-    if (query.kind !== "workspaceSymbols") await vscode.workspace.openTextDocument(uri);
-    return { answer: await ANSWERS[query.kind](query, uri), positionEncoding: "utf-16" };
+    const language = query.kind === "workspaceSymbols" ? "" : (await vscode.workspace.openTextDocument(uri)).languageId;
+    return { answer: await askAwake(language, () => ANSWERS[query.kind](query, uri)), positionEncoding: "utf-16" };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+const awake = new Set<string>();
+
+/**
+ * Ask until there is an answer, for some seconds the first time: a language extension begins with the first document of
+ * its language that is opened, seen or not, and the editor does not say when it is ready.
+ */
+async function askAwake(language: string, ask: () => Promise<unknown>): Promise<unknown> {
+  const end = Date.now() + (awake.has(language) ? 0 : WAKE_MS);
+  for (;;) {
+    const found = await ask();
+    const isEmpty = found === undefined || (Array.isArray(found) && found.length === 0);
+    if (!isEmpty || Date.now() >= end) {
+      awake.add(language);
+      return found;
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
 }
 
