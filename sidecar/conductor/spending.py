@@ -33,11 +33,11 @@ from sidecar.conductor.contract import BudgetState, TokenCounts
 from sidecar.conductor.events import BudgetNear, Notice, Payload
 from sidecar.conversation import Entry
 from sidecar.llmgateway.budget import (
+    describe_budgets,
     merge_budgets,
     parse_budgets,
     tokens_of_usage,
     write_number,
-    write_tokens,
 )
 from sidecar.llmgateway.catalog import OFFLINE_CARD
 from sidecar.llmgateway.channel import channel_of
@@ -353,17 +353,15 @@ class Spending:
 
     def make_error(self, budget: CostBudget, spent: Amount, cost: Amount) -> BudgetReachedError:
         """Return the error for a call with an input of *cost*, with the ways on in its message."""
-        in_dollars = replace(budget, tokens=None) if budget.usd is not None else None
-        if in_dollars is not None and not in_dollars.allows(spent, cost):
-            usd = budget.usd or 0.0
+        usd, n_tokens = budget.usd, budget.tokens
+        larger = budget
+        while not larger.allows(spent, cost.plus(cost)):
+            larger = larger.double()
+        if usd is not None and not replace(budget, tokens=None).allows(spent, cost):
             used, of, more = (f"${write_number(round(each, 4))}" for each in (spent.usd, usd, cost.usd))
-            other = f"{write_number(2 * usd)}usd per {budget.per}"
         else:
-            n_tokens = budget.tokens or 0
-            used, of, more = (f"{each:,}" for each in (spent.tokens, n_tokens, cost.tokens))
-            used, of, more = used, f"{of} tokens", f"{more} tokens"
-            other = f"{write_tokens(2 * n_tokens)} per {budget.per}"
-        way_on = _WAYS_ON[budget.per].format(f"/budget {other}")
+            used, of, more = f"{spent.tokens:,}", f"{n_tokens or 0:,} tokens", f"{cost.tokens:,} tokens"
+        way_on = _WAYS_ON[budget.per].format(f"/budget {describe_budgets([larger])}")
         text = f"{_SUBJECTS[budget.per]} {used} of {of}, and the next call takes {more} for its input alone"
         return BudgetReachedError(f"{text[0].upper()}{text[1:]}; {way_on}")
 

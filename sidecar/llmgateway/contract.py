@@ -237,6 +237,15 @@ class CostBudget(Value, kw_only=True):
                 raise ValueError(f"{name} of a budget must be above 0, not {amount:g}")
         return self
 
+    def double(self) -> CostBudget:
+        """Return a budget of twice the amounts.
+
+        >>> CostBudget(usd=2.0).double()
+        CostBudget(usd=4.0, tokens=None, per='prompt')
+        """
+        usd = None if self.usd is None else 2 * self.usd
+        return CostBudget(usd=usd, tokens=None if self.tokens is None else 2 * self.tokens, per=self.per)
+
     def share(self, spent: Amount) -> float:
         """Return the share of this budget that *spent* is, by dollars or by tokens, whichever is more.
 
