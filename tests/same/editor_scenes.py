@@ -334,12 +334,13 @@ _QUERIES: Final = (
 
 
 async def answer_for_the_code(scenery: Scenery) -> None:
-    """An editor whose language servers answer questions of each kind, one of them with a refusal."""
+    """An editor whose language servers answer questions of each kind, and those of a panel beside it."""
     place = scenery.place
     place.write("a.py", _CODE)
     script = [*([call("code", **query)] for query in _QUERIES), say("I have seen it.")]
     kinds = [str(query["kind"]) for query in _QUERIES]
-    client = await scenery.start({"asking": script}, editor={"query": kinds})
+    beside = [[call("code", kind="definition", path="a.py", symbol="two")], say("It is there.")]
+    client = await scenery.start({"asking": script, "beside": beside}, editor={"query": kinds})
     uri = (place.project / "a.py").as_uri()
 
     def at(line: int, first: int, last: int) -> dict[str, Any]:
@@ -379,3 +380,8 @@ async def answer_for_the_code(scenery: Scenery) -> None:
     await client.prompt(sid, "what is in a.py?")
     await client.call("checkpoint/diff", sid=sid)
     await client.call("session/read", sid=sid)
+    client.notify("editor/context", tabs=[{"uri": uri}])
+    await client.catch_up()
+    panel = await scenery.join("acp")
+    await panel.prompt(await panel.new("beside"), "where is it?")
+    await scenery.stage.end(panel.player)
