@@ -223,7 +223,7 @@ SAID: dict[str, tuple[str, ...]] = {
     "A mistake costs its own part alone: one hook, one rule, one setting. The first answer and `sidecar "
     "doctor` say why": (
         "llmgateway/test_config.py::test_a_mistake_costs_its_own_part_alone",
-        "llmgateway/test_config.py::test_a_file_that_is_no_toml_is_left_out_and_reported",
+        "llmgateway/test_config.py::test_a_file_that_is_no_toml_where_it_matters_is_left_out_and_reported",
         "e2e/test_daemon.py::test_the_first_answer_says_why_a_settings_file_is_ignored",
     ),
     "Such a command has a `/tmp` of its own, reaches no socket of a service, and can only read repositories "

@@ -44,6 +44,7 @@ def main() -> int:
     """Do the task for each file."""
     options = parse()
     done, dollars, tokens, n_failed = read_done(options.skip), 0.0, 0, 0
+    is_unpriced = False
     waiting = [file for file in options.files if file not in done]
     with Sidecar(allow=options.allow, require_model=True) as sidecar:
         for at, file in enumerate(waiting):
@@ -58,6 +59,11 @@ def main() -> int:
             try:
                 answer = sidecar.ask(task, max_model_calls=options.max_calls, budget=left, timeout_s=600)
                 dollars, tokens = dollars + (answer.cost or 0), tokens + answer.tokens
+                if answer.cost is None and answer.tokens and not is_unpriced:
+                    is_unpriced = True
+                    print(
+                        "the price of this model is not known: only --tokens bounds the run", file=sys.stderr
+                    )
                 entry.update(text=answer.text, sid=answer.sid, tokens=answer.tokens, dollars=answer.cost)
                 if answer.stop_reason != "end_turn":
                     entry["error"] = answer.stop_reason
@@ -71,7 +77,8 @@ def main() -> int:
                 entry["error"] = str(error)
             n_failed += "error" in entry
             print(json.dumps(entry), flush=True)
-            print(f"{at + 1} of {len(waiting)}: {file}, ${dollars:.2f}, {tokens:,} tokens", file=sys.stderr)
+            cost = f"${dollars:.2f}" + (" and unknown prices" if is_unpriced else "")
+            print(f"{at + 1} of {len(waiting)}: {file}, {cost}, {tokens:,} tokens", file=sys.stderr)
             if is_spent:
                 print(f"the budget is spent: {len(waiting) - at} files are left", file=sys.stderr)
                 return 3

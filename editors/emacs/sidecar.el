@@ -1080,8 +1080,8 @@ REPLY gets the answer."
                                   (plist-get data :title) (or (plist-get data :description) ""))
                      (unless (equal severity "info") 'sidecar-notice))))
     ("retry"
-     (sidecar--say talk (format "the model did not answer, again in %g s (%d of %d)\n%s"
-                                (/ (plist-get data :delayMs) 1000.0) (plist-get data :attempt)
+     (sidecar--say talk (format "the model did not answer, again in %d s (%d of %d)\n%s"
+                                (ceiling (plist-get data :delayMs) 1000) (plist-get data :attempt)
                                 (plist-get data :max) (plist-get data :error))
                    'sidecar-notice))
     ("rehydrated"

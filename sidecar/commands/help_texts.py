@@ -137,10 +137,10 @@ described under "Events" by "sidecar schema --format markdown". An answer that
 does not match the schema is asked for once more. --allow takes the rules that
 "sidecar permissions --help" shows.
 
-exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt, no
-such session, or no model with --require-model, 3 the answer does not match the
-schema, 4 the model needed more calls than --max-turns or more than the --budget,
-130 stopped with Ctrl-C."""
+exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt,
+no such session, or no model with --require-model, 3 the answer does not match
+the schema, 4 the model needed more calls than --max-turns or more than the
+--budget, 130 stopped with Ctrl-C."""
 
 COMPACT: Final = """\
 examples:
@@ -252,12 +252,12 @@ examples:
   sidecar login openai < key.txt      from a file
   sidecar login openai --remove
 
-The key goes into the keyring of this system, with the extra [keyring]; else into
-auth.json of the state directory, which only you can read. A variable such as
-OPENAI_API_KEY counts before both.
+The key goes into the keyring of this system, with the extra [keyring]; else
+into auth.json of the state directory, which only you can read. A variable such
+as OPENAI_API_KEY counts before both.
 
-exit codes: 0 a model has answered, 1 none has, or the extra is missing, 2 no such
-provider, or a key that none can be."""
+exit codes: 0 a model has answered, 1 none has, or the extra is missing, 2 no
+such provider, or a key that none can be."""
 
 SCHEMA: Final = """\
 examples:

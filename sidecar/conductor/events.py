@@ -415,10 +415,12 @@ class Event(Struct, frozen=True):
 def describe_retry(delay_ms: int, withdrawn: str | None) -> str:
     """Return one sentence for a user on a model call that is repeated.
 
-    >>> describe_retry(500, None)
-    'the model did not answer; trying again in 0.5 s'
+    >>> describe_retry(12_345, None)
+    'the model did not answer; trying again in 12 seconds'
     >>> describe_retry(500, "t1.0")
-    'the answer broke off, and what was shown of it does not count; trying again in 0.5 s'
+    'the answer broke off, and what was shown of it does not count; trying again in a moment'
     """
     broke_off = "the answer broke off, and what was shown of it does not count"
-    return f"{broke_off if withdrawn else 'the model did not answer'}; trying again in {delay_ms / 1000:g} s"
+    seconds, minutes = round(delay_ms / 1000), round(delay_ms / 60_000)
+    when = "a moment" if seconds < 2 else f"{seconds} seconds" if seconds < 100 else f"{minutes} minutes"
+    return f"{broke_off if withdrawn else 'the model did not answer'}; trying again in {when}"

@@ -4,7 +4,8 @@ Keys are in neither of them. A folder's file chooses a model; it may set the add
 tool servers only once the user has listed the folder under ``trusted``, because its author would receive keys
 and conversations, or run programs. Rules for permissions are taken from the user's own file alone. It is
 read before the user has seen it, so its size and nesting are bounded and it must lie in the folder. A mistake
-costs the smallest part around it, such as one hook, and is reported. A file that is not TOML is left out.
+costs the smallest part around it, such as one hook, and is reported with its line. A line that is not TOML is
+left out where no permission, hook, server or budget depends on it; else the whole file is.
 
 Hooks and tool servers stand here as settings spell them; :mod:`sidecar.extensions` makes objects of them.
 """
@@ -77,6 +78,12 @@ OPAQUE: Final = re.compile(
 
 _SANDBOX: Final = re.compile(r"^[ \t]*sandbox[ \t]*=(?![ \t]*false\b)", re.MULTILINE)
 _UNKNOWN: Final = re.compile("unknown field `(.+?)`")
+_PLACE: Final = re.compile(r" ?\(at line (\d+), column \d+\)")
+_NAMED_LINE: Final = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*)")
+_HEADER: Final = re.compile(r"[ \t]*\[+[ \t]*([\w-]+)")
+_HARMLESS: Final = ("models", "compaction")
+"""The tables of which a line may be left out: nothing is allowed without it."""
+
 _LONG_KEY: Final = re.compile(rf"(?<![\w\-])(?:[\w\-]++[ \t]*+\.[ \t]*+){{{MAX_NESTING}}}")
 S = TypeVar("S", bound=msgspec.Struct | Value)
 
@@ -394,7 +401,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
         text = read().text
         if is_nested_too_deep(text):
             raise ValueError(f"it nests deeper than {MAX_NESTING} levels")
-        tables = tomllib.loads(text)
+        tables, bad_lines = load_lines(text)
     except FileAccessError as problem:
         is_missing = problem.problem == "notFound"
         reason = None if is_missing else f"{path} is not used: {problem.message}"
@@ -402,7 +409,9 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     except ValueError as error:  # of tomllib, too
         reason = f"{path} is not used: {error}"
         return ModelSettings(problems=(reason,), unreadable=reason, sandbox=_SANDBOX.search(text) is not None)
-    reader = _TableReader(path)
+    reader = _TableReader(path, text)
+    for name, reason in bad_lines:
+        reader.add_problem(name, reason)
     file = reader.read(_File, tables, "")
     if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
         reader.add_problem("store", 'it must begin with "postgresql://"; without it sessions are files')
@@ -436,6 +445,35 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     )
 
 
+def load_lines(text: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the TOML *text* without lines of a name that cannot be read, and the names with the reasons.
+
+    Only a line that stands at the top, or in a table that only chooses among harmless things, is left out.
+
+    Raises:
+        ValueError: the mistake is elsewhere.
+
+    >>> load_lines("model = gpt-5\\nthinking = 'high'")
+    ({'thinking': 'high'}, [('model', 'Invalid value; a text needs quotes')])
+    """
+    lines, found = text.split("\n"), list[tuple[str, str]]()
+    while True:
+        try:
+            return tomllib.loads("\n".join(lines)), found
+        except tomllib.TOMLDecodeError as error:
+            place = _PLACE.search(str(error))
+            at = int(place[1]) - 1 if place else len(lines)
+            named = _NAMED_LINE.match(lines[at]) if at < len(lines) else None
+            headers = [each for each in map(_HEADER.match, lines[:at]) if each is not None]
+            table = headers[-1][1] if headers else ""
+            if place is None or named is None or (table and table not in _HARMLESS):
+                raise
+            reason = str(error)[: place.start()].strip()
+            quotes = "; a text needs quotes" if named[2][:1].isalpha() else ""
+            found.append((f"{table}.{named[1]}".removeprefix("."), reason + quotes))
+            lines[at] = ""
+
+
 class _TableReader:
     """Reads the tables of a settings file part by part, so that a mistake costs its own part alone.
 
@@ -445,8 +483,9 @@ class _TableReader:
             its problem.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str) -> None:
         self._path = path
+        self._text = text
         self.problems: list[str] = []
         self.doubted: dict[str, str] = {}
 
@@ -457,7 +496,7 @@ class _TableReader:
         types = {name: hints[name] for name in of.__struct_fields__}
         for name, value in table.items():
             if name in types:
-                with self.leave_out(f"{where}{name}"):
+                with self.leave_out(f"{where}{name}", types[name], value):
                     kept[name] = self.read_part(types[name], value, f"{where}{name}")
             else:
                 self.add_problem(f"{where}{name}", "there is no such setting", near_name(name, types))
@@ -468,7 +507,7 @@ class _TableReader:
 
         Raises msgspec.ValidationError where all of it is wrong.
         """
-        if of in (_Permissions, _Budgets, CompactionSettings) and isinstance(value, dict):
+        if of in (_Permissions, _Budgets, CompactionSettings, ModelEntry) and isinstance(value, dict):
             return self.read(of, value, f"{where}.")
         if get_origin(of) in (list, tuple) and isinstance(value, list):
             items = []
@@ -480,26 +519,56 @@ class _TableReader:
             entries = {}
             for name, each in value.items():
                 with self.leave_out(f"{where}.{name}", get_args(of)[1]):
-                    entries[name] = msgspec.convert(each, get_args(of)[1])
+                    entries[name] = self.read_part(get_args(of)[1], each, f"{where}.{name}")
             return entries
         return msgspec.convert(value, of)
 
     @contextmanager
-    def leave_out(self, where: str, of: Any = None) -> Iterator[None]:
-        """Turn a mistake in the block, which reads the part *where* as an *of*, into a problem."""
+    def leave_out(self, where: str, of: Any = None, value: Any = None) -> Iterator[None]:
+        """Turn a mistake in the block, which reads *value*, the part *where*, as an *of*, into a problem."""
         try:
             yield
         except (msgspec.ValidationError, ValueError) as error:
             unknown = _UNKNOWN.search(str(error))
-            names = getattr(of, "__struct_fields__", ())
-            self.add_problem(where, str(error), near_name(unknown[1], names) if unknown else None)
+            names = getattr(of, "__struct_fields__", ()) if unknown else choices_of(of)
+            meant = near_name(unknown[1] if unknown else str(value), names)
+            self.add_problem(where, str(error), meant)
 
     def add_problem(self, where: str, problem: str, near: str | None = None) -> None:
         """Note that the part *where* is not used; *near* is the name that was meant."""
         meant = "" if near is None else f"; did you mean {near}?"
-        self.problems.append(f"{self._path}: {where} is not used: {problem}{meant}")
+        line = find_line(self._text, where.removeprefix("an entry of "))
+        place = f"{self._path}, line {line}" if line else f"{self._path}"
+        self.problems.append(f"{place}: {where} is not used: {problem}{meant}")
         if "." not in where:
             self.doubted[near or where] = self.problems[-1]
+
+
+def find_line(text: str, where: str) -> int:
+    """Return the number of the line in the TOML *text* with the part *where*, 0 where that is not certain.
+
+    >>> find_line('a = 1\\n[models."x"]\\nb = 2', "models.x"), find_line("[c]\\nd = 1", "c.d")
+    (2, 2)
+    """
+    table, _, name = where.rpartition(".")
+    begin = find_line(text, table) if table else 0
+    header = rf"""\[+[ \t"']*{re.escape(table)}[ \t"'.]*{re.escape(name)}[ \t"']*\]"""
+    value = rf"""["']?{re.escape(name)}["']?[ \t]*="""
+    lines = [each.strip() for each in text.split("\n")]
+    found = [at for at, line in enumerate(lines, 1) if re.match(header, line)]
+    found = found or [at for at, line in enumerate(lines, 1) if at >= begin and re.match(value, line)][:1]
+    return found[0] if len(found) == 1 else 0
+
+
+def choices_of(of: Any) -> list[str]:
+    """Return the texts that a value of the type *of* may be, none where any text may.
+
+    >>> choices_of(ThinkingLevel | None)[:2]
+    ['off', 'low']
+    """
+    if get_origin(of) is Literal:
+        return [each for each in get_args(of) if isinstance(each, str)]
+    return [choice for part in get_args(of) for choice in choices_of(part)]
 
 
 def near_name(name: str, names: Iterable[str]) -> str | None:

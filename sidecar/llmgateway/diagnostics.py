@@ -90,10 +90,15 @@ def _setup_diagnostics(
         yield Diagnostic("model", models.remark)
     if models.settings.summarizer is not None:
         yield _model_diagnostic("summarizer", models, keys, models.settings.summarizer)
-    for problem in models.problems:
-        yield Diagnostic("settings", problem, is_well=False)
+    left = [*models.problems]
     for path in (home / CONFIG_FILE, folder / FOLDER_FILE):
         yield Diagnostic("settings", _with_absence(path))
+        for problem in [each for each in left if each.startswith(f"{path}")]:
+            left.remove(problem)
+            text = problem.removeprefix(f"{path}").lstrip(",: ")
+            yield Diagnostic("settings", f"  {text}", is_well=False)
+    for problem in left:
+        yield Diagnostic("settings", problem, is_well=False)
     if (key_problem := keys.problem()) is not None:
         yield Diagnostic("keys", key_problem, is_well=False)
     else:
@@ -125,6 +130,8 @@ def _model_diagnostic(subject: str, models: ModelRegistry, keys: Credentials, na
         return Diagnostic(subject, f"{built_in}; {another}")
     why_not = models.why_not(name)
     if why_not is not None:
+        # The problems of the files stand below them.
+        why_not = why_not.removesuffix("; ".join(("", *models.problems)))
         return Diagnostic(subject, f"{name} cannot be called: {why_not}", is_well=False)
     provider, card = models.provider_of(name), models.card(name)
     window = f"{card.context_window:,} tokens" if card is not None else _UNKNOWN_WINDOW

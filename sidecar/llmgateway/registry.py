@@ -25,6 +25,7 @@ from sidecar.llmgateway.config import (
     ModelSettings,
     UserSettings,
     from_environment,
+    near_name,
     read_folder_settings,
     read_settings,
 )
@@ -44,7 +45,7 @@ from sidecar.llmgateway.contract import (
 )
 from sidecar.llmgateway.credentials import Credentials, system_keyring
 from sidecar.llmgateway.gateway import PROVIDERS, ProviderFactory, Route, Routes, stream
-from sidecar.llmgateway.names import OLLAMA, Provider, extra_of
+from sidecar.llmgateway.names import OLLAMA, Provider, extra_of, parse_name
 from sidecar.llmgateway.providers import ProviderModels, address_of, is_installed
 from sidecar.llmgateway.providers.windows import fetch_capabilities, fetch_window, is_local
 from sidecar.llmgateway.scripted import model_from_json
@@ -163,7 +164,10 @@ class ModelRegistry:
             return None
         route = self._routes.find(model_id)
         if route is None:
-            return "; ".join(("no provider serves it", *self.problems))
+            provider = parse_name(model_id).provider
+            near = near_name(provider, self._routes.providers) if provider is not None else None
+            meant = f", did you mean {near}:?" if near is not None else ""
+            return "; ".join((f"no provider serves it{meant}", *self.problems))
         if not is_installed(route.provider):
             extra, _ = extra_of(route.provider)
             return f"it needs the extra [{extra}]; run: {install_command(extra)}"

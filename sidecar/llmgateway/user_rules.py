@@ -83,7 +83,10 @@ class UserRules:
             found = None
         text = "" if found is None else found.text
         is_broken = read_settings(self._home).unreadable is not None
-        before = {} if is_broken else tomllib.loads(text)
+        try:
+            before = {} if is_broken else tomllib.loads(text)
+        except tomllib.TOMLDecodeError:  # of which a line is left out
+            before, is_broken = {}, True
         table = before.get("permissions", {})
         lists = [table.get(each, []) for each in ("allow", "deny")] if isinstance(table, dict) else [None]
         if is_broken or not all(isinstance(each, list) for each in lists):

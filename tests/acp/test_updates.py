@@ -590,7 +590,7 @@ NOTICES = [
         {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"},
         {
             "severity": "warning",
-            "title": "The model did not answer; trying again in 1.5 s",
+            "title": "The model did not answer; trying again in 2 seconds",
             "description": "busy (1 of 3)",
         },
         id="another try",
@@ -620,7 +620,9 @@ def test_a_problem_is_written_into_the_conversation_of_a_client_without_notices(
 def test_an_answer_that_broke_off_is_withdrawn_in_words_where_it_stands(check_one_update: CheckTold) -> None:
     """The protocol cannot take a message back; the next one comes under another id."""
     data: Any = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "x", "withdrawn": "t1.0"}
-    words = "The answer broke off, and what was shown of it does not count; trying again in 1.5 s: x (1 of 3)"
+    words = (
+        "The answer broke off, and what was shown of it does not count; trying again in 2 seconds: x (1 of 3)"
+    )
     shown = chunk("agent_message_chunk", {"type": "text", "text": f"\n\nWarning: {words}\n\n"}, "notice-7")
     expected = shown | {"_meta": {"sidecar": {"retry": data}}}
     check(check_one_update, [event("retry", **data)], [expected], notices=False, compactions=True)
@@ -628,7 +630,7 @@ def test_an_answer_that_broke_off_is_withdrawn_in_words_where_it_stands(check_on
 
 def test_another_try_is_a_thought_of_a_client_without_notices(check_one_update: CheckTold) -> None:
     data: Any = {"attempt": 1, "max": 3, "delayMs": 1500, "error": "busy"}
-    text = "\n\nWarning: The model did not answer; trying again in 1.5 s: busy (1 of 3)\n\n"
+    text = "\n\nWarning: The model did not answer; trying again in 2 seconds: busy (1 of 3)\n\n"
     shown = chunk("agent_thought_chunk", {"type": "text", "text": text}, "notice-7")
     expected = shown | {"_meta": {"sidecar": {"retry": data}}}
     check(check_one_update, [event("retry", **data)], [expected], notices=False, compactions=True)

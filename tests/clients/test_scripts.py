@@ -156,6 +156,17 @@ def test_a_batch_over_fifty_files_stops_at_its_budget_and_goes_on_later(make_pro
     assert all(any(f"look at {file}" in prompt for prompt in prompts) for file in files)
 
 
+def test_a_batch_says_that_dollars_cannot_bound_a_model_without_a_known_price(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(says("Done."))
+    project.env = {**project.env, "INDUSAGI_MODEL": "anthropic:unpriced-1"}
+    ran = project.python("batch.py", "--dollars", "2", "look at {file}", "a.py", "b.py")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("the price of this model is not known: only --tokens bounds the run") == 1
+    assert "b.py, $0.00 and unknown prices, " in ran.stderr
+
+
 @pytest.mark.parametrize("allow", [["edit: *.py"], []], ids=["by a rule", "by nobody"])
 def test_the_one_file_client_asks_follows_and_decides(make_project: MakeProject, allow: list[str]) -> None:
     project = make_project(WRITE, says("Written."))

@@ -26,6 +26,7 @@ COMMANDS = (
     "export",
     "compact",
     "doctor",
+    "login",
     "schema",
     "serve",
     "acp",

@@ -42,7 +42,8 @@ def test_a_pipe_gets_no_part_of_an_answer_that_broke_off() -> None:
     retry = {"attempt": 1, "max": 3, "delayMs": 500, "error": "x", "withdrawn": "t.0"}
     whole = {"messageId": "t.1", "content": [{"type": "text", "text": "whole"}]}
     assert shown(half, ("retry", retry), ("message", whole)) == (
-        "· the answer broke off, and what was shown of it does not count; trying again in 0.5 s (1 of 3): x\n"
+        "· the answer broke off, and what was shown of it does not count; "
+        "trying again in a moment (1 of 3): x\n"
         "whole\n"
     )
 

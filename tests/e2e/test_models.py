@@ -207,8 +207,8 @@ async def test_without_key_and_server_the_built_in_model_answers(home: Path, pro
 async def test_a_mistake_in_the_settings_is_an_error_and_not_another_model(home: Path, project: Path) -> None:
     (home / "config.toml").write_text('modle = "openai:gpt-5"\n')
     code, out, err = await sidecar("run", "hello", cwd=project)
-    assert (code, out) == (1, "")
-    assert "config.toml: modle is not used" in err
+    assert (code, out) == (2, "")
+    assert "config.toml, line 1: modle is not used" in err
     assert "modle" in err
     code, out, _ = await sidecar("run", "--model", "offline-1", "hello", cwd=project)
     assert code == 0

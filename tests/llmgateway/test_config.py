@@ -75,7 +75,13 @@ def test_no_file_means_no_settings(tmp_path: Path) -> None:
             "modle = 'x'", "modle is not used: there is no such setting; did you mean model?", id="typo"
         ),
         pytest.param("model = 7", "model is not used: Expected `str", id="a wrong type"),
-        pytest.param("thinking = 'hard'", "Invalid enum value 'hard'", id="no such level"),
+        pytest.param(
+            "thinking = 'hihg'", "Invalid enum value 'hihg'; did you mean high?", id="no such level"
+        ),
+        pytest.param(
+            "model = gpt-5", "line 1: model is not used: Invalid value; a text needs quotes", id="no text"
+        ),
+        pytest.param('model = "a', "line 1: model is not used: Illegal character", id="an open quote"),
         pytest.param("store = 'mysql://x'", "store is not used: it must begin with", id="no such database"),
         pytest.param(
             "[models.x]\ncontext_window = 0", "models.x is not used: context_window must be 1", id="a size"
@@ -113,13 +119,28 @@ def test_a_mistake_costs_its_own_part_alone(tmp_path: Path, text: str, problem: 
     assert [rule.text for rule in found.rules.deny] == ["rm"]
     assert (found.max_model_calls, list(found.providers), list(found.models)) == (3, ["y"], ["y"])
     (told,) = [each for each in found.problems if "an entry of permissions.deny" not in each]
-    assert told.startswith(f"{tmp_path / 'config.toml'}: ")
+    assert told.startswith(f"{tmp_path / 'config.toml'}, line ")
     assert problem in told
     assert found.model_problem == (told if "model is" in told or "model?" in told else None)
 
 
-def test_a_file_that_is_no_toml_is_left_out_and_reported(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_text("model = ")
+def test_a_mistake_in_a_model_costs_one_of_its_settings(tmp_path: Path) -> None:
+    entry = '[models."y"]\ncontext_window = 5\nreasonning = true\nimages = 1\nmax_output_tokens = many\n'
+    (tmp_path / "config.toml").write_text(entry)
+    found = read_settings(tmp_path)
+    assert found.models == {"y": ModelEntry(context_window=5)}
+    assert [each.partition(", ")[2] for each in found.problems] == [
+        "line 5: models.max_output_tokens is not used: Invalid value; a text needs quotes",
+        "line 3: models.y.reasonning is not used: there is no such setting; did you mean reasoning?",
+        "line 4: models.y.images is not used: Expected `bool | null`, got `int`",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["[permissions]\ndeny = [rm]", "[[hooks]]\non = stop", "[budget]\nusd = two", "a = [\n  x\n]"]
+)
+def test_a_file_that_is_no_toml_where_it_matters_is_left_out_and_reported(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.toml").write_text(text)
     found = read_settings(tmp_path)
     assert found == ModelSettings(problems=found.problems, unreadable=found.problems[0])
     assert "config.toml is not used: Invalid value" in found.problems[0]

@@ -65,7 +65,8 @@ async def test_a_model_that_can_be_called(home: Path, monkeypatch: pytest.Monkey
         ('model = "openai:gpt-5"', {"model": "no key; set OPENAI_API_KEY"}),
         ('model = "nobody:x"', {"model": "nobody:x cannot be called: no provider serves it"}),
         ('summarizer = "google:x"', {"summarizer": "no key; set GOOGLE_API_KEY"}),
-        ('modle = "x"', {"settings": "modle is not used: there is no such setting"}),
+        ('modle = "x"', {"settings": "  line 1: modle is not used: there is no such setting"}),
+        ('model = "opnai:x"', {"model": "cannot be called: no provider serves it, did you mean openai:?"}),
         (
             '[providers.work]\nbase_url = "https://models.example/v1"\nkey_env = "WORK_KEY"',
             {"work": "no key; set WORK_KEY"},

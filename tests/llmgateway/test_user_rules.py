@@ -69,7 +69,9 @@ def test_a_rule_among_others_is_removed(tmp_path: Path, rule: str) -> None:
     assert [each.text for each in rules.read().allow] == [each for each in ("a *", "b") if each != rule]
 
 
-@pytest.mark.parametrize("text", ["[permissions\n", 'permissions = "x"\n', "[permissions]\nallow = 5\n"])
+@pytest.mark.parametrize(
+    "text", ["[permissions\n", "model = gpt-5\n", 'permissions = "x"\n', "[permissions]\nallow = 5\n"]
+)
 def test_a_file_with_a_mistake_stays_as_it_is(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(SettingsError, match="mistake") as caught:

@@ -123,7 +123,10 @@ async def test_a_gap_is_sent() -> None:
             [
                 (
                     "window/logMessage",
-                    {"type": 2, "message": "The model did not answer; trying again in 1.5 s: busy (1 of 3)"},
+                    {
+                        "type": 2,
+                        "message": "The model did not answer; trying again in 2 seconds: busy (1 of 3)",
+                    },
                 )
             ],
             id="another try",

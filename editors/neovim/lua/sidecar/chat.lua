@@ -401,8 +401,8 @@ show.notice = said(function(data)
   return title .. "\n" .. (data.description or ""), data.severity ~= "info" and "SidecarNotice" or nil
 end)
 show.retry = said(function(data)
-  return ("the model did not answer, again in %g s (%d of %d)\n%s"):format(
-    data.delayMs / 1000, data.attempt, data.max, data.error), "SidecarNotice"
+  return ("the model did not answer, again in %d s (%d of %d)\n%s"):format(
+    math.ceil(data.delayMs / 1000), data.attempt, data.max, data.error), "SidecarNotice"
 end)
 show.rehydrated = said(function(data)
   local uris = vim.tbl_map(function(file)
