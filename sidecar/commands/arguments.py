@@ -369,7 +369,7 @@ _COMMANDS = (
     _Command(
         name="login",
         summary="set up a model of a provider",
-        description="Store the key of a provider, install what it needs, and ask a model one question.",
+        description="Store the key of a provider, install what it needs, and ask a model once.",
         epilog=help_texts.LOGIN,
         arguments=(
             _arg("provider", nargs="?", help="the provider (choose one of a list)"),

@@ -248,8 +248,8 @@ exit codes: 0 all is well, 1 something is not; the red lines say how to fix it."
 
 LOGIN: Final = """\
 examples:
-  sidecar login                       choose a provider, paste its key
-  sidecar login openai < key.txt      from a file
+  sidecar login                      choose a provider, paste its key
+  cat key.txt | sidecar login openai
   sidecar login openai --remove
 
 The key goes into the keyring of this system, with the extra [keyring]; else
