@@ -140,7 +140,8 @@ class SubagentTask(Value):
     """A task for a sub-agent, in so many seconds and calls of tools at most.
 
     *max_tokens* bounds the tokens of its model calls together, None for no bound; *model* answers it, None
-    for the model of its parent. With *reads_only* it has no tool that may change anything.
+    for the model of its parent. With *reads_only* it has no tool that may change anything. It works in
+    *folder*, None for the folders of its parent.
     """
 
     title: str
@@ -150,6 +151,7 @@ class SubagentTask(Value):
     max_tokens: int | None = None
     model: str | None = None
     reads_only: bool = False
+    folder: Path | None = None
 
 
 class SubagentEnd(Value, kw_only=True):

@@ -95,7 +95,7 @@ def working_diff(cwd: Path, cap_chars: int) -> str:
     repository = find_repository(cwd)
     if repository is None:
         raise InvalidInput("the folder is in no git repository")
-    if _find_program("git") is None:
+    if find_program("git") is None:
         raise InvalidInput("git is not installed")
     if names_programs(repository):
         raise InvalidInput("the configuration of the repository names programs", hint="run !git diff")
@@ -114,7 +114,7 @@ def working_diff(cwd: Path, cap_chars: int) -> str:
     return "\n".join(filter(None, (text.rstrip("\n"), *lines)))
 
 
-def _find_program(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     """Return the path of a program; None where there is none, or one that depends on the present folder."""
     program = shutil.which(name)
     return program if program is not None and Path(program).is_absolute() else None
@@ -127,7 +127,7 @@ def _run(
 
     The output is empty when the command fails or takes too long.
     """
-    program = _find_program(command[0])
+    program = find_program(command[0])
     if program is None:
         return "", False
     try:

@@ -11,7 +11,8 @@ While the call runs, the child depends on its parent:
   names another one; it has no further sub-agents;
 * the parent's permission mode and the answers "always" hold for both, and a client that controls the parent
   controls the child, so that its questions reach the clients of both;
-* each change of a file is kept by the checkpoints of both, so that either one can take it back;
+* each change of a file is kept by the checkpoints of both, so that either one can take it back; one with a
+  worktree changes no file of its parent, and the merge is a change by the call;
 * its calls of models count for the parent's spending and budgets, too;
 * its calls are shown as progress of the call, and events of the parent tell when it begins and ends.
 
@@ -61,7 +62,8 @@ async def run_subagent(
     sid, events = child.sid, parent.record.events
     stop_sharing = parent.workbench.policy.share_with(child.workbench.policy)
     child.workbench.tools.offer("servers", parent.workbench.servers.tools)
-    child.workbench.checkpoints.outer = context.checkpoints
+    if task.folder is None:
+        child.workbench.checkpoints.outer = context.checkpoints
     events.emit(SubagentChanged(sid, context.call_id, task.title, "running"))
     for client in hub.audience.listeners(parent.sid):
         client.follow_child(sid)
@@ -119,8 +121,11 @@ async def child_info(parent: Session, task: SubagentTask, call_id: str) -> Sessi
     await models.ready(model)
     if (why := models.why_not(model)) is not None:
         raise ModelNotFound(model, tuple(models.names()), why)
+    info = record.info
+    if task.folder is not None:
+        info = replace(info, cwd=str(task.folder), roots=())
     return replace(
-        record.info.as_fork(record.new_id(), record.clock_ms(), 0),
+        info.as_fork(record.new_id(), record.clock_ms(), 0),
         model=model,
         title=task.title,
         knowledge=(),

@@ -118,7 +118,7 @@ CHANGES_CODE: Final = ToolEffects("edits", PATH_ARGUMENTS, changes_with=("new_na
 WRITES_FILE: Final = ToolEffects("writes", PATH_ARGUMENTS)
 PATCHES_FILES: Final = ToolEffects("patches", ("input", "patch"))
 FETCHES_PAGE: Final = ToolEffects("searches", ("url",))
-DELEGATES: Final = ToolEffects("anything", apart_with=("read_only",))
+DELEGATES: Final = ToolEffects("anything", apart_with=("read_only", "worktree"))
 RUNS_COMMAND: Final = ToolEffects("runs", COMMAND_ARGUMENTS)
 ANYTHING: Final = ToolEffects("anything", PATH_ARGUMENTS)
 

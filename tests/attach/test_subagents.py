@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from scripted_sessions import DONE, call
 from shared_daemon import Stage, stage
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest, SessionSummary
-from sidecar_client import ClientEvent, Session, SidecarClient, allow
+from sidecar_client import ClientEvent, Session, SidecarClient, allow, reject
 
 __all__ = ["stage"]
 
@@ -191,3 +192,68 @@ async def test_children_that_only_read_work_at_the_same_time_and_have_no_tool_th
         ]
         assert outputs[1].startswith("there is no tool 'write'")
         assert not (folder / "a.txt").exists()
+
+
+async def test_children_in_worktrees_work_at_the_same_time_and_merge_what_the_user_allows(
+    stage: Stage, tmp_path: Path
+) -> None:
+    folder = stage.paths.home / "project"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (folder / name).write_text(f"{name} one\n")
+    await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=folder, check=True)
+    (tmp_path / "outside.txt").write_text("one\n")
+
+    def child(name: str) -> dict[str, Any]:
+        edit = call("edit", path=name, old_text="one", new_text="two")
+        asks = call("read", path=str(tmp_path / "outside.txt"))
+        return {"scripted": [asks, call("read", path=name), edit, [{"text": f"changed {name}"}]]}
+
+    tasks = [
+        part
+        for n in (1, 2)
+        for part in call("task", title=f"T{n}", prompt="x", model=f"child-{n}", worktree=True)
+    ]
+    alone = call("task", title="T3", prompt="x", model="child-3", worktree=True)
+    models = {
+        "fake-1": {"scripted": [tasks, DONE, alone, DONE]},
+        "child-1": child("a.txt"),
+        "child-2": child("b.txt"),
+        "child-3": child("c.txt"),
+    }
+    asked: list[PermissionRequest] = []
+    both = asyncio.Event()
+
+    async def answer(request: PermissionRequest) -> PermissionAnswer:
+        asked.append(request)
+        if len([each for each in asked if "outside" in each.title]) == 2:
+            both.set()
+        await both.wait()  # both are at work
+        refused = request.title == "Merge c.txt"
+        return reject(request) if refused else allow(request)
+
+    async with stage.shim(options={"models": models}, permission=answer) as client:
+        session = await client.start_session(folder, model="fake-1")
+        events = [event async for event in session.stream("delegate both")]
+        finished = [event.data for event in events if event.kind == "toolFinished"]
+        assert [(folder / name).read_text() for name in ("a.txt", "b.txt")] == ["a.txt two\n", "b.txt two\n"]
+        merged = sorted(each["content"].splitlines()[1] for each in finished)
+        assert merged == ["[merged a.txt]", "[merged b.txt]"]
+        assert {each["diffs"][0]["newText"] for each in finished} == {"a.txt two\n", "b.txt two\n"}
+        merges = [each for each in asked if each.title.startswith("Merge")]
+        assert {each.subject.diffs[0]["oldText"] for each in merges} == {"a.txt one\n", "b.txt one\n"}
+        # The question of an edit in a worktree is asked, too, in the name of the parent.
+        assert len([each for each in asked if each.title.startswith("Edit")]) == 2
+        listed = await children(client, session.sid)
+        assert {each.task for each in listed} == {"completed"}
+        assert (await client.session_load(listed[0].sid)).snapshot.kind == "subagent"
+        assert list((folder / ".git" / "sidecar").iterdir()) == []
+        await client.checkpoint_restore(session.sid, "c1")
+        assert (folder / "a.txt").read_text() == "a.txt one\n"
+        events = [event async for event in session.stream("and alone")]
+        (ended,) = [event.data["content"] for event in events if event.kind == "toolFinished"]
+        assert "[nothing was merged: " in ended
+        assert (folder / "c.txt").read_text() == "c.txt one\n"
+        (kept,) = (folder / ".git" / "sidecar").iterdir()
+        assert f"its work is in {kept}, on the branch sidecar/{kept.name}" in ended
+        assert (kept / "c.txt").read_text() == "c.txt two\n"

@@ -164,7 +164,7 @@ export class RowPainter {
     const given = input.length > 0 && h("dl", { class: "input" }, input.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, visible(typeof value === "string" ? value : (JSON.stringify(value) ?? "")))]));
     const cut = row.output.length > OUTPUT_CHARS ? `\n… ${(row.output.length - OUTPUT_CHARS).toLocaleString()} more characters` : "";
     const output = row.output !== "" && (row.diffs.length === 0 || row.isError) && h("pre", { class: "output", tabindex: "0" }, readable(row.output.slice(0, OUTPUT_CHARS)) + cut);
-    if (row.child !== undefined) return h("div", {}, given, this.#steps(row.child), output);
+    if (row.child !== undefined) return h("div", {}, given, this.#steps(row.child), diffs, output);
     return h("div", {}, places.length > 0 && h("div", { class: "places" }, places), given, diffs, output);
   }
 

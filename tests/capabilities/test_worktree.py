@@ -1,0 +1,98 @@
+"""Worktrees of real git: made of the files as they are, found changed, and removed without a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sidecar._internal.errors import InvalidInput
+from sidecar.capabilities.worktree import (
+    ChangedFile,
+    find_changed,
+    make_worktree,
+    merge_lines,
+    remove_worktree,
+)
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(shutil.which("git") is None, reason="no git here"),
+]
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=dev", "-c", "user.email=dev@example.com")
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    command = ["git", *identity, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a folder below the top of a repository with changes that are not committed."""
+    top = (tmp_path / "project").resolve()
+    folder = top / "src"
+    folder.mkdir(parents=True)
+    git(top, "init", "--quiet")
+    (top / ".gitignore").write_text("*.log\n")
+    (folder / "a.txt").write_text("one\n")
+    git(top, "add", ".")
+    git(top, "commit", "--quiet", "-m", "first")
+    (folder / "a.txt").write_text("two\n")
+    (folder / "new.txt").write_text("new\n")
+    (folder / "run.log").write_text("log\n")
+    return folder
+
+
+def test_a_worktree_has_the_files_as_they_are_and_leaves_the_users_alone(repository: Path) -> None:
+    before = git(repository, "status", "--porcelain")
+    tree = make_worktree(repository, "Look: at it!", "0123456789abcdef")
+    assert sorted(path.name for path in tree.folder.iterdir()) == ["a.txt", "new.txt"]
+    assert (tree.folder / "a.txt").read_text() == "two\n"
+    assert (tree.branch, git(repository, "status", "--porcelain")) == ("sidecar/look-at-it-01234567", before)
+    assert find_changed(tree) == ([], [])
+    (tree.folder / "a.txt").write_text("three\n")
+    (tree.folder / "new.txt").unlink()
+    (tree.folder / "more.txt").write_text("more\n")
+    (tree.folder / "image").write_bytes(b"\0\xff")
+    assert find_changed(tree) == (
+        [
+            ChangedFile("src/a.txt", "two\n", "three\n"),
+            ChangedFile("src/more.txt", None, "more\n"),
+            ChangedFile("src/new.txt", "new\n", None),
+        ],
+        ["src/image cannot be merged as text"],
+    )
+    remove_worktree(tree)
+    assert not tree.path.exists()
+    assert git(repository, "branch", "--list", "sidecar/*") == ""
+    assert git(repository, "status", "--porcelain") == before
+
+
+def test_a_repository_without_a_commit_has_worktrees_too(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "a.txt").write_text("one\n")
+    tree = make_worktree(tmp_path.resolve(), "x", "0123456789abcdef")
+    assert (tree.folder / "a.txt").read_text() == "one\n"
+
+
+def test_without_a_repository_or_with_programs_in_its_configuration_it_says_so(
+    tmp_path: Path, repository: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="this folder is in no repository"):
+        make_worktree(tmp_path, "x", "0123456789abcdef")
+    git(repository, "config", "filter.x.clean", "touch ran")
+    with pytest.raises(InvalidInput, match="names programs"):
+        make_worktree(repository, "x", "0123456789abcdef")
+
+
+def test_lines_that_both_changed_are_not_merged() -> None:
+    old = "a\nb\nc\nd\ne\n"
+    assert merge_lines("A\nb\nc\nd\ne\n", old, "a\nb\nc\nd\nE\n") == "A\nb\nc\nd\nE\n"
+    assert merge_lines("A\nb\nc\nd\ne\n", old, "B\nb\nc\nd\ne\n") is None
