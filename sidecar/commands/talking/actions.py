@@ -66,7 +66,7 @@ class Actions:
     """The commands on *session*; some of them replace it by another one.
 
     Attributes:
-        is_used: whether the session has something to keep.
+        is_used: whether the session has something to keep; one that has not is deleted at the end.
     """
 
     def __init__(
@@ -171,7 +171,8 @@ class Actions:
     async def go_to(self, sid: str) -> None:
         """Go on with the session *sid*, to which a command led."""
         left = self.session.sid
-        self.session = await self.client.load_session(sid)
+        loaded = await self.client.session_load(sid)
+        self.session, self.is_used = Session(self.client, sid, loaded.seq), bool(loaded.snapshot.messages)
         await self.leave(left)
 
     async def leave(self, sid: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.filters import Condition, has_completions, to_filter
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -318,6 +318,9 @@ class ChatApp:
         is_live = Condition(lambda: self.display.is_live)
         is_asked = Condition(lambda: self.question is not None)
         height = Dimension(min=1, max=_INPUT_ROWS)
+        menu = CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1)
+        assert isinstance(menu.content, Window)
+        menu.content.dont_extend_height = to_filter(True)  # else it keeps the rows that it had before
         return HSplit(
             [
                 ConditionalContainer(_lines(live), is_live),
@@ -329,7 +332,7 @@ class ChatApp:
                     dont_extend_height=True,
                     get_line_prefix=lambda line, wrap: [("bold", "  " if line or wrap else "» ")],
                 ),
-                CompletionsMenu(max_height=_MENU_ROWS, scroll_offset=1),
+                menu,
                 Window(FormattedTextControl(status), height=1),
             ]
         )
