@@ -8,6 +8,8 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +18,10 @@ from hypothesis import strategies as st
 from sidecar.commands.talking import actions, app, typing
 from sidecar.commands.talking.app import read_branch
 from sidecar.commands.talking.rendering import MarkdownStream, diff_lines
+from sidecar.commands.talking.talk import Talk
 from sidecar.commands.talking.typing import PastedImages, find_image, open_history, read_prompt
 from sidecar.commands.terminal import Screen
-from sidecar_client import SidecarClient
+from sidecar_client import ClientEvent, SidecarClient
 
 PIECES = [
     "# A\n",
@@ -32,6 +35,26 @@ PIECES = [
     "code()\n",
     "|a|b|\n|---|---|\n",
 ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "seq", "duration_ms", "n_rung"),
+    [
+        pytest.param("settled", 7, 20_000, 1, id="a long turn calls its user"),
+        pytest.param("faulted", 7, 20_000, 1, id="also when it failed"),
+        pytest.param("settled", 7, 19_999, 0, id="after a short one the user is still there"),
+        pytest.param("settled", 0, 20_000, 0, id="one of the past calls nobody"),
+        pytest.param("usage", 7, 20_000, 0, id="no other event is an end"),
+    ],
+)
+def test_the_end_of_a_long_turn_is_reported_by_the_bell(
+    kind: str, seq: int, duration_ms: int, n_rung: int
+) -> None:
+    rung: list[str] = []
+    talk: Any = SimpleNamespace(app=SimpleNamespace(ring=rung.append))
+    event = ClientEvent(sid="s", seq=seq, at=0, kind=kind, data={"durationMs": duration_ms})
+    Talk.report_end(talk, event)
+    assert rung == ["the turn is over"] * n_rung
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40))

@@ -70,8 +70,11 @@ def test_the_demonstration_refuses_a_folder_with_nothing_to_show(home: Path, tmp
 
 
 def test_a_conversation_by_pipe(home: Path, project: Path) -> None:
-    ran = sidecar("chat", typed="what is in a.py?\n/context\n/files\n/what\n/quit\n", cwd=project)
+    typed = "what is in a.py?\nrun `touch made`\ny\n/context\n/files\n/what\n/quit\n"
+    ran = sidecar("chat", typed=typed, cwd=project)
     assert ran.returncode == 0
+    assert (project / "made").exists()
+    assert "\x07" not in ran.stdout + ran.stderr, "a question rings in a terminal alone"
     assert "`a.py:1` answer = 42" in ran.stdout
     assert "tool results" in ran.stdout
     assert "fresh" in ran.stdout

@@ -307,7 +307,9 @@ class ChatApp:
 
         def status() -> StyleAndTextTuples:
             columns = self._app.output.get_size().columns
-            return [("reverse", status_line(self.display.known, self.branch, columns).ljust(columns))]
+            waiting = " waiting for you  " if self.display.is_waiting else ""
+            line = status_line(self.display.known, self.branch, columns - len(waiting))
+            return [("reverse bold", waiting), ("reverse", line.ljust(columns - len(waiting)))]
 
         def question() -> StyleAndTextTuples:
             columns = self._app.output.get_size().columns

@@ -26,6 +26,7 @@ from sidecar.conductor.content import parse_command
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.codec import to_wire
 from sidecar_client import (
+    ClientEvent,
     ConnectionLost,
     Session,
     SidecarClient,
@@ -227,11 +228,9 @@ class Talk:
                         self._chosen[event.turn_id] = event.data["sid"]
                     if event.turn_id in self._chosen:
                         self.go_on_if_chosen(event.turn_id, is_over=event.kind == "settled")
+                    self.report_end(event)
                     if event.kind == "settled":
                         self.app.branch = read_branch(self.actions.folder)
-                    if event.kind in ("settled", "faulted") and event.seq:
-                        if event.data["durationMs"] >= _LONG_TURN_MS:
-                            self.app.ring("the turn is over")
                     elif event.kind in ("compaction", "headMoved") and event.seq:
                         self._start(self.refresh_gauge())
                     self.app.redraw()
@@ -247,6 +246,11 @@ class Talk:
 
         self.show_work(to_wire(loaded)["snapshot"])
         self._following = [asyncio.ensure_future(follow()), asyncio.ensure_future(watch())]
+
+    def report_end(self, event: ClientEvent) -> None:
+        """Call the user at the end of a long turn; one of the past that is shown again has the number 0."""
+        if event.kind in ("settled", "faulted") and event.seq and event.data["durationMs"] >= _LONG_TURN_MS:
+            self.app.ring("the turn is over")
 
     def show_work(self, line: Mapping[str, Any]) -> None:
         """Show whether the session waits for its user, and call the user when it begins to."""

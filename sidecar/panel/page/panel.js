@@ -154,6 +154,7 @@ export class Panel {
     this.#isConnected = false;
     this.#beginning = null;
     this.permissions.clear();
+    this.#waitsFor = undefined;
     if (this.transcript.isBusy) this.#keepPart("daemon");
     this.transcript.phase = "idle";
     this.#say(`The connection to the daemon is lost: ${reason}.`);
@@ -660,11 +661,12 @@ export class Panel {
       const doing = this.#isConnected ? "Starting the conversation" : this.folder === "" ? "Starting" : "Connecting again";
       return fill(this.status, h("span", { class: "spinner" }), this.#early === "" ? doing : `${doing}; then this is sent: ${readable(this.#early.slice(0, 120))}`);
     }
+    if (this.permissions.count > 0) return fill(this.status, "Waiting for you");
+    if (this.#waitsFor !== undefined) return fill(this.status, `Waiting for you: ${readable(this.#waitsFor)}`);
     if (!transcript.isBusy) {
       const { near } = transcript;
       return fill(this.status, near !== null && `A compaction is near: ${near.used.toLocaleString()} of ${near.limit.toLocaleString()} tokens`);
     }
-    if (this.#waitsFor !== undefined || this.permissions.count > 0) return fill(this.status, "Waiting for you");
     fill(this.status, h("span", { class: "spinner" }), `${PHASES[transcript.phase] ?? transcript.phase} · ${duration(performance.now() - this.#busySince)}`);
   }
 

@@ -115,7 +115,7 @@ test("a conversation that waits for its user says so, also in the list", async (
   Object.assign(line, waiting);
   stage.panel.transcript.phase = "dispatching";
   stage.panel.receive("sidecar/sessions/changed", { sessions: [waiting], removed: [] });
-  expect(stage.panel.status.textContent).toBe("Waiting for you");
+  expect(stage.panel.status.textContent).toBe("Waiting for you: Run make");
   await vi.waitFor(() => expect(stage.root.querySelector(".session .badge")?.textContent).toBe("waiting for you"));
   stage.panel.receive("sidecar/sessions/changed", { sessions: [{ ...line, state: "working" }], removed: [] });
   expect(stage.panel.status.textContent).not.toContain("you");
