@@ -31,12 +31,20 @@ def run(options: argparse.Namespace) -> int:
 async def talk_in_terminal(options: argparse.Namespace, folder: Path) -> int:
     """Talk until the user leaves; return the exit code."""
     from sidecar.commands.with_daemon import make_client
-    from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+    from sidecar.conductor.contract import (
+        Elicitation,
+        ElicitationAnswer,
+        PermissionAnswer,
+        PermissionRequest,
+    )
 
     async def ask(request: PermissionRequest) -> PermissionAnswer:
         return await talk.ask(request)
 
-    client = make_client(folder, ask)
+    async def elicit(form: Elicitation) -> ElicitationAnswer:
+        return await talk.elicit(form)
+
+    client = make_client(folder, {"permission": ask, "elicit": elicit})
     starting = asyncio.ensure_future(client.start())
     await asyncio.sleep(0)  # it starts the process of the daemon
     from sidecar.commands.talking.talk import Talk

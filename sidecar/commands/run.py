@@ -14,14 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar.commands.sessions import SessionLookupError, open_session
-from sidecar.commands.terminal import Screen
+from sidecar.commands.terminal import InputLines, Screen, raw_input_of
 from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text, run_with_daemon
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar_client import ClientEvent, Session, SidecarClient, TurnLimits, allow, reject
 
 if TYPE_CHECKING:
     from sidecar.commands.structured_output import OutputSchema
+    from sidecar.commands.talking.forms import LineAsker
 
 ANSWERED: Final = 0
 FAILED: Final = 1
@@ -71,6 +77,19 @@ def run(options: argparse.Namespace) -> int:
         screen.note(f"· not allowed: {request.title}; {hint}", "yellow")
         return reject(request)
 
+    askers: list[LineAsker] = []
+
+    async def answer(form: Elicitation) -> ElicitationAnswer:
+        if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            screen.note(f"· not answered: {form.message}; there is no terminal to ask in", "yellow")
+            return ElicitationAnswer("decline")
+        from sidecar.commands.talking.forms import LineAsker, answer_form  # not above: few runs are asked
+
+        screen.end_line()
+        if not askers:
+            askers.append(LineAsker(InputLines(raw_input_of(sys.stdin), is_terminal=True), screen))
+        return await answer_form(form, screen, askers[0])
+
     async def main(client: SidecarClient) -> int:
         try:
             session = await open_session(client, options, folder, screen)
@@ -85,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
         with Interrupts() as interrupts, interrupts.on_first(StopTurn(session, screen)):
             return await answer_prompt(session, prompt, limits, output)
 
-    return run_with_daemon(main, options.cwd, permission=allow if options.yes else refuse)
+    permission = allow if options.yes else refuse
+    return run_with_daemon(main, options.cwd, permission=permission, elicit=answer)
 
 
 async def is_offline(session: Session) -> bool:

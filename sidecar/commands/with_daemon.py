@@ -21,7 +21,9 @@ from sidecar._internal.env import indusagi_home
 from sidecar.commands.terminal import Screen
 from sidecar_client import (
     ConnectionLost,
+    ElicitHandler,
     PermissionHandler,
+    Setup,
     SidecarClient,
     SidecarClientError,
     SidecarRequestError,
@@ -49,6 +51,7 @@ def run_with_daemon(
     cwd: str | Path,
     *,
     permission: PermissionHandler = reject,
+    elicit: ElicitHandler | None = None,
     joins: bool = False,
 ) -> int:
     """Run *main* with a client of a new daemon, and return its exit code.
@@ -57,16 +60,14 @@ def run_with_daemon(
         main: the work of the command.
         cwd: the folder that the daemon works in; 2 is returned when it is not a folder.
         permission: answers the daemon's permission requests.
+        elicit: answers forms, None where nobody can.
         joins: join the shared daemon where one is running.
     """
     folder = Path(cwd).expanduser()
 
     async def work() -> int:
-        client = (
-            make_client(folder, permission)
-            if joins
-            else SidecarClient.spawn(cwd=folder, permission=permission)
-        )
+        setup: Setup = {"permission": permission, **({"elicit": elicit} if elicit else {})}
+        client = make_client(folder, setup) if joins else SidecarClient.spawn(cwd=folder, **setup)
         async with client:
             return await main(client)
 
@@ -85,12 +86,12 @@ def check_folder(cwd: str | Path) -> bool:
     return True
 
 
-def make_client(folder: Path, permission: PermissionHandler) -> SidecarClient:
+def make_client(folder: Path, setup: Setup) -> SidecarClient:
     """Return a client of the shared daemon when one is running, else of a daemon of its own in *folder*."""
     shared = find_shared_daemon()
     if shared is not None:
-        return SidecarClient.connect(shared, permission=permission)
-    return SidecarClient.spawn(cwd=folder, permission=permission)
+        return SidecarClient.connect(shared, **setup)
+    return SidecarClient.spawn(cwd=folder, **setup)
 
 
 def find_shared_daemon() -> Path | None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ pytestmark = [
 
 if os.name != "nt":
     from pictures import chat_picture, compaction_picture, project_to_show
-    from terminals import Screened
+    from terminals import SIDECAR, Screened
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eeman"
 ANSWER = f"""# What it does
@@ -368,3 +369,98 @@ def test_a_session_that_another_daemon_has_open_is_joined_there(
     second.type("\x04")
     assert second.end() == 0
     assert not list((Path(env["INDUSAGI_HOME"]) / "run").glob("*.sock")), "no socket is left"
+
+
+DATABASE = {"question": "Which database?", "choices": ["Postgres", "SQLite"]}
+TABLES = {"question": "Which tables?", "choices": ["users", "logs"], "multiple": True, "default": "logs"}
+NAME = {"question": "Which name?"}
+
+
+def asks(number: int, *questions: Mapping[str, object]) -> Scene:
+    call = Called(f"c{number}", "ask", (json.dumps({"questions": questions}),))
+    return (call, Spent(900, 20), Ended("tool_calls"))
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[tuple[FakeProvider, Mapping[str, str]]]:
+    """Give a provider of a model that asks twice, and the environment of its daemon."""
+    scenes: Sequence[Scene] = (asks(1, DATABASE), asks(2, DATABASE, TABLES, NAME), says("I will."))
+    with provider_in_thread(scenes) as provider:
+        home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
+        yield provider, {**provider_env(provider), **home}
+
+
+def told(provider: FakeProvider) -> str:
+    """Return the results of calls in the newest request."""
+    found = re.findall(r'The user [^"]*', json.dumps(provider.sent[-1]))
+    return " | ".join(each.replace("\\n", " ").rstrip("\\") for each in found)
+
+
+def test_questions_of_the_agent_are_answered_by_key_row_and_line(
+    project: Path, asking: tuple[FakeProvider, Mapping[str, str]]
+) -> None:
+    provider, env = asking
+    chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
+    chat.wait_for("»")
+    chat.type("do it\r")
+    chat.wait_for("[2] SQLite")
+    chat.type("2")
+    chat.wait_for("? Sidecar asks: 3 questions")
+    chat.wait_for("[a]nswer")
+    chat.type("a")
+    chat.wait_for("Which database?  (Enter chooses")
+    chat.type("\x1b[B\r")
+    chat.wait_for("Which tables?, the numbers of your choices [logs]  (Enter answers")
+    chat.type("1, 2\r")
+    chat.wait_for("Which tables?: users, logs")
+    chat.wait_for("Which name?  (Enter answers")
+    chat.type("main\r")
+    chat.wait_for("I will.")
+    chat.type("\x04")
+    assert chat.end() == 0, chat.text
+    assert told(provider) == (
+        "The user answered: Which database? SQLite | The user answered: Which database? SQLite "
+        "Which tables? users, logs Which name? main"
+    )
+
+
+@pytest.mark.parametrize("command", [("chat", "--plain"), ("run", "do it")])
+def test_questions_are_answered_line_by_line(
+    project: Path, asking: tuple[FakeProvider, Mapping[str, str]], command: Sequence[str]
+) -> None:
+    provider, env = asking
+    shown = Screened(project, env, *command, "--model", "anthropic:claude-sonnet-4-5")
+    if command[0] == "chat":
+        shown.wait_for("»")
+        shown.type("do it\n")
+    shown.wait_for("[n]o answer:")
+    shown.type("1\n")
+    shown.wait_for("[a]nswer, [n]o answer:")
+    shown.type("a\n")
+    for question, answer in (("Which database?, 1 to 2", "2"), ("[logs]:", ""), ("Which name?:", "main")):
+        shown.wait_for(question)
+        shown.type(f"{answer}\n")
+    shown.wait_for("I will.")
+    shown.type("\x04")
+    assert shown.end() == 0, shown.text
+    assert "Which database? SQLite Which tables? logs Which name? main" in told(provider)
+
+
+def test_run_without_a_terminal_declines_and_says_so(
+    project: Path, asking: tuple[FakeProvider, Mapping[str, str]]
+) -> None:
+    provider, env = asking
+    ran = subprocess.run(
+        [*SIDECAR, "run", "--model", "anthropic:claude-sonnet-4-5", "do it"],
+        cwd=project,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "I will.\n")
+    for question in ("Which database?", "3 questions"):
+        assert f"not answered: {question}; there is no terminal to ask in" in ran.stderr
+    assert told(provider).count("The user declined to answer.") == 2

@@ -79,13 +79,14 @@ class Above(io.StringIO):
 
 
 class Question:
-    """Something that the user answers with one key, or by choosing a row."""
+    """Something that the user answers with one key, by choosing a row, or with a line of text."""
 
     def __init__(self, title: str, rows: Sequence[tuple[str, str]], *, keys: bool) -> None:
-        """*rows* have a value and a label; with *keys* the value is the key that chooses it."""
+        """*rows* have a value and a label, and are none for text; with *keys* the value is the key for it."""
         self.title = title
         self.rows = rows
         self.is_by_key = keys
+        self.is_text = not rows
         self.at = 0
         self.takes_keys = False
         self.pending: str | None = None
@@ -109,7 +110,7 @@ class Question:
                 line = "".join(f"\n  {label}" for label in labels)
             return [("bold", f"{self.title}  "), ("", line)]
         first = max(0, min(self.at - rows // 2, len(self.rows) - rows))
-        hint = "  (Enter chooses, Esc leaves it)"
+        hint = f"  (Enter {'answers' if self.is_text else 'chooses'}, Esc leaves it)"
         fits = cell_len(self.title) + len(hint) <= columns
         shown: StyleAndTextTuples = [("bold", self.title + (hint if fits else ""))]
         for at, (_, label) in enumerate(self.rows[first : first + rows], first):
@@ -195,7 +196,7 @@ class ChatApp:
         if self._app.is_running and not self._app.is_done:
             self._app.exit(exception=error)
 
-    async def ask(self, title: str, keys: Sequence[tuple[str, str]]) -> str | None:
+    async def ask_key(self, title: str, keys: Sequence[tuple[str, str]]) -> str | None:
         """Return the key that was pressed, of *keys* with their labels; None for Esc."""
         return await self._put(Question(title, keys, keys=True))
 
@@ -217,6 +218,16 @@ class ChatApp:
         question = Question(title, rows, keys=False)
         question.at = at
         return await self._put(question)
+
+    async def enter(self, title: str) -> str | None:
+        """Return a line that the user types, None for Esc; a prompt that was being typed comes back then."""
+        draft = self.buffer.text
+        self.buffer.reset()
+        try:
+            return await self._put(Question(title, (), keys=False))
+        finally:
+            self.buffer.reset()
+            self.type(draft)
 
     def type(self, text: str) -> None:
         """Put *text* into the input, unless something was typed there."""
@@ -344,7 +355,7 @@ class ChatApp:
         while (left := self._typed_at + _PAUSE_S - time.monotonic()) > 0:  # noqa: ASYNC110  # keys move it on
             await asyncio.sleep(left)
 
-    def enter(self, *, steer: bool) -> None:
+    def send(self, *, steer: bool) -> None:
         """Accept a completion, continue a line that ends with a backslash, or send the prompt."""
         buffer = self.buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
@@ -355,7 +366,9 @@ class ChatApp:
             buffer.insert_text("\n")
             return
         text = buffer.text
-        if text.strip():
+        if self.question is not None and self.question.is_text:
+            self.question.settle(text)
+        elif text.strip():
             buffer.append_to_history()
             buffer.reset()
             self._send(text, steer)
@@ -404,18 +417,20 @@ def _lines(text: Callable[[], Any], *, wraps: bool = False) -> Window:
 def bind_keys(app: ChatApp) -> KeyBindings:
     """Return the keys of *app*."""
     keys = KeyBindings()
-    is_picking = Condition(lambda: app.question is not None and not app.question.is_by_key)
+    is_picking = Condition(
+        lambda: app.question is not None and not app.question.is_by_key and not app.question.is_text
+    )
     is_pending = Condition(lambda: app.question is not None and app.question.pending is not None)
     is_keyed = Condition(lambda: app.question is not None and app.question.takes_keys)
 
     @keys.add("enter", filter=~is_picking)
     def send(event: KeyPressEvent) -> None:
-        app.enter(steer=False)
+        app.send(steer=False)
 
     @keys.add("c-j", filter=~is_picking)
     @keys.add("c-s", filter=~is_picking)
     def steer(event: KeyPressEvent) -> None:
-        app.enter(steer=True)
+        app.send(steer=True)
 
     @keys.add(Keys.BracketedPaste)
     def paste(event: KeyPressEvent) -> None:

@@ -11,12 +11,18 @@ from pathlib import Path
 from sidecar._internal.env import indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import Actions, choose_option, show_question
+from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
 from sidecar.commands.terminal import InputLines, Screen, SpokenScreen, notice_for, raw_input_of
 from sidecar.commands.views import FaultedTurnError, StopTurn, show_turn
 from sidecar.commands.with_daemon import Interrupts, format_error, run_with_daemon
 from sidecar.conductor.content import parse_command
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
@@ -47,7 +53,10 @@ def run(options: argparse.Namespace) -> int:
     async def ask(request: PermissionRequest) -> PermissionAnswer:
         return await chats[0].ask(request)
 
-    return run_with_daemon(main, options.cwd, permission=ask, joins=True)
+    async def elicit(form: Elicitation) -> ElicitationAnswer:
+        return await chats[0].elicit(form)
+
+    return run_with_daemon(main, options.cwd, permission=ask, elicit=elicit, joins=True)
 
 
 class _Chat:
@@ -119,12 +128,7 @@ class _Chat:
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
         """Return the value of the row with the number that the user types; None for anything else."""
-        screen = self.actions.screen
-        for number, (_, label) in enumerate(rows, 1):
-            screen.line(f"{number}  {label}")
-        answer = (await self.lines.next(f"{title}, 1 to {len(rows)}, or nothing: ") or "").strip()
-        is_one = answer.isdecimal() and 1 <= int(answer) <= len(rows)
-        return rows[int(answer) - 1][0] if is_one else None
+        return await LineAsker(self.lines, self.actions.screen).choose(title, rows)
 
     async def confirm(self, question: str) -> bool:
         """Return whether the user says yes; in a pipe the command itself is the answer."""
@@ -136,6 +140,14 @@ class _Chat:
     def type(self, text: str) -> None:
         """Show *text*, which a line cannot be filled with."""
         self.actions.screen.note(f"· the prompt was: {text}")
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer:
+        """Ask the user the questions of a form."""
+        self.lines.drop_typed_ahead()
+        if sys.stdout.isatty():
+            sys.stdout.write(notice_for(f"waiting for you: {form.message}", indusagi_home()))
+        screen = self.actions.screen
+        return await answer_form(form, screen, LineAsker(self.lines, screen))
 
     async def ask(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user for permission; any answer but a clear yes rejects the request."""

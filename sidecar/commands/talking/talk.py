@@ -19,16 +19,23 @@ from sidecar.commands.sessions import SessionLookupError, open_session
 from sidecar.commands.talking.actions import Actions, choose_option, show_question
 from sidecar.commands.talking.app import Above, ChatApp, read_branch
 from sidecar.commands.talking.display import Display
+from sidecar.commands.talking.forms import answer_form
 from sidecar.commands.talking.typing import ChatCompleter, read_prompt
 from sidecar.commands.terminal import Screen, short_path, when
 from sidecar.commands.with_daemon import format_error, make_client
 from sidecar.conductor.content import parse_command
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar.protocol.codec import to_wire
 from sidecar_client import (
     ClientEvent,
     ConnectionLost,
     Session,
+    Setup,
     SidecarClient,
     SidecarClientError,
     SidecarRequestError,
@@ -142,7 +149,9 @@ class Talk:
             if socket is None or not socket.exists():
                 raise
             await self.client.close()
-            self.client = self.actions.client = SidecarClient.connect(socket, permission=self.ask)
+            self.client = self.actions.client = SidecarClient.connect(
+                socket, permission=self.ask, elicit=self.elicit
+            )
             await self.client.start()
             self._options.resume = sid
             self.screen.note(f"the session is open in process {pid}; this is the same conversation")
@@ -157,7 +166,8 @@ class Talk:
         self.screen.problem(f"{error}\nanother daemon goes on with the conversation")
         await self.client.close()
         self._options.resume = self.actions.session.sid or self._options.resume
-        self.client = self.actions.client = make_client(self.actions.folder, self.ask)
+        setup: Setup = {"permission": self.ask, "elicit": self.elicit}
+        self.client = self.actions.client = make_client(self.actions.folder, setup)
         self._starting = asyncio.ensure_future(self.client.start())
         await self._open()
 
@@ -168,7 +178,7 @@ class Talk:
         # Nothing is allowed by one key that was not shown before.
         if left:
             keys = [("v", "[v]iew the rest"), ("n", "[n]o")]
-            if await self.app.ask("allow?", keys) != "v":
+            if await self.app.ask_key("allow?", keys) != "v":
                 self.screen.note("  not allowed")
                 return choose_option(request, "reject_once")
             for row in left:
@@ -176,11 +186,15 @@ class Talk:
         always = next((option.name for option in request.options if option.kind == "allow_always"), None)
         # A capital letter: no word that is begun without care allows anything for good.
         keys = [("y", "[y]es"), *([("A", f"[A]: {always}")] if always else []), ("n", "[n]o")]
-        key = await self.app.ask("allow?", keys)
+        key = await self.app.ask_key("allow?", keys)
         kinds = {"y": "allow_once", "A": "allow_always"}
         answer = choose_option(request, kinds.get(key or "", "reject_once"))
         self.screen.note({"y": "  allowed", "A": f"  allowed, {always}"}.get(key or "", "  not allowed"))
         return answer
+
+    async def elicit(self, form: Elicitation) -> ElicitationAnswer:
+        """Ask the user the questions of a form."""
+        return await answer_form(form, self.screen, self.app)
 
     def _lose(self, error: ConnectionLost) -> None:
         """Handle the death of the daemon, which each call that waits reports."""
@@ -320,7 +334,7 @@ class Talk:
 
     async def confirm(self, question: str) -> bool:
         """Return whether the user presses the key for yes."""
-        return await self.app.ask(question, [("y", "[y]es"), ("n", "[n]o")]) == "y"
+        return await self.app.ask_key(question, [("y", "[y]es"), ("n", "[n]o")]) == "y"
 
     async def submit(self, prompt: Prompt) -> None:
         """Send *prompt* to the session."""
