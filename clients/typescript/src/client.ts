@@ -196,8 +196,9 @@ export class SidecarClient {
     });
   }
 
-  #listen({ permission = reject, applyEdit, queryEditor }: ClientOptions): void {
+  #listen({ permission = reject, elicit, applyEdit, queryEditor }: ClientOptions): void {
     this.#handle("sidecar/permission/request", permission);
+    if (elicit !== undefined) this.#handle("sidecar/elicit", elicit);
     if (applyEdit !== undefined) this.#handle("sidecar/edit/apply", applyEdit);
     if (queryEditor !== undefined) this.#handle("sidecar/editor/query", queryEditor);
     this.connection.onNotification("sidecar/event", (event: SidecarEvent) => {

@@ -30,6 +30,8 @@ export interface ClientOptions {
   readonly events?: { readonly coalesceMs?: number; readonly optOut?: readonly string[] };
   /** Answers the daemon's permission questions; without it they are all rejected. */
   readonly permission?: Handler<"sidecar/permission/request">;
+  /** Answers forms of questions, which `sidecar/elicitResolved` takes back; without it none are asked of this client. */
+  readonly elicit?: Handler<"sidecar/elicit">;
   /** Applies edits of the buffers this client has opened; without it the daemon leaves unsaved ones alone. */
   readonly applyEdit?: Handler<"sidecar/edit/apply">;
   /** Answers the model's questions about code, from the language servers of this editor; `{}` is no answer. */
@@ -56,8 +58,9 @@ export function introduction(folder: string | null, options: ClientOptions): obj
   const uri = folder === null ? null : pathToFileURL(folder).href;
   const edits = options.applyEdit === undefined ? {} : { edits: {} };
   const editor = options.queryEditor === undefined ? {} : { editor: { query: QUERY_KINDS } };
+  const forms = options.elicit === undefined ? {} : { elicitation: { form: {}, url: {} } };
   const events = options.events ?? {};
-  const sidecar = { protocol: [PROTOCOL], events, permission: {}, compaction: {}, ...edits, ...editor };
+  const sidecar = { protocol: [PROTOCOL], events, permission: {}, compaction: {}, ...forms, ...edits, ...editor };
   return {
     processId: folder === null ? null : process.pid,
     clientInfo: { name: "sidecar-client" },

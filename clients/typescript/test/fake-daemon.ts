@@ -52,6 +52,13 @@ const ON_REQUEST: Record<string, (id: number) => void> = {
     ];
     write({ id: 7, method: "sidecar/permission/request", params: { permissionId: "p", options } });
   },
+  /** Show a form; the answer to it is the answer to the request. */
+  elicit(id) {
+    answered = (message) => write({ id, result: message.error ?? message.result });
+    const properties = { q1: { type: "string", enum: ["Postgres", "SQLite"] } };
+    const schema = { type: "object", properties, required: ["q1"] };
+    write({ id: 8, method: "sidecar/elicit", params: { elicitationId: "e", from: "agent", message: "Which database?", schema } });
+  },
   /** Ask, and take the question back. */
   askNoMore(id) {
     ON_REQUEST["ask"]!(id);

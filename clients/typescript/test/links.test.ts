@@ -113,6 +113,17 @@ test("a permission is given by a handler, and by nobody else", async () => {
   assert.deepEqual((await ask("ask", { permission: allow })).said, { outcome: "selected", optionId: "yes" });
 });
 
+test("a form is answered by a handler, and is asked of nobody else", async () => {
+  const forms: unknown[] = [];
+  const elicit = (form: { message: string; from: string }) => {
+    forms.push([form.message, form.from]);
+    return { action: "accept", content: { q1: "Postgres" } };
+  };
+  assert.deepEqual((await ask("elicit", { elicit })).said, { action: "accept", content: { q1: "Postgres" } });
+  assert.deepEqual(forms, [["Which database?", "agent"]]);
+  assert.match(((await ask("elicit")).said as { message: string }).message, /Unhandled method/);
+});
+
 test("a handler that fails is told of, and gives no permission", async () => {
   const lines: string[] = [];
   const permission = () => Promise.reject(new Error("oops"));

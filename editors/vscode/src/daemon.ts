@@ -8,12 +8,12 @@ import * as vscode from "vscode";
 import type { ClientCapabilities, FeatureState, StaticFeature } from "vscode-languageclient/node";
 import { CloseAction, ErrorAction, LanguageClient, State } from "vscode-languageclient/node";
 import { answerQuery, KINDS } from "./code";
-import type { PermissionAnswer, PermissionRequest, SidecarEvent } from "./wire";
+import type { Elicitation, ElicitationAnswer, PermissionAnswer, PermissionRequest, SidecarEvent } from "./wire";
 
 const MOST_STARTS = 5;
 const WITHIN_MS = 3 * 60_000;
 const TAIL_CHARS = 2000;
-const WATCHED = ["sidecar/gap", "sidecar/permission/resolved", "sidecar/sessions/changed", "sidecar/closing"];
+const WATCHED = ["sidecar/gap", "sidecar/permission/resolved", "sidecar/elicitResolved", "sidecar/sessions/changed", "sidecar/closing"];
 
 export interface Listener {
   connected(methods: string[]): void;
@@ -21,6 +21,7 @@ export interface Listener {
   lost(reason: string, isFinal: boolean): void;
   said(method: string, params: unknown): void;
   ask(request: PermissionRequest): Promise<PermissionAnswer>;
+  elicit(form: Elicitation): Promise<ElicitationAnswer>;
 }
 
 export class Daemon {
@@ -48,6 +49,7 @@ export class Daemon {
     for (const method of WATCHED) client.onNotification(method, (params: unknown) => this.listener.said(method, params));
     client.onRequest("sidecar/permission/request", (request: PermissionRequest) => this.listener.ask(request));
     client.onRequest("sidecar/editor/query", answerQuery);
+    client.onRequest("sidecar/elicit", (form: Elicitation) => this.listener.elicit(form));
     client.onDidChangeState(({ newState }) => {
       if (newState === State.Running) this.listener.connected(methodsOf(client));
     });
@@ -116,7 +118,7 @@ export class Daemon {
 /** Says that this client knows the daemon's events and questions. */
 class SidecarCapability implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
-    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, compaction: {}, editor: { query: KINDS } };
+    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, elicitation: { form: {}, url: {} }, compaction: {}, editor: { query: KINDS } };
     capabilities.experimental = { ...(capabilities.experimental as object | undefined), sidecar };
   }
 

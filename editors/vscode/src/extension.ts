@@ -8,7 +8,7 @@ import { Gauge } from "./gauge";
 import { findDaemon, installDaemon, NoDaemon, type Places } from "./install";
 import { Questions } from "./questions";
 import { PanelView } from "./view";
-import type { Compaction, PermissionAnswer, SidecarEvent, Usage, WorkLine } from "./wire";
+import type { Compaction, ElicitationAnswer, PermissionAnswer, SidecarEvent, Usage, WorkLine } from "./wire";
 
 const SESSION = "session";
 
@@ -35,6 +35,10 @@ class Sidecar {
     ask: (request) => {
       this.view.tell("panel/permission", request);
       return this.questions.ask(request);
+    },
+    elicit: (form) => {
+      this.view.tell("panel/form", form);
+      return this.questions.elicit(form);
     },
   });
   readonly view: PanelView;
@@ -139,6 +143,7 @@ class Sidecar {
   private said(method: string, params: unknown): void {
     this.view.tell(method, params as object);
     if (method === "sidecar/permission/resolved") this.questions.resolve((params as { permissionId: string }).permissionId);
+    if (method === "sidecar/elicitResolved") this.questions.resolve((params as { elicitationId: string }).elicitationId);
     if (method === "sidecar/sessions/changed") {
       const { sessions = [] } = params as { sessions?: WorkLine[] };
       for (const line of sessions) if (line.sid === this.sid) this.gauge.showWork(line);
@@ -154,10 +159,10 @@ class Sidecar {
       case "panel/ready":
         this.tellConnected();
         this.view.tell("panel/chips", { chips: this.chips });
-        for (const request of this.questions.all) this.view.tell("panel/permission", request);
+        for (const [method, request] of this.questions.all) this.view.tell(method, request);
         break;
       case "panel/answer":
-        this.questions.answer(text("permissionId"), params.answer as PermissionAnswer);
+        this.questions.answer(text("questionId"), params.answer as PermissionAnswer | ElicitationAnswer);
         break;
       case "panel/follow":
         this.sid = text("sid");

@@ -1,12 +1,21 @@
 import * as vscode from "vscode";
-import type { PermissionAnswer, PermissionRequest } from "./wire";
+import type { Elicitation, ElicitationAnswer, PermissionAnswer, PermissionRequest } from "./wire";
 
 /** Characters of a title that the list of answers shows whole. */
 const MOST_TITLE = 100;
 
-/** The questions for permission that wait. They stay until they are answered: in the panel, and in the status bar. */
+type Answer = PermissionAnswer | ElicitationAnswer;
+
+interface Waiting {
+  title: string;
+  permission?: PermissionRequest;
+  form?: Elicitation;
+  answer: (answer: Answer) => void;
+}
+
+/** The questions that wait. They stay until they are answered: in the panel, and in the status bar. */
 export class Questions implements vscode.Disposable {
-  private readonly waiting = new Map<string, { request: PermissionRequest; answer: (answer: PermissionAnswer) => void }>();
+  private readonly waiting = new Map<string, Waiting>();
   private readonly item = vscode.window.createStatusBarItem(vscode.StatusBarAlignment.Left, 1000);
 
   constructor(
@@ -17,38 +26,42 @@ export class Questions implements vscode.Disposable {
     this.item.command = command;
   }
 
-  get all(): PermissionRequest[] {
-    return [...this.waiting.values()].map(({ request }) => request);
+  /** What the panel is told of each question: the method and its params. */
+  get all(): [string, PermissionRequest | Elicitation][] {
+    return [...this.waiting.values()].map(({ permission, form }) => (permission ? ["panel/permission", permission] : ["panel/form", form as Elicitation]));
   }
 
-  ask(request: PermissionRequest): Promise<PermissionAnswer> {
-    return new Promise((answer) => {
-      this.waiting.set(request.permissionId, { request, answer });
-      this.draw();
-    });
+  ask(permission: PermissionRequest): Promise<PermissionAnswer> {
+    return this.add(permission.permissionId, { title: permission.title, permission }) as Promise<PermissionAnswer>;
   }
 
-  answer(permissionId: string, answer: PermissionAnswer): void {
-    this.waiting.get(permissionId)?.answer(answer);
-    this.resolve(permissionId);
+  elicit(form: Elicitation): Promise<ElicitationAnswer> {
+    return this.add(form.elicitationId, { title: form.message, form }) as Promise<ElicitationAnswer>;
+  }
+
+  answer(id: string, answer: Answer): void {
+    this.waiting.get(id)?.answer(answer);
+    this.resolve(id);
   }
 
   /** Forget a question that was answered elsewhere, or has expired. */
-  resolve(permissionId: string): void {
-    const one = this.waiting.get(permissionId);
-    if (!this.waiting.delete(permissionId)) return;
-    one?.answer({ outcome: "cancelled" });
+  resolve(id: string): void {
+    const one = this.waiting.get(id);
+    if (!this.waiting.delete(id)) return;
+    one?.answer(one.permission ? { outcome: "cancelled" } : { action: "cancel" });
     this.draw();
   }
 
   clear(): void {
-    for (const permissionId of [...this.waiting.keys()]) this.resolve(permissionId);
+    for (const id of [...this.waiting.keys()]) this.resolve(id);
   }
 
   /** Ask for the answer to the oldest one, with nothing chosen beforehand. */
   async pick(): Promise<void> {
-    const [request] = this.all;
-    if (request === undefined) return;
+    const [first] = this.waiting.values();
+    if (first === undefined) return;
+    const request = first.permission;
+    if (request === undefined) return void (await vscode.commands.executeCommand("sidecar.panel.focus"));
     // The list shows the title and no more: what needs more to be judged is allowed where it can be read.
     const { detail, diffs } = request.subject;
     const isWhole = diffs.length === 0 && request.title.includes(detail) && request.title.length <= MOST_TITLE;
@@ -64,8 +77,15 @@ export class Questions implements vscode.Disposable {
     this.item.dispose();
   }
 
+  private add(id: string, question: Omit<Waiting, "answer">): Promise<Answer> {
+    return new Promise((answer) => {
+      this.waiting.set(id, { ...question, answer });
+      this.draw();
+    });
+  }
+
   private draw(): void {
-    const [first] = this.all;
+    const [first] = this.waiting.values();
     this.changed(this.waiting.size);
     if (first === undefined) {
       this.item.hide();

@@ -54,6 +54,18 @@ export interface EditorAnswer {
   positionEncoding?: "utf-16";
 }
 
+/** Questions of the agent or of a tool server; the panel shows them as a form. */
+export interface Elicitation {
+  sid: string;
+  elicitationId: string;
+  message: string;
+}
+
+export interface ElicitationAnswer {
+  action: "accept" | "decline" | "cancel";
+  content?: Record<string, unknown>;
+}
+
 /** One event of a session; the panel reads all of them. */
 export interface SidecarEvent {
   sid: string;

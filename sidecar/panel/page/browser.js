@@ -36,7 +36,7 @@ class Browser {
     const home = {
       kind: "browser",
       request: (method, params) => this.#rpc.request(method, params),
-      answer: (permissionId, answer) => this.#answer(permissionId, answer),
+      answer: (questionId, answer) => this.#answer(questionId, answer),
       join: (pid) => this.#join(pid),
       recall: () => JSON.parse(sessionStorage.getItem("state") ?? "{}"),
       keep: (state) => sessionStorage.setItem("state", JSON.stringify(state)),
@@ -69,17 +69,21 @@ class Browser {
     return new Rpc((message) => this.#post(message), {
       notified: (method, params) => this.panel.receive(method, params),
       asked: (id, method, params) => {
-        if (method !== "sidecar/permission/request") return this.#rpc.refuse(method, id);
-        this.#questions.set(params.permissionId, id);
-        this.panel.askPermission(params);
+        if (method === "sidecar/permission/request") {
+          this.#questions.set(params.permissionId, id);
+          this.panel.askPermission(params);
+        } else if (method === "sidecar/elicit") {
+          this.#questions.set(params.elicitationId, id);
+          this.panel.askForm(params);
+        } else this.#rpc.refuse(method, id);
       },
     });
   }
 
-  /** @param {string} permissionId @param {object} answer */
-  #answer(permissionId, answer) {
-    const id = this.#questions.get(permissionId);
-    this.#questions.delete(permissionId);
+  /** @param {string} questionId @param {object} answer */
+  #answer(questionId, answer) {
+    const id = this.#questions.get(questionId);
+    this.#questions.delete(questionId);
     if (id !== undefined) this.#rpc.respond(id, answer);
   }
 
@@ -135,7 +139,7 @@ class Browser {
   /** @param {{ channel: string, folder: string, session: string }} greeting */
   async #begin({ channel, folder, session }) {
     this.#channel = channel;
-    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, compaction: {} };
+    const sidecar = { protocol: [1], events: { coalesceMs: 33 }, permission: {}, elicitation: { form: {}, url: {} }, compaction: {} };
     const answer = await this.#rpc.request("initialize", {
       processId: null,
       rootUri: null,

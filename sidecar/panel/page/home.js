@@ -3,6 +3,7 @@
  *
  * @typedef {import("../../../clients/typescript/src/protocol").Methods} Methods
  * @typedef {import("../../../clients/typescript/src/protocol").PermissionAnswer} PermissionAnswer
+ * @typedef {import("../../../clients/typescript/src/protocol").ElicitationAnswer} ElicitationAnswer
  *
  * @typedef {object} Chip something of the editor that goes with the next prompt
  * @property {string} id
@@ -18,7 +19,7 @@
  * @typedef {object} Home
  * @property {"browser" | "editor"} kind
  * @property {<M extends keyof Methods>(method: M, params: Methods[M]["params"]) => Promise<Methods[M]["result"]>} request
- * @property {(permissionId: string, answer: PermissionAnswer) => void} answer
+ * @property {(questionId: string, answer: PermissionAnswer | ElicitationAnswer) => void} answer
  * @property {((pid: number) => void) | undefined} join connects with the daemon of that process instead
  * @property {() => object} recall what this page kept over a reload
  * @property {(state: object) => void} keep

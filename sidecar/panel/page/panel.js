@@ -11,6 +11,7 @@ import { compactionCard, openPreview } from "./compaction.js";
 import { diffView, readUnified } from "./diff.js";
 import { askText, button, fill, h, iconButton, openDialog, readable, shortPath, visible } from "./dom.js";
 import { Gauge, openContext } from "./gauge.js";
+import { Forms } from "./form.js";
 import { Permissions } from "./permission.js";
 import { RequestError, explain } from "./rpc.js";
 import { RowPainter, duration } from "./rows.js";
@@ -79,6 +80,7 @@ export class Panel {
       ...shared, changed: () => this.list.refresh(), isTyping: () => this.composer.text !== "", answered: () => this.composer.input.focus(),
       typed: (text) => (this.composer.setText(this.composer.text + text), this.composer.input.focus()),
     });
+    this.forms = new Forms({ ...shared, changed: () => this.list.refresh(), answered: () => this.composer.input.focus() });
     this.sessions = new Sessions({ ...shared, open: (sid) => void this.open(sid).catch(fail), begin: () => void this.begin().catch(fail), deleted: (sid) => sid === this.sid && void this.begin().catch(fail) });
     this.completion = new CompletionSource(() => ({ home, sid: this.sid, folder: this.folder }));
     this.composer = new Composer({
@@ -103,7 +105,7 @@ export class Panel {
     this.start = h("div", { class: "start-holder" });
     const head = h("header", { class: "head" }, iconButton("menu", "Conversations", () => this.sessions.toggle()), this.title, this.stale, this.gauge.element, iconButton("fold", "Preview a compaction", () => void this.preview().catch(fail)), iconButton("more", "More", () => this.#more()), iconButton("plus", "New conversation", () => void this.begin().catch(fail)));
     const stage = h("div", { class: "stage" }, this.list.element, this.timeline.element, this.start, this.toEnd);
-    const foot = h("footer", { class: "foot" }, this.banner, this.permissions.element, this.plan, this.status, this.composer.element);
+    const foot = h("footer", { class: "foot" }, this.banner, this.permissions.element, this.forms.element, this.plan, this.status, this.composer.element);
     fill(root, this.sessions.element, h("main", { class: "main" }, head, this.back, stage, foot));
     document.addEventListener("keydown", (event) => this.#key(event));
     setInterval(() => this.#drawStatus(), 1000);
@@ -154,6 +156,7 @@ export class Panel {
     this.#isConnected = false;
     this.#beginning = null;
     this.permissions.clear();
+    this.forms.clear();
     this.#waitsFor = undefined;
     if (this.transcript.isBusy) this.#keepPart("daemon");
     this.transcript.phase = "idle";
@@ -173,6 +176,9 @@ export class Panel {
       case "sidecar/permission/resolved":
         this.permissions.resolve(params.permissionId);
         break;
+      case "sidecar/elicitResolved":
+        this.forms.resolve(params.elicitationId);
+        break;
       case "sidecar/sessions/changed":
         for (const line of params.sessions ?? []) if (line.sid === this.sid) this.#waitsFor = line.state === "waiting" ? (line.text ?? "") : undefined;
         this.#drawStatus();
@@ -186,6 +192,11 @@ export class Panel {
     const isTyping = this.composer.text !== "";
     this.permissions.ask(request);
     if (!isTyping && document.hasFocus()) this.permissions.focus();
+  }
+
+  /** @param {import("./form.js").Elicitation} form */
+  askForm(form) {
+    this.forms.ask(form);
   }
 
   /** @param {import("./home.js").Chip[]} chips */
@@ -505,7 +516,7 @@ export class Panel {
   #key(event) {
     if (event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
     if (event.key === "Escape" && this.transcript.isBusy && !this.sessions.isOpen) void this.stop().catch((error) => this.fail(error));
-    else if (event.altKey && event.key === "p") this.permissions.focus();
+    else if (event.altKey && event.key === "p") (this.permissions.count > 0 ? this.permissions : this.forms).focus();
     else if (event.altKey && event.key === "i") this.composer.input.focus();
     else return;
     event.preventDefault();
@@ -661,7 +672,7 @@ export class Panel {
       const doing = this.#isConnected ? "Starting the conversation" : this.folder === "" ? "Starting" : "Connecting again";
       return fill(this.status, h("span", { class: "spinner" }), this.#early === "" ? doing : `${doing}; then this is sent: ${readable(this.#early.slice(0, 120))}`);
     }
-    if (this.permissions.count > 0) return fill(this.status, "Waiting for you");
+    if (this.permissions.count + this.forms.count > 0) return fill(this.status, "Waiting for you");
     if (this.#waitsFor !== undefined) return fill(this.status, `Waiting for you: ${readable(this.#waitsFor)}`);
     if (!transcript.isBusy) {
       const { near } = transcript;

@@ -14,7 +14,7 @@ const ACTIONS = {
   sessions: (panel) => panel.sessions.toggle(true),
   context: (panel) => panel.gauge.element.click(),
   preview: (panel) => void panel.preview().catch((error) => panel.fail(error)),
-  permission: (panel) => panel.permissions.focus(),
+  permission: (panel) => (panel.permissions.count > 0 ? panel.permissions : panel.forms).focus(),
 };
 
 const rpc = new Rpc((message) => api.postMessage(message), {
@@ -22,6 +22,7 @@ const rpc = new Rpc((message) => api.postMessage(message), {
     if (method === "panel/connected") void panel.connected(params);
     else if (method === "panel/disconnected") panel.disconnected(params.reason);
     else if (method === "panel/permission") panel.askPermission(params);
+    else if (method === "panel/form") panel.askForm(params);
     else if (method === "panel/chips") panel.setChips(params.chips);
     else if (method === "panel/act") ACTIONS[params.action]?.(panel);
     else panel.receive(method, params);
@@ -33,7 +34,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("panel"));
 const panel = new Panel(root, {
   kind: "editor",
   request: (method, params) => rpc.request(method, params),
-  answer: (permissionId, answer) => rpc.notify("panel/answer", { permissionId, answer }),
+  answer: (questionId, answer) => rpc.notify("panel/answer", { questionId, answer }),
   recall: () => api.getState() ?? {},
   keep: (state) => api.setState(state),
   follow: (sid) => rpc.notify("panel/follow", { sid }),

@@ -57,6 +57,37 @@ test("the first prompt begins a conversation in the folder", async () => {
   expect(stage.panel.composer.text).toBe("");
 });
 
+test("a form is answered field by field, and goes when it is answered elsewhere", async () => {
+  await connect("s1");
+  const { home, panel, root } = stage;
+  const properties = {
+    q1: { title: "Which database?", type: "string", enum: ["Postgres", "SQLite"], default: "SQLite" },
+    q2: { title: "Which tables?", type: "array", items: { type: "string", enum: ["users", "logs"] } },
+    q3: { title: "Port\u202e", type: "integer", minimum: 1 },
+    q4: { title: "Sure?", type: "boolean" },
+  };
+  const form = { sid: "s1", turnId: "t", elicitationId: "e1", from: "db", message: "4 questions", schema: { type: "object", properties, required: ["q1"] }, expiresAt: 0 };
+  panel.receive("sidecar/elicitResolved", { elicitationId: "e0" });
+  panel.askForm(form);
+  const card = /** @type {HTMLFormElement} */ (root.querySelector("form.permission"));
+  expect(card.textContent).toContain("The tool server db asks you");
+  expect(card.textContent).toContain("‹U+202E›");
+  const box = (/** @type {string} */ value) => /** @type {HTMLInputElement} */ (card.querySelector(`[value="${value}"]`));
+  expect(box("SQLite").checked).toBe(true);
+  box("Postgres").checked = true;
+  box("users").checked = true;
+  /** @type {HTMLInputElement} */ (card.querySelector("[type=number]")).value = "7013";
+  card.dispatchEvent(new Event("submit", { cancelable: true }));
+  expect(home.answer.mock.calls).toEqual([["e1", { action: "accept", content: { q1: "Postgres", q2: ["users"], q3: 7013, q4: false } }]]);
+  expect(root.querySelector("form.permission")).toBe(null);
+
+  panel.askForm({ ...form, elicitationId: "e2", url: "https://example.org/sign-in", schema: { type: "object", properties: {} } });
+  expect(root.querySelector("form.permission code")?.textContent).toBe("https://example.org/sign-in");
+  expect(root.querySelector("form.permission a")).toBe(null);
+  panel.receive("sidecar/elicitResolved", { elicitationId: "e2" });
+  expect(root.querySelector("form.permission")).toBe(null);
+});
+
 test("a conversation that another process has open is joined there, once", async () => {
   const { home, panel } = stage;
   const request = home.request;
