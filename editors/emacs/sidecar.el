@@ -200,6 +200,8 @@ Problems are told unless ON-PROBLEM takes them."
           (force-mode-line-update t))))
      ((equal method "sidecar/permission/resolved")
       (sidecar--end-question talk (plist-get params :permissionId) nil))
+     ((equal method "sidecar/elicitResolved")
+      (sidecar--end-question talk (plist-get params :elicitationId) nil))
      ((equal method "sidecar/gap")
       (sidecar--say talk "· events were lost on the way; sidecar-transcript has everything"))
      ((equal method "textDocument/publishDiagnostics")
@@ -209,6 +211,7 @@ Problems are told unless ON-PROBLEM takes them."
   "Answer the daemon's request ID of TALK for METHOD with PARAMS, now or later."
   (cond
    ((equal method "sidecar/permission/request") (sidecar--ask talk id params))
+   ((equal method "sidecar/elicit") (sidecar--show-form talk id params))
    ((equal method "sidecar/editor/query")
     (let ((reply (lambda (answer) (sidecar--send talk (list :id id :result answer)))))
       (condition-case problem
@@ -229,6 +232,7 @@ Problems are told unless ON-PROBLEM takes them."
                 :textDocumentContent (:dynamicRegistration :false))
     :textDocument (:publishDiagnostics (:relatedInformation :false))
     :experimental (:sidecar (:protocol [1] :events (:coalesceMs 30) :permission (:diffs t)
+                             :elicitation (:form (:fields t) :url (:shown t))
                              :editor (:query ["definition" "references" "documentSymbols"
                                               "workspaceSymbols" "hover" "rename" "codeActions"])))))
 
@@ -334,7 +338,7 @@ Problems are told unless ON-PROBLEM takes them."
             (sidecar--talk-ends talk)
             (cons now (cl-remove-if (lambda (at) (> (- now at) 60)) (sidecar--talk-ends talk))))
       (dolist (question (sidecar--talk-questions talk))
-        (sidecar--end-question talk (plist-get (cdr question) :permissionId) nil))
+        (sidecar--end-question talk (sidecar--question-id question) nil))
       (cond
        ((sidecar--talk-is-restarting talk)
         (setf (sidecar--talk-is-restarting talk) nil)
@@ -1234,19 +1238,26 @@ REPLY gets the answer."
     (message "Sidecar asks: %s (M-x sidecar-answer)" (plist-get params :title))
     (force-mode-line-update t)))
 
+(defun sidecar--question-id (question)
+  "Return the id of QUESTION, for permission or with a form."
+  (or (plist-get (cdr question) :permissionId) (plist-get (cdr question) :elicitationId)))
+
 (defun sidecar--end-question (talk id answer)
-  "End the question ID of TALK with ANSWER, an option or nil where it is over."
+  "End the question ID of TALK with ANSWER, nil where it is over.
+It is an option of a question for permission, and for a form the answer whole."
   (when-let* ((question (cl-find id (sidecar--talk-questions talk) :test #'equal
-                                 :key (lambda (each) (plist-get (cdr each) :permissionId)))))
+                                 :key #'sidecar--question-id)))
     (setf (sidecar--talk-questions talk) (delq question (sidecar--talk-questions talk)))
     (sidecar--send talk (list :id (car question)
-                              :result (if answer
-                                          (list :outcome "selected"
-                                                :optionId (plist-get answer :optionId))
-                                        '(:outcome "cancelled"))))
+                              :result (cond ((plist-get (cdr question) :elicitationId)
+                                             (or answer '(:action "cancel")))
+                                            (answer (list :outcome "selected"
+                                                          :optionId (plist-get answer :optionId)))
+                                            (t '(:outcome "cancelled")))))
     (sidecar--drawing talk
       (let ((item (sidecar--item (concat "question " id) "?")))
-        (setf (sidecar--item-state item) (concat "  " (if answer (plist-get answer :name) "over"))
+        (setf (sidecar--item-state item)
+              (concat "  " (or (plist-get answer :name) (plist-get answer :action) "over"))
               (sidecar--item-details item) nil)
         (sidecar--draw item)))
     (dolist (buffer (buffer-list))
@@ -1255,6 +1266,84 @@ REPLY gets the answer."
           (quit-restore-window window 'kill))
         (when (buffer-live-p buffer) (kill-buffer buffer))))
     (force-mode-line-update t)))
+
+(defun sidecar--fields (params)
+  "Return the fields of the form PARAMS, each with its name in front."
+  (cl-loop for (name field) on (plist-get (plist-get params :schema) :properties) by #'cddr
+           collect (cons (substring (symbol-name name) 1) field)))
+
+(defun sidecar--choices (field)
+  "Return the choices of FIELD as pairs of a label and a value, nil for none."
+  (let* ((of (if (equal (plist-get field :type) "array") (plist-get field :items) field))
+         (titled (or (plist-get of :oneOf) (plist-get of :anyOf))))
+    (cond (titled (mapcar (lambda (each)
+                            (cons (or (plist-get each :title) (plist-get each :const)) (plist-get each :const)))
+                          titled))
+          ((equal (plist-get field :type) "boolean") '(("Yes" . t) ("No" . :false)))
+          (t (mapcar (lambda (each) (cons each each)) (plist-get of :enum))))))
+
+(defun sidecar--show-form (talk id params)
+  "Show the form PARAMS of TALK, the daemon's request ID.
+`sidecar-answer' fills it in."
+  (setf (sidecar--talk-questions talk)
+        (append (sidecar--talk-questions talk) (list (cons id params))))
+  (let ((lines (cl-loop for (_ . field) in (sidecar--fields params)
+                        unless (equal (plist-get field :title) (plist-get params :message))
+                        collect (or (plist-get field :title) "")
+                        append (mapcar (lambda (choice) (concat "  " (car choice))) (sidecar--choices field)))))
+    (sidecar--drawing talk
+      (sidecar--draw (sidecar--item
+                      (concat "question " (plist-get params :elicitationId))
+                      (concat "? " (plist-get params :message)) :face 'sidecar-notice :folded 8
+                      :details (append
+                                (unless (equal (plist-get params :from) "agent")
+                                  (list (format "the tool server %s asks" (plist-get params :from))))
+                                (when (plist-get params :url)
+                                  (list (concat "open this address, if you trust it: " (plist-get params :url))))
+                                lines '("C-c C-a answers the question"))))))
+  (message "Sidecar asks: %s (M-x sidecar-answer)" (plist-get params :message))
+  (force-mode-line-update t))
+
+(defun sidecar--read-field (name field &rest more)
+  "Read the answer to FIELD, called NAME.
+The labels MORE are on offer, too, and returned as they are."
+  (let* ((choices (sidecar--choices field)) (type (plist-get field :type))
+         (title (or (plist-get field :title) name)) (default (plist-get field :default))
+         (label (lambda (value) (car (rassoc value choices))))
+         (labels (and choices (delq nil (mapcar label (if (listp default) default (list default))))))
+         (shown (if choices (string-join labels ",") (and default (format "%s" default))))
+         (prompt (format-prompt title (unless (equal shown "") shown))))
+    (cond
+     ((equal type "array")
+      (vconcat (mapcar (lambda (each) (cdr (assoc each choices)))
+                       (completing-read-multiple prompt choices nil t nil nil shown))))
+     (choices
+      (let ((chosen (completing-read prompt (append (mapcar #'car choices) more) nil t nil nil
+                                     (car labels))))
+        (if (member chosen more) chosen (cdr (assoc chosen choices)))))
+     ((member type '("integer" "number"))
+      (let ((number (read-number prompt default)))
+        (if (equal type "integer") (round number) number)))
+     (t (read-string prompt nil nil default)))))
+
+(defun sidecar--fill-form (talk question)
+  "Read the answers to the form QUESTION of TALK.
+After a quit it is there still, for later."
+  (let* ((params (cdr question)) (fields (sidecar--fields params)) (none "No answer") (content nil)
+         (is-choice (and (null (cdr fields)) (sidecar--choices (cdar fields))
+                         (not (equal (plist-get (cdar fields) :type) "array"))))
+         (is-declined (and (not is-choice)
+                           (equal none (completing-read (format-prompt (plist-get params :message) "Answer")
+                                                        (list "Answer" none) nil t nil nil "Answer")))))
+    (unless is-declined
+      (cl-loop for (name . field) in fields until is-declined
+               do (let ((value (apply #'sidecar--read-field name field (and is-choice (list none)))))
+                    (if (equal value none) (setq is-declined is-choice)
+                      (setq content (append content (list (intern (concat ":" name)) value)))))))
+    (sidecar--end-question talk (plist-get params :elicitationId)
+                           (cond (is-declined '(:action "decline"))
+                                 (content (list :action "accept" :content content))
+                                 (t '(:action "accept"))))))
 
 (defun sidecar--answer-with (kinds)
   "Answer the question of this buffer with its first option of KINDS."
@@ -1281,10 +1370,11 @@ REPLY gets the answer."
   (sidecar--answer-with '("reject_once")))
 
 (defun sidecar-answer ()
-  "Go to the question that waits for an answer."
+  "Go to the question that waits for an answer, or fill in the form that does."
   (interactive)
-  (let ((question (car (sidecar--talk-questions (sidecar--here)))))
+  (let* ((talk (sidecar--here)) (question (car (sidecar--talk-questions talk))))
     (unless question (user-error "Nothing is asked"))
+    (when (plist-get (cdr question) :elicitationId) (sidecar--fill-form talk question))
     (dolist (buffer (buffer-list))
       (when (eq question (buffer-local-value 'sidecar--question buffer))
         (pop-to-buffer buffer '((display-buffer-reuse-window display-buffer-at-bottom)))))))

@@ -26,10 +26,14 @@ EDITS: list[list[dict[str, Any]]] = [
     [{"text": "done"}],
 ]
 HANGS: list[list[dict[str, Any]]] = [[{"text": "never ends"}, {"hang": True}]]
+WHICH = {"question": "Which tables?", "choices": ["users", "logs"], "multiple": True}
 MODELS = {
     "edits-1": {"scripted": EDITS},
     "hangs-1": {"scripted": HANGS},
     "edits-and-hangs-1": {"scripted": [*EDITS, *HANGS]},
+    "asks-1": {
+        "scripted": [[{"toolCall": {"name": "ask", "input": {"questions": [WHICH]}}}], [{"text": "done"}]]
+    },
     "answers-1": {"scripted": [[{"text": "once"}], [{"text": "again"}]]},
 }
 """One for each test that calls a model: a script goes on where the last call of any session left it."""
@@ -42,6 +46,7 @@ class Panel:
         self.updates: list[Any] = []
         self.asked: list[str] = []
         self.unsaved: dict[str, str] = {}
+        self.fields: Any = None
         self._news = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
@@ -55,6 +60,13 @@ class Panel:
         chosen = next(option for option in options if option.kind == "allow_once")
         outcome = schema.AllowedOutcome(outcome="selected", option_id=chosen.option_id)
         return schema.RequestPermissionResponse(outcome=outcome)
+
+    async def create_elicitation(
+        self, message: str, mode: Any, **kwargs: Any
+    ) -> schema.AcceptElicitationResponse:
+        self.asked.append(message)
+        self.fields = mode.requested_schema.properties
+        return schema.AcceptElicitationResponse(action="accept", content={"q1": ["logs"]})
 
     async def read_text_file(self, session_id: str, path: str, **kwargs: Any) -> schema.ReadTextFileResponse:
         if path not in self.unsaved:
@@ -117,10 +129,11 @@ async def agent(shared_panel: Panel, tmp_path_factory: pytest.TempPathFactory) -
     env = {**os.environ, "INDUSAGI_HOME": str(tmp_path_factory.mktemp("home"))}
     command = (sys.executable, "-m", "sidecar", "acp")
     client: Any = shared_panel
-    limits = {"limit": LINE_BYTES}
-    async with spawn_agent_process(client, *command, env=env, transport_kwargs=limits) as (agent, process):
+    how: Any = {"transport_kwargs": {"limit": LINE_BYTES}, "use_unstable_protocol": True}  # for forms
+    async with spawn_agent_process(client, *command, env=env, **how) as (agent, process):
         files = schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
-        capabilities = schema.ClientCapabilities(fs=files)
+        forms = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities())
+        capabilities = schema.ClientCapabilities(fs=files, elicitation=forms)
         options = {"models": MODELS}
         answer = await agent.initialize(65535, client_capabilities=capabilities, sidecar=options)
         assert answer.protocol_version == 1
@@ -157,6 +170,15 @@ async def test_a_turn_reads_unsaved_text_and_edits_through_the_editor(
     assert [item.type for update in ended for item in update.content] == ["content", "diff"]
     assert panel.updates_of("usage_update")
     assert {command.name for command in panel.updates_of("available_commands_update")[0].available_commands}
+
+
+async def test_a_question_is_a_form_of_the_protocol(agent: Any, panel: Panel, folder: Path) -> None:
+    sid = await start(agent, folder, "asks-1")
+    assert (await agent.prompt(session_id=sid, prompt=[typed("ask me")])).stop_reason == "end_turn"
+    assert (panel.asked, panel.text()) == (["Which tables?"], "done")
+    assert isinstance(panel.fields["q1"], schema.ElicitationMultiSelectPropertySchema)
+    (call,) = [each for each in panel.updates_of("tool_call_update") if each.status == "completed"]
+    assert call.raw_output == {"output": "The user answered:\nWhich tables? logs"}
 
 
 async def test_a_cancelled_turn_is_cancelled(agent: Any, panel: Panel, folder: Path) -> None:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.e2e
 SHIM: Final = (sys.executable, "-P", "-m", "sidecar", "serve", "--shared", "--idle-exit", "0.01")
 PATIENCE_S: Final = 30.0
 TYPED: Final = "def main():\n    return 'typed'\n"
+WHICH: Final = {"question": "Which database?", "choices": ["Postgres", "SQLite"]}
 SCRIPT: Final = [
     [
         {"toolCall": {"name": "read", "input": {"path": "main.py"}, "id": "r1"}},
@@ -35,6 +36,9 @@ SCRIPT: Final = [
     [{"text": "Done."}],
     [{"toolCall": {"name": "bash", "input": {"command": "env echo ran"}, "id": "b1"}}],
     [{"text": "It ran."}],
+    [{"toolCall": {"name": "ask", "input": {"questions": [WHICH]}, "id": "a1"}}],
+    [{"toolCall": {"name": "ask", "input": {"questions": [{"question": "Which name?"}]}, "id": "a2"}}],
+    [{"text": "It is chosen."}],
     [{"text": "main.py is being worked on."}],
 ]
 ALLOWED: Final = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
@@ -214,6 +218,7 @@ def test_an_editor_and_its_panel_share_one_live_session(pair: Pair) -> None:
     what_is_typed_is_read(pair)
     an_answer_in_the_panel_lets_the_edit_land_in_the_editor(pair)
     an_answer_in_the_editor_takes_the_question_from_the_panel(pair)
+    a_question_is_asked_in_both_and_stands_as_text_where_neither_can_show_it(pair)
     both_are_notified_of_stale_files(pair)
     a_compaction_restores_what_is_typed_and_watched(pair)
     the_panel_leaves_and_the_editor_stays(pair)
@@ -258,6 +263,26 @@ def an_answer_in_the_editor_takes_the_question_from_the_panel(pair: Pair) -> Non
     )
     assert (ran["toolCallId"], ran["status"]) == ("b1", "completed")
     assert panel.result(running)["stopReason"] == "end_turn"
+
+
+def a_question_is_asked_in_both_and_stands_as_text_where_neither_can_show_it(pair: Pair) -> None:
+    """Neither of them knows forms: one choice is a question with options, or buttons."""
+    editor, panel = pair.editor, pair.panel
+    running = pair.prompt("ask me")
+    buttons = editor.call("window/showMessageRequest", 3)["params"]["actions"]
+    assert buttons == [{"title": "Postgres"}, {"title": "SQLite"}]
+    question = panel.call("session/request_permission", 3)
+    assert [each["name"] for each in question["params"]["options"]] == ["Postgres", "SQLite", "No answer"]
+    editor.answer(editor.call("window/showMessageRequest", 3), {"title": "SQLite"})
+    assert panel.call("$/cancel_request", 2)["params"] == {"requestId": question["id"]}
+    pair.update("agent_message_chunk", lambda update: update["content"]["text"] == "Which name?")
+    assert panel.result(running)["stopReason"] == "end_turn"
+    for call_id, told in (("a1", "Which database? SQLite"), ("a2", "No client here can show a form.")):
+
+        def has_ended(update: Message, of: str = call_id) -> bool:
+            return update["toolCallId"] == of and "rawOutput" in update
+
+        assert told in pair.update("tool_call_update", has_ended)["rawOutput"]["output"]
 
 
 def both_are_notified_of_stale_files(pair: Pair) -> None:

@@ -76,6 +76,12 @@ def editor(variable: str, name: str, version: str, oldest: tuple[int, int]) -> s
     return program
 
 
+def stored_text(environment: Mapping[str, str]) -> str:
+    """Return the files of all sessions."""
+    stored = Path(environment["INDUSAGI_HOME"], "sessions").rglob("*.jsonl")
+    return "".join(path.read_text(encoding="utf-8") for path in stored)
+
+
 def kill_daemon(pid: int) -> None:
     """Kill the daemon that a descendant of process *pid* has started."""
     started = psutil.Process(pid).children(recursive=True)

@@ -20,7 +20,20 @@ STEPS: Final[list[list[dict[str, Any]]]] = [
     [{"text": "I was quick."}],
     [{"text": "# Goal\nThe answer is to be 43."}],
 ]
-MODELS: Final = {"fake-1": {"scripted": STEPS, "contextWindow": 64_000}}
+_ASKED: Final = [
+    {"question": "Which database?", "choices": ["Postgres", "SQLite"]},
+    {"question": "Which tables?", "choices": ["users", "logs"], "multiple": True, "default": "logs"},
+    {"question": "Which name?", "default": "main"},
+]
+ASKS: Final[list[list[dict[str, Any]]]] = [
+    [{"toolCall": {"name": "ask", "input": {"questions": _ASKED[:1]}}}],
+    [{"toolCall": {"name": "ask", "input": {"questions": _ASKED}}}],
+    [{"text": "So be it."}],
+]
+MODELS: Final = {
+    "fake-1": {"scripted": STEPS, "contextWindow": 64_000},
+    "asks-1": {"scripted": ASKS, "contextWindow": 64_000},
+}
 
 
 def ask(kind: str, **arguments: Any) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from tests.editors.conftest import (
     editor,
     kill_daemon,
     output_of,
+    stored_text,
     write_foreign_session,
 )
 from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, ask
@@ -101,6 +102,40 @@ def in_file(expression: str) -> str:
 
 def line(number: int) -> str:
     return in_file(f"(goto-char (point-min)) (forward-line {number - 1}) (thing-at-point 'line t)")
+
+
+def test_questions_of_the_agent_in_emacs(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    settings.write_text(settings.read_text().replace('sidecar-model "fake-1"', 'sidecar-model "asks-1"'))
+    screen = Emacs(emacs, settings, project, environment)
+    screen.wait_for("answer = 42")
+    screen.command("sidecar")
+    screen.wait_for("Sidecar · asks-1")
+    screen.type("do it\r")
+    screen.wait_for("? Which database?")
+    screen.wait_for("C-c C-a answers the question")
+    keep("form", screen.shown)
+    screen.type("\x03\x01")
+    screen.wait_for("Which database? ")
+    screen.type("SQLite\r")
+    screen.wait_for("? 3 questions")
+    screen.type("\x03\x01")
+    screen.wait_for("3 questions (default Answer):")
+    screen.type("\r")
+    screen.wait_for(lambda: screen.screen.display[-1].startswith("Which database?"))
+    screen.type("Postgres\r")
+    screen.wait_for("Which tables? (default logs):")
+    screen.type("logs,users\r")
+    screen.wait_for("Which name? (default main):")
+    screen.type("mains\r")
+    screen.wait_for("So be it.")
+    assert "? 3 questions" in screen.chat
+    keep("form answered", screen.shown)
+    screen.type("\x18\x03")
+    assert screen.end() == 0
+    answers = "Which database? Postgres\\nWhich tables? logs, users\\nWhich name? mains"
+    assert answers in stored_text(environment)
 
 
 def test_a_day_in_emacs(

@@ -18,6 +18,7 @@ from tests.editors.conftest import (
     editor,
     kill_daemon,
     output_of,
+    stored_text,
     tool_outputs,
     write_foreign_session,
 )
@@ -87,6 +88,38 @@ class Neovim(Screened):
     def chat(self) -> str:
         """The conversation as its buffer has it."""
         return self.value("chat()")
+
+
+def test_questions_of_the_agent_in_neovim(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    settings.write_text(settings.read_text().replace("model = 'fake-1'", "model = 'asks-1'"))
+    vim = Neovim(neovim, settings, project, environment)
+    vim.wait_for("answer = 42")
+    vim.command("Sidecar do it")
+    vim.wait_for("? Which database?")
+    vim.wait_for(":Sidecar answer answers it")
+    keep("form", vim.shown)
+    vim.type("\x1b")
+    vim.command("Sidecar answer")
+    vim.wait_for("2: SQLite")
+    vim.type("2\r")
+    vim.wait_for("? 3 questions")
+    vim.command("Sidecar answer")
+    vim.wait_for("1: Answer")
+    vim.type("1\r")
+    vim.wait_for("1: Postgres")
+    vim.type("1\r")
+    vim.wait_for("Which tables? [1] users [2] logs: 2")
+    vim.type(" 1\r")
+    vim.wait_for("Which name?: main")
+    vim.type("s\r")
+    vim.wait_for("So be it.")
+    keep("form answered", vim.shown)
+    vim.command("qall!")
+    assert vim.end() == 0
+    answers = "Which database? Postgres\\nWhich tables? logs, users\\nWhich name? mains"
+    assert answers in stored_text(environment)
 
 
 def test_a_day_in_neovim(

@@ -32,7 +32,8 @@ M.SCHEME = "sidecar-session:///"
 
 M.config = { cmd = { "sidecar" }, init_options = nil, model = nil }
 
---- Called with (project, kind, data, event) for each event, and with the kinds "started", "died" and "question".
+--- Called with (project, kind, data, event) for each event, and with the kinds "started" and "died".
+--- Questions come as "permission" and "form", and their ends as "permissionResolved" and "formResolved".
 M.on_event = function() end
 
 function M.tell(text, level)
@@ -141,18 +142,20 @@ local function on_list(_, params, ctx)
 end
 
 --- Answer a request of the daemon later: the language client runs a handler as a coroutine of its own.
-local function on_question(_, params, ctx)
-  local project, co = project_of(ctx), coroutine.running()
-  if not project then
-    return { outcome = "cancelled" }
+local function asker(kind, cancelled)
+  return function(_, params, ctx)
+    local project, co = project_of(ctx), coroutine.running()
+    if not project then
+      return cancelled
+    end
+    params.answer = function(outcome)
+      vim.schedule(function()
+        coroutine.resume(co, outcome)
+      end)
+    end
+    M.on_event(project, kind, params)
+    return coroutine.yield()
   end
-  params.answer = function(outcome)
-    vim.schedule(function()
-      coroutine.resume(co, outcome)
-    end)
-  end
-  M.on_event(project, "question", params)
-  return coroutine.yield()
 end
 
 --- Answer a question about code by the other language servers of the project, likewise later.
@@ -172,17 +175,13 @@ local function on_query(_, params, ctx)
   return coroutine.yield()
 end
 
-local function on_resolved(_, params, ctx)
-  local project = project_of(ctx)
-  if project then
-    M.on_event(project, "resolved", params)
-  end
-end
-
-local function on_gap(_, params, ctx)
-  local project = project_of(ctx)
-  if project then
-    M.on_event(project, "gap", params)
+--- Pass a notification of the daemon on as an event.
+local function reporter(kind)
+  return function(_, params, ctx)
+    local project = project_of(ctx)
+    if project then
+      M.on_event(project, kind, params)
+    end
   end
 end
 
@@ -261,7 +260,10 @@ local function capabilities()
   declared.workspace.textDocumentContent = vim.empty_dict()
   declared.workspace.workspaceEdit.documentChanges = true
   local events = { coalesceMs = 30 }
-  local sidecar = { protocol = { 1 }, events = events, permission = vim.empty_dict(), editor = { query = code.KINDS } }
+  local has = vim.empty_dict()
+  local forms = { form = has, url = has }
+  local sidecar = { protocol = { 1 }, events = events, permission = has, elicitation = forms }
+  sidecar.editor = { query = code.KINDS }
   declared.experimental = { sidecar = sidecar }
   return declared
 end
@@ -304,10 +306,12 @@ function M.start(project)
     handlers = {
       ["sidecar/event"] = on_event,
       ["sidecar/sessions/changed"] = on_list,
-      ["sidecar/permission/request"] = on_question,
       ["sidecar/editor/query"] = on_query,
-      ["sidecar/permission/resolved"] = on_resolved,
-      ["sidecar/gap"] = on_gap,
+      ["sidecar/permission/request"] = asker("permission", { outcome = "cancelled" }),
+      ["sidecar/permission/resolved"] = reporter("permissionResolved"),
+      ["sidecar/elicit"] = asker("form", { action = "cancel" }),
+      ["sidecar/elicitResolved"] = reporter("formResolved"),
+      ["sidecar/gap"] = reporter("gap"),
       ["workspace/textDocumentContent/refresh"] = on_refresh,
     },
   }

@@ -10,6 +10,7 @@ local chat = require("sidecar.chat")
 local context = require("sidecar.context")
 local daemon = require("sidecar.daemon")
 local prompt = require("sidecar.prompt")
+local form = require("sidecar.form")
 local question = require("sidecar.question")
 
 --- Go on with the conversation `sid`.
@@ -20,10 +21,14 @@ local function open(project, sid)
 end
 
 daemon.on_event = function(project, kind, data, params)
-  if kind == "question" then
+  if kind == "permission" then
     return question.ask(project, data)
-  elseif kind == "resolved" then
+  elseif kind == "permissionResolved" then
     return question.withdraw(data)
+  elseif kind == "form" then
+    return form.ask(project, data)
+  elseif kind == "formResolved" then
+    return form.withdraw(data)
   elseif kind == "started" then
     return context.report()
   elseif kind == "sessionChosen" then
@@ -33,6 +38,7 @@ daemon.on_event = function(project, kind, data, params)
     return
   elseif kind == "died" then
     question.withdraw_all(project)
+    form.withdraw_all(project)
     daemon.tell(data.why, vim.log.levels.WARN)
   end
   chat.show(project, kind, data)
@@ -354,7 +360,7 @@ M.commands = {
   import = import,
   stop = M.stop,
   answer = function()
-    if not question.enter() then
+    if not question.enter() and not form.enter() then
       daemon.tell("nothing is asked")
     end
   end,
