@@ -91,6 +91,7 @@ reports it, sends it into the answer that runs. @path names a file, / the
 commands, Ctrl-O shows what is folded, Up the prompts before. Ctrl-D leaves.
 An image comes with a prompt when its file is dropped or pasted, or with Ctrl-V.
 Edits, shell commands and files outside of the folder need your permission.
+A question of the agent is answered by a key, or by a and then field by field.
 
 It joins the shared daemon when one is running, and with --resume the daemon of
 an editor that has the session open. In a pipe and on a dumb terminal it works
@@ -135,7 +136,8 @@ text, output (the value, with --output-schema), problems, error, usage and
 durationMs. --stream-json prints a line for each event before it; each kind is
 described under "Events" by "sidecar schema --format markdown". An answer that
 does not match the schema is asked for once more. --allow takes the rules that
-"sidecar permissions --help" shows.
+"sidecar permissions --help" shows. Without a terminal a question of the agent
+is declined; it goes on with what it thinks best.
 
 exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt,
 no such session, or no model with --require-model, 3 the answer does not match
