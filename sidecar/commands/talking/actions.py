@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -24,7 +25,7 @@ from sidecar.conductor.workbench.kept_changes import TAKEN_BACK
 from sidecar.protocol.codec import to_wire
 from sidecar.protocol.messages import TreeNode
 from sidecar.text.clip import clip, compact_json
-from sidecar_client import Session, SidecarClient
+from sidecar_client import Session, SidecarClient, SidecarRequestError
 
 _RESOLUTIONS: Final = {"gone": "let go", "line": "one line", "shortened": "thinned", "kept": "whole"}
 _BROUGHT_BACK: Final = (
@@ -176,11 +177,21 @@ class Actions:
         await self.leave(left)
 
     async def leave(self, sid: str) -> None:
-        """Leave the session *sid*; in a daemon of others it stays open for them."""
+        """Leave the session *sid*; in a daemon of others it stays open for them. An empty one is deleted."""
+        if await self.delete_empty(sid):
+            return
         if self.client.owns_daemon:
             await self.client.session_close(sid)
         else:
             await self.client.detach(sid)
+
+    async def delete_empty(self, sid: str) -> bool:
+        """Delete the session *sid* if nothing was ever said in it, and return whether that is so."""
+        is_empty = not (await self.client.session_tree(sid)).nodes
+        if is_empty:
+            with contextlib.suppress(SidecarRequestError):  # others have it open
+                await self.client.session_delete(sid)
+        return is_empty
 
     async def resume(self, _rest: str) -> None:
         """Go on with another session of this folder."""
@@ -192,8 +203,9 @@ class Actions:
         if not rows:
             self.screen.note("there is no other session of this folder")
         elif chosen := await self.user.choose("go on with", rows):
-            self.is_used = True
-            self.session = await self.client.load_session(chosen)
+            left = self.session.sid
+            self.session, self.is_used = await self.client.load_session(chosen), True
+            await self.delete_empty(left)
 
     async def import_session(self, rest: str) -> None:
         """Go on with a session of another agent: the file or the id that was typed, or one of a list."""

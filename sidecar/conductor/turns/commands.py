@@ -354,8 +354,8 @@ class Commands:
             return "No model has answered yet."
         counts = ((spec.name, getattr(total, spec.name)) for spec in fields(TokenCounts))
         lines = [f"- {_COUNTS[name]}: {n_tokens:,} tokens" for name, n_tokens in counts if n_tokens]
-        price = "A price that is not known" if usage.cost is None else f"${usage.cost:,.2f}"
-        return "\n".join((f"{price} so far; {self._record.info.model} answers now.", *lines))
+        price = "The price is not known" if usage.cost is None else f"${usage.cost:,.2f} so far"
+        return "\n".join((f"{price}; {self._record.info.model} answers now.", *lines))
 
     async def files(self, _rest: str) -> str:
         """List the files that the model has read."""
