@@ -238,6 +238,7 @@ async def test_an_option_is_set_and_reported(make_desk: Any) -> None:
         "knowledge": "none",
         "thinking": "default",
         "permissions": "allowEdits",
+        "budget": "default",
     }
     (changed,) = client.events("configChanged")
     assert [option.current_value for option in changed.config_options][4] == "allowEdits"

@@ -273,7 +273,7 @@ async def test_three_compactions_in_vain_pause_the_automatic_ones_but_for_every_
     make_stage: Any, monkeypatch: pytest.MonkeyPatch, is_broken: bool
 ) -> None:
     stage, session = await a_long_talk(make_stage, *[[Say(DIGEST)]] * 4)
-    stage.smaller_window(3_000)
+    stage.smaller_window(5_000)
 
     async def fail(*_: object) -> NoOp:
         if is_broken:

@@ -46,7 +46,7 @@ PREPARED = (
 )
 PREPARED += "# Plan\nGo on.\n# Carryover\nnone"
 UPDATED = PREPARED.replace("morning", "evening")
-WINDOW = 12_000
+WINDOW = 12_500
 
 
 def asked(stage: Any, call: int) -> str:

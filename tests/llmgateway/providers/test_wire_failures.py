@@ -422,7 +422,7 @@ async def test_no_key_gets_into_an_error(on_stage: Any, api: str, key: str) -> N
     async with on_stage(api, [Refused(401, f"Incorrect API key provided: {key}")]) as stage:
         error = error_of(await stage.play())
     assert key not in f"{error!r} {error} {vars(error)}"
-    assert "set FAKE_KEY, or put" in error.message
+    assert "set FAKE_KEY, or run: sidecar login" in error.message
 
 
 async def test_a_missing_server_is_a_transport_error(on_stage: Any) -> None:
