@@ -48,7 +48,8 @@ def text_content(text: str) -> dict[str, Any]:
 def diff_content(diff: Mapping[str, Any]) -> dict[str, Any]:
     """Return a change of a file as content of a tool call, with its URI in ``_meta``."""
     shown = {"type": "diff", **{key: diff[key] for key in ("path", "oldText", "newText") if key in diff}}
-    return shown | {"_meta": {"sidecar": {"uri": path_to_uri(Path(diff["path"]))}}}
+    hunks = {"hunks": diff["hunks"]} if diff.get("hunks") else {}
+    return shown | {"_meta": {"sidecar": {"uri": path_to_uri(Path(diff["path"])), **hunks}}}
 
 
 def tool_kind(kind: str) -> str:

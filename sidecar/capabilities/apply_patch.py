@@ -77,7 +77,7 @@ async def apply_patch(arguments: PatchArguments, context: ToolContext, cancel: C
     applied = await apply_changes(context, "apply_patch", [change for change, _ in planned])
     parts: list[str] = []
     for (change, edited), done in zip(planned, applied, strict=True):
-        parts.append(report_change(context, change, edited, done))
+        parts.append(done.note or "" if done.is_chosen else report_change(context, change, edited, done))
     text = "\n".join(parts)
     cap = context.max_output_chars - _NOTES_CHARS
     return ToolReply(
@@ -88,7 +88,7 @@ async def apply_patch(arguments: PatchArguments, context: ToolContext, cancel: C
             )
             for change, edited in planned
         ),
-        diffs=tuple(change.diff for change, _ in planned),
+        diffs=tuple(done.diff_of(change) for (change, _), done in zip(planned, applied, strict=True)),
     )
 
 

@@ -64,10 +64,15 @@ class PermissionQuestion(Value, kw_only=True):
 
 
 class PermissionDecision(Value):
-    """The answer to a question; *why* is the reason of a refusal that did not come from the user."""
+    """The answer to a question; *why* is the reason of a refusal that did not come from the user.
+
+    *hunks* are the ones that the user did not keep as proposed, by the indices of the diff and the hunk: with
+    the text in their place, or None where refused.
+    """
 
     is_allowed: bool
     why: str | None = None
+    hunks: Mapping[tuple[int, int], str | None] = field(default_factory=dict)
 
 
 AskUser: TypeAlias = Callable[[PermissionQuestion], Awaitable[PermissionDecision]]

@@ -84,6 +84,9 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
     change = FileChange(target, steps[-1].text)
     (applied,) = await apply_changes(context, "edit", [change])
     assert applied.view is not None
+    if applied.is_chosen:
+        note = f"edited {display_path(applied.view.path, context.cwd)} in part\n{applied.note}"
+        return ToolReply(note, locations=(Location(target.path),), diffs=(applied.diff_of(change),))
     ranges = record.ranges or ((1, None),)
     places: tuple[tuple[int, int | None], ...] = ()
     for step in steps:
@@ -144,7 +147,7 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
     return ToolReply(
         done if applied.note is None else f"{done}\n{applied.note}",
         locations=(Location(target.path),),
-        diffs=(change.diff,),
+        diffs=(applied.diff_of(change),),
     )
 
 

@@ -7,14 +7,28 @@ that happens while the user thinks is found by the write itself, which compares 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sidecar._internal.values import Value
-from sidecar.capabilities.contract import Diff, PermissionQuestion, PlannedChange, ToolContext
+from sidecar._internal.values import Value, replace
+from sidecar.capabilities.contract import (
+    Diff,
+    PermissionDecision,
+    PermissionQuestion,
+    PlannedChange,
+    ToolContext,
+)
+from sidecar.capabilities.hunks import choose_hunks, describe_choice, find_hunks
 from sidecar.capabilities.output import number_lines
-from sidecar.capabilities.paths import display_path, require_permission, resolve, view_file
+from sidecar.capabilities.paths import (
+    PermissionRefused,
+    display_path,
+    require_permission,
+    resolve,
+    view_file,
+)
 from sidecar.conversation import FileRead, LineRange
 from sidecar.permissions.access import EditAccess, PatchAccess
 from sidecar.workspace.contract import FileAccessError, FileView
@@ -52,10 +66,18 @@ class FileChange(Value):
 
 
 class AppliedChange(Value):
-    """A written change: the view after it, None for a deleted file, and a note where the text was altered."""
+    """A written change: the view after it, None for a deleted file, and a note where the text was altered.
+
+    *is_chosen* is set where the user kept only some of its hunks, or edited them; the note tells which.
+    """
 
     view: FileView | None
     note: str | None = None
+    is_chosen: bool = False
+
+    def diff_of(self, change: FileChange) -> Diff:
+        """Return the diff of *change* as it was written."""
+        return replace(change.diff, new_text=self.view.text) if self.is_chosen and self.view else change.diff
 
 
 async def find_target(context: ToolContext, spelled: str) -> Target:
@@ -110,20 +132,46 @@ async def apply_changes(
         access=edits[0] if len(edits) == 1 else PatchAccess(edits),
         diffs=tuple(each.diff for each in changes),
     )
-    await require_permission(context, question)
+    decision = await require_permission(context, question)
+    notes: Sequence[str | None] = [None] * len(changes)
+    if decision.hunks:
+        changes, notes = await asyncio.to_thread(keep_chosen, context, changes, decision)
+        if all(each.target.view and each.text == each.target.view.text for each in changes):
+            raise PermissionRefused(question.title, "the user refused each of its hunks")
     if context.checkpoints is not None:
         planned = [PlannedChange(each.target.path, each.target.view, each.text) for each in changes]
         await context.checkpoints.keep(planned)
     done: list[AppliedChange] = []
     try:
         while len(done) < len(changes):
-            done.append(await make_change(context, changes[len(done)]))
+            made, note = await make_change(context, changes[len(done)]), notes[len(done)]
+            done.append(made if note is None else AppliedChange(made.view, note, is_chosen=True))
     except BaseException:  # also a cancellation: half of a change is worse than none
         for change, applied in reversed(list(zip(changes, done, strict=False))):
             with suppress(FileAccessError):  # changed by others meanwhile: theirs stays
                 await take_back_change(context, change, applied)
         raise
     return tuple(done)
+
+
+def keep_chosen(
+    context: ToolContext, changes: Sequence[FileChange], decision: PermissionDecision
+) -> tuple[list[FileChange], list[str | None]]:
+    """Return *changes* with the hunks that the user has kept, and for each of them a note to the model."""
+    kept, notes = [*changes], list[str | None]([None] * len(changes))
+    for number, change in enumerate(changes):
+        before = change.target.view
+        chosen = {hunk: text for (at, hunk), text in decision.hunks.items() if at == number}
+        if not chosen or before is None or change.text is None:
+            continue
+        n_hunks = len(find_hunks(before.text, change.text))
+        chosen = {hunk: text for hunk, text in chosen.items() if 0 <= hunk < n_hunks}
+        text = choose_hunks(before.text, change.text, chosen)
+        kept[number] = FileChange(change.target, text)
+        name = display_path(change.target.path, context.cwd)
+        if text != change.text:
+            notes[number] = describe_choice(name, change.text, text, chosen, n_hunks)
+    return kept, notes
 
 
 async def make_change(context: ToolContext, change: FileChange) -> AppliedChange:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from sidecar._internal.errors import SidecarError
-from sidecar.capabilities.contract import PermissionQuestion, ToolContext
+from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion, ToolContext
 from sidecar.permissions.access import ReadAccess
 from sidecar.workspace.contract import FileAccessError, FileView
 from sidecar.workspace.files import error_of_swap, require_resolved
@@ -85,11 +85,12 @@ async def view_file(context: ToolContext, path: Path) -> FileView:
     return view
 
 
-async def require_permission(context: ToolContext, question: PermissionQuestion) -> None:
-    """Ask for permission, and raise PermissionRefused unless it is given."""
+async def require_permission(context: ToolContext, question: PermissionQuestion) -> PermissionDecision:
+    """Ask for permission and return the answer. Raises PermissionRefused unless it is given."""
     decision = await context.ask(question)
     if not decision.is_allowed:
         raise PermissionRefused(question.title, decision.why)
+    return decision
 
 
 async def find_near(spelled: str, context: ToolContext) -> str:

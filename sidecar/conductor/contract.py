@@ -440,11 +440,29 @@ class PermissionRequest(Value):
     child: str | None = None
 
 
+class HunkAnswer(Value):
+    """The answer about one hunk of a proposed change.
+
+    *diff* and *hunk* are its indices in the diffs of the question and in the ``hunks`` of that diff. With
+    *text* it is kept as the user has edited it.
+    """
+
+    diff: int
+    hunk: int
+    accepted: bool
+    text: str | None = None
+
+
 class PermissionAnswer(Value):
-    """The user's answer; anything but ``selected`` with a known option counts as a rejection."""
+    """The user's answer; anything but ``selected`` with a known option counts as a rejection.
+
+    With an option that allows a change, *hunks* names the hunks that are refused or edited; the others are
+    kept as they were proposed. The model is told which.
+    """
 
     outcome: str
     option_id: str | None = None
+    hunks: tuple[HunkAnswer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:82431aae08c467f39128c49fb73ef6fe305844fdb1139e695c509fb043ca71f6"
+SCHEMA_HASH: Final = "sha256:638077e1189ef4432f460412c496e21cd1caed1176ba28baed1860bb0eabebac"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (

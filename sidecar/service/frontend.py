@@ -19,7 +19,7 @@ from sidecar.transport.peer import Dialect, Frontend, Limits, Peer, PeerGoneErro
 from sidecar.transport.streams import ByteStream
 
 if TYPE_CHECKING:
-    from sidecar.conductor.contract import ElicitationAnswer, PermissionAnswer, PermissionRequest
+    from sidecar.conductor.contract import ElicitationAnswer, HunkAnswer, PermissionAnswer, PermissionRequest
 
 LAST_ANSWERS_S: Final = 0.25
 """How long a turn or a compaction may go on after the end of input."""
@@ -130,13 +130,36 @@ async def ask_permission(
     from sidecar.conductor.contract import PermissionAnswer  # not above: a handshake needs no session
 
     try:
-        option_id = chosen_id(await peer.request(method, params))
+        reply = await peer.request(method, params)
+        option_id = chosen_id(reply)
     except (PeerRefused, PeerGoneError):
         return PermissionAnswer("cancelled")
     for option in request.options:
         if option.option_id == option_id:
-            return PermissionAnswer("selected", option.option_id)
+            return PermissionAnswer("selected", option.option_id, read_hunks(reply) or None)
     return PermissionAnswer("cancelled")
+
+
+def read_hunks(reply: Any) -> tuple[HunkAnswer, ...]:
+    """Return the answers about hunks in *reply*, beside the outcome or in ``_meta``; none for another shape.
+
+    >>> read_hunks({"hunks": [{"diff": 0, "hunk": 1, "accepted": False}, {"diff": "a"}]})
+    (HunkAnswer(diff=0, hunk=1, accepted=False, text=None),)
+    """
+    from sidecar.conductor.contract import HunkAnswer
+
+    if not isinstance(reply, Mapping):
+        return ()
+    meta = reply.get("_meta")
+    own = meta.get("sidecar") if isinstance(meta, Mapping) else None
+    hunks = (own if isinstance(own, Mapping) else reply).get("hunks")
+    return tuple(
+        HunkAnswer(each["diff"], each["hunk"], each.get("accepted") is not False, each.get("text"))
+        for each in (hunks if isinstance(hunks, list) else ())
+        if isinstance(each, Mapping)
+        and all(type(each.get(name)) is int for name in ("diff", "hunk"))
+        and isinstance(each.get("text"), str | None)
+    )
 
 
 async def ask_form(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scripted_sessions import DONE, call
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import HunkAnswer, PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow
 
 pytestmark = pytest.mark.e2e
@@ -167,6 +167,29 @@ async def test_long_output_is_kept_for_the_model_and_goes_with_the_session(
     assert file.read_text().endswith("\n20000\n")
     await session.client.request("sidecar/session/delete", {"sid": session.sid})
     assert list((tmp_path / "home" / "output").iterdir()) == []
+
+
+async def test_hunks_of_a_change_are_kept_refused_and_edited(project: Path) -> None:
+    (project / "a.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
+    asked: list[Any] = []
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        asked.extend(request.subject.diffs)
+        hunks = (HunkAnswer(0, 1, accepted=False), HunkAnswer(0, 2, accepted=True, text="5th\n"))
+        return PermissionAnswer("selected", "allow_once", hunks)
+
+    edits = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
+    steps = [call("read", path="a.txt"), call("edit", path="a.txt", edits=edits), DONE]
+    options = {"models": {"fake-1": {"scripted": steps}}}
+    async with SidecarClient.spawn(cwd=project, permission=answer, options=options) as client:
+        session = await client.start_session(project, model="fake-1")
+        events = [event async for event in session.stream("shout")]
+        finished = [event.data for event in events if event.kind == "toolFinished"][-1]
+    assert [each["oldStart"] for each in asked[0]["hunks"]] == [0, 2, 4]
+    assert (project / "a.txt").read_text() == "ONE\ntwo\nthree\nfour\n5th\n"
+    assert finished["diffs"][0]["newText"] == "ONE\ntwo\nthree\nfour\n5th\n"
+    assert "the user kept 1 of 3 hunks as proposed, refused 1, edited 1 in a.txt" in finished["content"]
+    assert "-THREE\n+three" in finished["content"]
 
 
 class TestSubagents:

@@ -189,10 +189,17 @@ class Client:
         if self.forms is not None:
             self.player.send({"id": question["id"], "result": self.forms(question["params"])})
 
-    def answer(self, question: Message, option: str | None) -> None:
+    def answer(
+        self, question: Message, option: str | None, hunks: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
         """Answer a question for permission; None is the answer of a user who closes it."""
         outcome = {"outcome": "selected", "optionId": option} if option else {"outcome": "cancelled"}
-        result = {"outcome": outcome} if question["method"].startswith("session/") else outcome
+        result: dict[str, Any] = {**outcome}
+        own: dict[str, Any] = {} if hunks is None else {"hunks": hunks}
+        if question["method"].startswith("session/"):
+            result = {"outcome": outcome}
+            own = {"_meta": {"sidecar": own}} if own else {}
+        result |= own
         self.player.send({"id": question["id"], "result": result})
 
 

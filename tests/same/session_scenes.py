@@ -232,12 +232,21 @@ async def command(scenery: Scenery) -> None:
 
 async def choose(scenery: Scenery) -> None:
     """Options, models, modes and rules of permissions, and the answers that last."""
-    scenery.place.write("a.txt", "one\n")
+    scenery.place.write("a.txt", "one\ntwo\nthree\n")
+    parts = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three")]
+    kept = [[call("read", path="a.txt")], [call("edit", path="a.txt", edits=parts)], DONE]
     runs = [[call("bash", command=f"touch {name}")] for name in ("b.txt", "c.txt", "d.txt")]
     edits = [[call("write", path=f"{name}.txt", content="x\n")] for name in ("e", "f", "g")]
     steps = [step for pair in zip([*runs, *edits], [DONE] * 6, strict=True) for step in pair]
-    client = await scenery.start({"choose": steps, "other": [DONE]})
+    client = await scenery.start({"choose": [*kept, *steps], "other": [DONE]})
     sid = await client.new("choose", policy={"triggerRatio": 0.5})
+    client.permissions = None
+    running = client.send_prompt(sid, "shout")
+    await client.player.until(lambda: client.questions)
+    refused: dict[str, Any] = {"diff": 0, "hunk": 0, "accepted": False}
+    edited: dict[str, Any] = {"diff": 0, "hunk": 1, "accepted": True, "text": "3\n"}
+    client.answer(client.questions[0], "allow_once", [refused, edited])
+    await running
     answers = iter(["allow_once", "reject_once", "allow_always"])
     client.permissions = lambda params: next(answers, "reject_once")
     for number in range(3):

@@ -659,6 +659,14 @@ export interface HeadChanged {
   editedFiles: string[];
 }
 
+/** The answer about one hunk of a proposed change. `diff` and `hunk` are its indices in the diffs of the question and in the `hunks` of that diff. With `text` it is kept as the user has edited it. */
+export interface HunkAnswer {
+  diff: number;
+  hunk: number;
+  accepted: boolean;
+  text?: string;
+}
+
 /** A repair or an omission: its reason, how often it happened, and a sentence about it. */
 export interface ImportNote {
   reason: string;
@@ -868,10 +876,11 @@ export interface Notice {
   kind?: "budget" | "priceUnknown";
 }
 
-/** The user's answer; anything but `selected` with a known option counts as a rejection. */
+/** The user's answer; anything but `selected` with a known option counts as a rejection. With an option that allows a change, `hunks` names the hunks that are refused or edited; the others are kept as they were proposed. The model is told which. */
 export interface PermissionAnswer {
   outcome: string;
   optionId?: string;
+  hunks?: HunkAnswer[];
 }
 
 /** A rule to add to the user's settings, or with `remove` to take out of them. A rule is the beginning of a command, such as `git push` or `npm run *`, or `edit: docs/**`, `fetch: HOST` or `mcp: SERVER TOOL`. */

@@ -17,11 +17,14 @@ from typing import Any, Final, Literal
 from msgspec import Struct, field
 
 from sidecar._internal.errors import InvalidInput
-from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
+from sidecar.capabilities.contract import Diff, PermissionDecision, PermissionQuestion
+from sidecar.capabilities.hunks import find_hunks
 from sidecar.capabilities.toolbox import SessionToolBox, access_of_call
 from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.content import SlashCommand
 from sidecar.conductor.contract import (
+    HunkAnswer,
+    PermissionAnswer,
     PermissionEffect,
     PermissionOption,
     PermissionRequest,
@@ -74,9 +77,7 @@ class PermissionBroker(Struct):
             return PermissionDecision(True)
         if not self.board.controllers:
             return PermissionDecision(False)
-        diffs = tuple(
-            {"path": str(diff.path), "oldText": diff.old_text, "newText": diff.new_text} for diff in ask.diffs
-        )
+        diffs = await asyncio.to_thread(tuple, map(describe_diff, ask.diffs))
         request = PermissionRequest(
             sid=self.board.sid,
             turn_id=turn_id,
@@ -89,19 +90,23 @@ class PermissionBroker(Struct):
         )
         offered = [each.option_id for each in request.options]
 
-        async def put(client: ClientPort) -> str | None:
+        refused = PermissionAnswer("selected", "reject_once")
+
+        async def put(client: ClientPort) -> PermissionAnswer | None:
             answer = await client.request_permission(self.board.as_asked(request, client))
             if answer.outcome != "selected":
                 return None
-            return next((each for each in offered if each == answer.option_id), "reject_once")
+            return answer if answer.option_id in offered else refused
 
-        poll, option, by = Poll(put, no="reject_once"), "cancelled", "the tool call"
+        poll, option, by = Poll(put, no=refused), "cancelled", "the tool call"
+        hunks: tuple[HunkAnswer, ...] = ()
         asking = self.board.ask(
             poll, self.timeout_ms, waiting_for="permission", text=request.title, tool=ask.tool
         )
         try:
             chosen, by = await asking
-            option = chosen or "cancelled"
+            if chosen is not None and chosen.option_id is not None:
+                option, hunks = chosen.option_id, chosen.hunks or ()
         except TimeoutError:
             option, by = "expired", "timeout"
         finally:
@@ -112,7 +117,28 @@ class PermissionBroker(Struct):
         if option == "allow_always":
             self.policy.grant(verdict)
         is_allowed = option in _ALLOWING
-        return PermissionDecision(is_allowed, None if is_allowed else poll.refusal)
+        if not is_allowed:
+            return PermissionDecision(False, poll.refusal)
+        changed = {
+            (each.diff, each.hunk): each for each in hunks if not each.accepted or each.text is not None
+        }
+        chosen_texts = {place: each.text if each.accepted else None for place, each in changed.items()}
+        return PermissionDecision(True, hunks=chosen_texts)
+
+
+def describe_diff(diff: Diff) -> Mapping[str, Any]:
+    """Return *diff* as clients are asked about it: with its hunks, in lines from 0, where a file changes."""
+    found = find_hunks(diff.old_text, diff.new_text) if diff.old_text is not None and diff.new_text else ()
+    hunks = [
+        {
+            "oldStart": each.old_start,
+            "oldEnd": each.old_end,
+            "newStart": each.new_start,
+            "newEnd": each.new_end,
+        }
+        for each in found
+    ]
+    return {"path": str(diff.path), "oldText": diff.old_text, "newText": diff.new_text, "hunks": hunks}
 
 
 def make_options(verdict: Verdict) -> tuple[PermissionOption, ...]:

@@ -10,7 +10,8 @@ const MOST_LINES = 2000;
 /** Lines that are laid out together, and not at all while they are out of view. */
 const BUNDLE = 500;
 
-/** @typedef {{ kind: " " | "+" | "-" | "@", text: string, before?: number, after?: number }} DiffLine */
+/** @typedef {{ kind: " " | "+" | "-" | "@", text: string, before?: number, after?: number, hunk?: number }} DiffLine */
+/** @typedef {{ oldStart: number, oldEnd: number, newStart: number, newEnd: number }} Hunk lines from 0, ends excluded */
 
 /**
  * Return the lines of both texts: kept, added and removed.
@@ -36,7 +37,7 @@ export function compareLines(before, after) {
 }
 
 /** @param {string} text */
-function splitLines(text) {
+export function splitLines(text) {
   const lines = text.split("\n");
   if (lines.at(-1) === "") lines.pop();
   return lines;
@@ -121,15 +122,45 @@ export function readUnified(text) {
   return lines;
 }
 
+/**
+ * Return the lines of both texts by the hunks that the daemon found, each of which knows its hunk.
+ * @param {string} before @param {string} after @param {Hunk[]} hunks
+ * @returns {DiffLine[]}
+ */
+export function linesOfHunks(before, after, hunks) {
+  const [a, b] = [splitLines(before), splitLines(after)];
+  /** @type {DiffLine[]} */
+  const lines = [];
+  let [left, right] = [0, 0];
+  const keep = (/** @type {number} */ until) => {
+    while (left < until) lines.push({ kind: " ", text: a[left] ?? "", before: ++left, after: ++right });
+  };
+  hunks.forEach((each, hunk) => {
+    keep(each.oldStart);
+    while (left < each.oldEnd) lines.push({ kind: "-", text: a[left] ?? "", before: ++left, hunk });
+    while (right < each.newEnd) lines.push({ kind: "+", text: b[right] ?? "", after: ++right, hunk });
+  });
+  keep(a.length);
+  return lines;
+}
+
 const READ_ALOUD = { "+": "added: ", "-": "removed: ", " ": "", "@": "" };
 
 /**
  * Return the picture of a difference. While a part of it is not shown, it holds a button of the class `unshown`.
  * @param {DiffLine[]} lines
  * @param {string} label
+ * @param {(hunk: number) => Node} [bar] what stands above the lines of a hunk
  */
-export function diffView(lines, label) {
-  const view = h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, lines.slice(0, MOST_LINES).map(lineView));
+export function diffView(lines, label, bar) {
+  /** @type {number | undefined} */
+  let hunk;
+  const drawn = lines.slice(0, MOST_LINES).flatMap((line) => {
+    const isNext = bar !== undefined && line.hunk !== undefined && line.hunk !== hunk;
+    hunk = line.hunk ?? hunk;
+    return isNext ? [bar(/** @type {number} */ (line.hunk)), lineView(line)] : [lineView(line)];
+  });
+  const view = h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, drawn);
   if (lines.length > MOST_LINES) {
     const rest = button(`Show the other ${(lines.length - MOST_LINES).toLocaleString()} lines`, () => {
       for (let at = MOST_LINES; at < lines.length; at += BUNDLE) view.append(h("div", { class: "diff-bundle" }, lines.slice(at, at + BUNDLE).map(lineView)));
@@ -142,8 +173,8 @@ export function diffView(lines, label) {
 }
 
 /** @param {DiffLine} line */
-function lineView({ kind, text, before, after }) {
-  return h("div", { class: `diff-line ${{ "+": "added", "-": "removed", " ": "kept", "@": "fold" }[kind]}` },
+function lineView({ kind, text, before, after, hunk }) {
+  return h("div", { "data-hunk": hunk === undefined ? null : String(hunk), class: `diff-line ${{ "+": "added", "-": "removed", " ": "kept", "@": "fold" }[kind]}` },
     h("span", { class: "diff-number", "aria-hidden": "true" }, String((kind === "-" ? before : after) ?? "")),
     h("span", { class: "diff-sign", "aria-hidden": "true" }, kind === "@" ? "⋯" : kind),
     h("span", { class: "visually-hidden" }, READ_ALOUD[kind]),

@@ -1,7 +1,7 @@
 /** Questions for permission: cards above the input that stay until they are answered, here or elsewhere. */
 
-import { compareLines, diffView, foldKept } from "./diff.js";
-import { fill, h, icon, shortPath, visible } from "./dom.js";
+import { compareLines, diffView, foldKept, linesOfHunks, splitLines } from "./diff.js";
+import { button, fill, h, icon, shortPath, visible } from "./dom.js";
 
 /** @typedef {import("../../../clients/typescript/src/protocol").PermissionRequest} PermissionRequest */
 
@@ -47,9 +47,11 @@ export class Permissions {
     this.#draw();
   }
 
-  /** @param {PermissionRequest} request @param {string} optionId */
-  #answer(request, optionId) {
-    this.options.home.answer(request.permissionId, { outcome: "selected", optionId });
+  /** @param {PermissionRequest} request @param {string} optionId @param {HunkChoice[]} chosen */
+  #answer(request, optionId, chosen) {
+    const isAllowed = request.options.some((option) => option.optionId === optionId && option.kind.startsWith("allow"));
+    const hunks = isAllowed ? chosen.flatMap((choice) => choice.answers()) : [];
+    this.options.home.answer(request.permissionId, { outcome: "selected", optionId, hunks });
     const hadKeyboard = this.element.contains(document.activeElement);
     this.resolve(request.permissionId);
     if (!hadKeyboard) return;
@@ -87,26 +89,29 @@ export class Permissions {
   #card(request) {
     const { folder, home, sid } = this.options;
     const { subject } = request;
-    const diffs = /** @type {{ path?: string, oldText?: string | null, newText?: string }[]} */ (subject.diffs);
+    const diffs = /** @type {{ path?: string, oldText?: string | null, newText?: string, hunks?: import("./diff.js").Hunk[] }[]} */ (subject.diffs);
+    const chosen = diffs.map(({ newText = "", hunks = [] }, diff) => new HunkChoice(diff, newText, hunks));
     const buttons = request.options.map((option) => {
       const key = KEYS[option.kind];
       const isAllowed = option.kind.startsWith("allow");
-      return h("button", { type: "button", class: `button ${option.kind === "allow_once" ? "primary" : isAllowed ? "" : "danger"}`, "aria-keyshortcuts": key === "A" ? "Shift+A" : key, onclick: () => this.#answer(request, option.optionId) }, visible(option.name), key && h("kbd", {}, key));
+      return h("button", { type: "button", class: `button ${option.kind === "allow_once" ? "primary" : isAllowed ? "" : "danger"}`, "aria-keyshortcuts": key === "A" ? "Shift+A" : key, onclick: () => this.#answer(request, option.optionId, chosen) }, visible(option.name), key && h("kbd", {}, key));
     });
     const keyed = (/** @type {KeyboardEvent} */ event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.key.length !== 1 || event.key === " ") return;
+      if (event.target instanceof HTMLTextAreaElement) return;
       event.preventDefault();
       const option = request.options.find(({ kind }) => KEYS[kind] === event.key);
       const isWord = !this.#isFirstKey || this.options.isTyping() || performance.now() - this.#shownAt < PAUSE_MS;
       if (option === undefined || isWord) return this.options.typed(event.key);
       if (option.kind.startsWith("allow") && showMore(card)) return;
-      const answer = () => this.#answer(request, option.optionId);
+      const answer = () => this.#answer(request, option.optionId, chosen);
       this.#pending = { key: event.key, timer: setTimeout(answer, ALONE_MS), answer };
     };
-    const changes = diffs.map(({ path = "", oldText, newText = "" }) => {
+    const changes = diffs.map(({ path = "", oldText, newText = "", hunks = [] }, at) => {
       const { openDiff } = home;
       return h("div", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(path, folder())), openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
-        diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`));
+        hunks.length === 0 ? diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`)
+          : diffView(foldKept(linesOfHunks(oldText ?? "", newText, hunks)), `Changes of ${path}`, (hunk) => /** @type {HunkChoice} */ (chosen[at]).bar(hunk)));
     });
     const path = shortPath(subject.detail, folder());
     // A change shows its path, and so does the title of a question about one; all else stands in the box, whole.
@@ -129,6 +134,52 @@ export class Permissions {
   focus() {
     const first = this.element.querySelector(".permission");
     if (first instanceof HTMLElement) first.focus();
+  }
+}
+
+/** What the user keeps of a proposed change, hunk by hunk: as it is, edited, or not at all. */
+class HunkChoice {
+  /** @type {Set<number>} */
+  #refused = new Set();
+  /** @type {Map<number, string>} */
+  #edited = new Map();
+
+  /** @param {number} diff @param {string} newText @param {import("./diff.js").Hunk[]} hunks */
+  constructor(diff, newText, hunks) {
+    this.diff = diff;
+    this.newText = newText;
+    this.hunks = hunks;
+  }
+
+  /** What differs from the proposal, as the daemon takes it. */
+  answers() {
+    return this.hunks.flatMap((_, hunk) => {
+      if (this.#refused.has(hunk)) return [{ diff: this.diff, hunk, accepted: false }];
+      const text = this.#edited.get(hunk);
+      return text === undefined ? [] : [{ diff: this.diff, hunk, accepted: true, text }];
+    });
+  }
+
+  /** The controls above the lines of a hunk. @param {number} hunk */
+  bar(hunk) {
+    const name = `${hunk + 1} of ${this.hunks.length}`;
+    const box = h("input", { type: "checkbox", checked: true, onchange: () => {
+      if (box.checked) this.#refused.delete(hunk);
+      else this.#refused.add(hunk);
+      const lines = element.parentElement?.querySelectorAll(`[data-hunk="${hunk}"]`) ?? [];
+      for (const line of lines) line.classList.toggle("refused", !box.checked);
+    } });
+    const edit = button("Edit", () => {
+      const { newStart, newEnd } = /** @type {import("./diff.js").Hunk} */ (this.hunks[hunk]);
+      const proposed = splitLines(this.newText).slice(newStart, newEnd).map((line) => `${line}\n`).join("");
+      const area = h("textarea", { class: "text hunk-text", rows: String(Math.min(12, newEnd - newStart + 1)), "aria-label": `The lines of part ${name}`, spellcheck: "false", oninput: () => this.#edited.set(hunk, area.value) });
+      area.value = proposed;
+      edit.remove();
+      element.after(area);
+      area.focus();
+    }, "small");
+    const element = h("div", { class: "hunk-bar" }, h("label", {}, box, ` Keep part ${name}`), edit);
+    return element;
   }
 }
 
