@@ -27,7 +27,14 @@ EDITS: list[list[dict[str, Any]]] = [
 ]
 HANGS: list[list[dict[str, Any]]] = [[{"text": "never ends"}, {"hang": True}]]
 WHICH = {"question": "Which tables?", "choices": ["users", "logs"], "multiple": True}
+DELEGATES: list[list[dict[str, Any]]] = [
+    [{"toolCall": {"name": "task", "input": {"title": "Look", "prompt": "Look around."}}}],
+    [{"toolCall": {"name": "bash", "input": {"command": "env echo hi"}}}],
+    [{"text": "it says hi"}],
+    [{"text": "delegated"}],
+]
 MODELS = {
+    "delegates-1": {"scripted": DELEGATES},
     "edits-1": {"scripted": EDITS},
     "hangs-1": {"scripted": HANGS},
     "edits-and-hangs-1": {"scripted": [*EDITS, *HANGS]},
@@ -231,3 +238,19 @@ async def test_our_methods_are_extensions(agent: Any, folder: Path) -> None:
     await start(agent, folder, "answers-1")
     status = await agent.ext_method("sidecar/status", {})
     assert status["sessions"]["loaded"] == before["sessions"]["loaded"] + 1
+
+
+async def test_a_sub_agent_asks_in_the_name_of_its_parent_and_is_loaded(
+    agent: Any, panel: Panel, folder: Path
+) -> None:
+    sid = await start(agent, folder, "delegates-1")
+    await agent.prompt(session_id=sid, prompt=[typed("delegate it")])
+    assert (panel.text(), panel.asked) == ("delegated", ["Run env echo hi (sub-agent)"])
+    metas = [update.field_meta or {} for update in panel.updates_of("tool_call_update")]
+    states = [meta["sidecar"]["subagent"] for meta in metas if "subagent" in meta.get("sidecar", {})]
+    assert [state["state"] for state in states] == ["running", "completed"]
+    panel.updates.clear()
+    await agent.load_session(session_id=states[0]["child"], cwd=str(folder), mcp_servers=[])
+    await panel.wait_for("it says hi")
+    listed = (await agent.list_sessions()).sessions
+    assert states[0]["child"] not in [each.session_id for each in listed]

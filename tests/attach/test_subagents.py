@@ -75,6 +75,8 @@ async def test_a_question_of_a_child_reaches_the_clients_of_both_once_and_one_of
         assert (question.sid, question.child) == (session.sid, child)
         assert question.subject.tool_call_id == begun.data["toolCallId"]
         assert question.title.endswith("(sub-agent)")
+        (line,) = (await second.session_list()).sessions
+        assert (line.sid, line.state, line.waiting_for) == (session.sid, "waiting", "permission")
         attached = await second.attach(child, "control", from_seq=0)
         assert (attached.snapshot.parent, attached.snapshot.kind) == (session.sid, "subagent")
         same = await two.asked.get()

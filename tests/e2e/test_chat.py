@@ -464,3 +464,36 @@ def test_run_without_a_terminal_declines_and_says_so(
     for question in ("Which database?", "3 questions"):
         assert f"not answered: {question}; there is no terminal to ask in" in ran.stderr
     assert told(provider).count("The user declined to answer.") == 2
+
+
+DELEGATED: Sequence[Scene] = (
+    (
+        Called("c1", "task", (json.dumps({"title": "Look", "prompt": "Look around."}),)),
+        Spent(900, 20),
+        Ended("tool_calls"),
+    ),
+    (Called("c2", "read", (json.dumps({"path": "a.py"}),)), Spent(900, 20), Ended("tool_calls")),
+    (Called("c3", "ls", (json.dumps({"path": "."}),)), Spent(900, 20), Ended("tool_calls")),
+    says("It has ten lines."),
+    says("It is delegated."),
+    says("Ninety words."),
+)
+
+
+def test_a_sub_agent_is_seen_at_its_call_and_opened(project: Path, tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "INDUSAGI_HOME": str(tmp_path / "home"), "TERM": "xterm-256color"}
+    with provider_in_thread(DELEGATED) as served:
+        env = {**provider_env(served), **home}
+        chat = Screened(project, env, "chat", "--model", "anthropic:claude-sonnet-4-5")
+        chat.wait_for("»")
+        chat.type("delegate it\r")
+        chat.wait_for("It is delegated.")
+        assert "· Sub-agent: Look\n  Read a.py\n  List .\n  It has ten lines." in chat.text
+        named = re.search(r"Look: /resume (\w+) opens the sub-agent", chat.text)
+        assert named is not None
+        chat.type(f"/resume {named[1]}\r")
+        chat.wait_for("» Your task:")
+        chat.type("how many words?\r")
+        chat.wait_for("Ninety words.")
+        chat.type("\x03\x03\x03")
+        assert chat.end() == 130, chat.text

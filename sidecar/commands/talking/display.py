@@ -306,12 +306,12 @@ class Display:
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         mark, style = ("✗", "red") if data["isError"] else ("·", "dim")
         self._screen.note(f"{mark} {data['title']}", style)
+        if steps := self._steps.pop(data["toolCallId"], []):
+            self._fold(f"the steps of {data['title']}", "\n".join(steps))
         if data["diffs"] and not data["isError"]:
             self.show_diffs(data["toolCallId"], data["diffs"])
         elif data["isError"] or data["kind"] != "think":
             self._fold(data["title"], text)
-        if steps := self._steps.pop(data["toolCallId"], []):
-            self._fold(f"the steps of {data['title']}", "\n".join(steps), lines=1)
 
     def show_end(self, kind: str, data: Mapping[str, Any]) -> None:
         """Show how a turn ended, unless it just ended."""
