@@ -65,6 +65,9 @@ LENGTH: Final = (
     "Write at most 600 words: the state of the work, its reasons, the next step. The conversation itself"
     " stays beside the summary, the older, the shorter."
 )
+_MOST_WEIGHED_TURNS: Final = 100
+"""A request with more turns is weighed in a thread."""
+
 _TYPED_CHARS: Final = 8_000
 """How much of the newest prompts tells the language of the user."""
 
@@ -104,7 +107,10 @@ class Summarizer:
         ) -> AsyncGenerator[Emission, None]:
             notifying = replace(options, on_retry=on_retry, on_warning=notices.on_warning)
             passage, is_over = "", False
-            n_tokens = await asyncio.to_thread(estimate_request_tokens, conversation)
+            if len(conversation.turns) <= _MOST_WEIGHED_TURNS:
+                n_tokens = estimate_request_tokens(conversation)
+            else:
+                n_tokens = await asyncio.to_thread(estimate_request_tokens, conversation)
             card = self._models.card(self._models.summarizer_id(self._record.info.model))
             counted = self._record.spending.meter(lambda: invoke(conversation, notifying), card, n_tokens)
             async with emissions_of(counted) as inner:
