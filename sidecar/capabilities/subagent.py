@@ -114,7 +114,7 @@ async def merge_worktree(tree: Worktree, context: ToolContext) -> ToolReply:
         merge = await merge_changes(context, tree)
     except SidecarError as error:
         return ToolReply(f"[nothing was merged: {error.message}; {describe_place(tree)}]")
-    names = ", ".join(display_path(each.target.path, context.cwd) for each in merge.made)
+    names = ", ".join(display_path(each.path, context.cwd) for each in merge.made)
     lines = [f"[merged {names}]" if names else ""]
     if merge.left_out:
         lines.append(f"[not merged: {'; '.join(merge.left_out)}; {describe_place(tree)}]")
@@ -122,8 +122,8 @@ async def merge_worktree(tree: Worktree, context: ToolContext) -> ToolReply:
         await asyncio.to_thread(remove_worktree, tree)
     return ToolReply(
         "\n".join(filter(None, lines)),
-        locations=tuple(Location(each.target.path) for each in merge.made),
-        diffs=tuple(each.diff for each in merge.made),
+        locations=tuple(Location(each.path) for each in merge.made),
+        diffs=merge.made,
     )
 
 

@@ -31,7 +31,7 @@ from typing import Final
 from sidecar._internal.env import copy_environment
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.values import Value
-from sidecar.capabilities.contract import ToolContext
+from sidecar.capabilities.contract import Diff, ToolContext
 from sidecar.capabilities.file_changes import FileChange, apply_changes, find_target
 from sidecar.capabilities.surroundings import find_program
 from sidecar.permissions.repository import find_repository, has_submodules, names_programs
@@ -72,7 +72,7 @@ class ChangedFile(Value):
 class Merge(Value):
     """The changes that a merge has made, and the files that it has left out, each with the reason."""
 
-    made: tuple[FileChange, ...]
+    made: tuple[Diff, ...]
     left_out: tuple[str, ...]
 
 
@@ -162,9 +162,10 @@ async def merge_changes(context: ToolContext, tree: Worktree) -> Merge:
                 continue
             text = merged
         changes.append(FileChange(target, text))
-    if changes:
-        await apply_changes(context, "merge", changes)
-    return Merge(tuple(changes), tuple(reasons))
+    applied = await apply_changes(context, "merge", changes) if changes else ()
+    reasons += [each.note for each in applied if each.is_chosen and each.note is not None]
+    made = (each.diff_of(change) for change, each in zip(changes, applied, strict=True))
+    return Merge(tuple(made), tuple(reasons))
 
 
 def merge_lines(now: str, old: str, new: str) -> str | None:
