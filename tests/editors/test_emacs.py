@@ -211,9 +211,9 @@ def test_a_day_in_emacs(
     screen.type("/expand\r")
     screen.wait_for("expansion  done, ")
     screen.command("sidecar-undo")
-    screen.wait_for("expansion  undone, now ")
+    screen.wait_for("expansion  undone")
     screen.command("sidecar-undo")
-    screen.wait_for("compaction  undone, now ")
+    screen.wait_for("compaction  undone")
 
     screen.command("sidecar-rewind")
     screen.wait_for("Go back to before")

@@ -194,9 +194,9 @@ def test_a_day_in_neovim(
     vim.command("Sidecar /expand")
     vim.wait_for("expansion   done, ")
     vim.command("Sidecar undo")
-    vim.wait_for("expansion   undone, now ")
+    vim.wait_for("expansion   undone")
     vim.command("Sidecar undo")
-    vim.wait_for("compaction   undone, now ")
+    vim.wait_for("compaction   undone")
 
     vim.command("Sidecar rewind")
     vim.wait_for("Go back to before")

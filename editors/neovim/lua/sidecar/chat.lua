@@ -298,9 +298,7 @@ local function show_compaction(chat, data)
   local title = data.trigger == "expand" and "· expansion" or "· compaction"
   local item = chat.items[id] or add_item(chat, id, title, { folded = 4, is_prose = true }, true)
   local sizes = ""
-  if data.status == "undone" then
-    sizes = (", now %d tokens"):format(data.postTokens)
-  elseif data.postTokens then
+  if data.postTokens then -- not of one that is undone
     sizes = (", %d → %d tokens"):format(data.preTokens, data.postTokens)
   end
   item.state = { ("  %s%s"):format(COMPACTIONS[data.status] or data.status, sizes), "SidecarStatus" }
