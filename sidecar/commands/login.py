@@ -77,6 +77,7 @@ def log_in(screen: Screen, home: Path, name: str | None, *, removes: bool = Fals
         screen.note(f"{variable} is set, and counts before it")
     if not install_missing(screen, provider):
         return 1
+    screen.note("asking a model one question ...")
     answered = asyncio.run(ask_provider(home, Path.cwd(), name))
     if not answered.is_well:
         screen.problem(f"{answered.subject} {answered.text}")

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-from collections.abc import Callable
-from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
-from sidecar._internal.errors import SidecarError
+from moved_sessions import Move
 from sidecar.cli import main
-from sidecar.commands.move_sessions import Stream, give, take
 from sidecar.conversation import Entry
 from sidecar.llmgateway.contract import Turn
 from sidecar.runtime.store import SessionStore
@@ -77,64 +72,8 @@ def homes(tmp_path: Path) -> tuple[Home, Home]:
     return here, there
 
 
-class Cut:
-    """A stream that changes or loses all bytes from one on."""
-
-    def __init__(self, target: BinaryIO, at: int | None, change: Callable[[bytes], bytes] = bytes) -> None:
-        self._target = target
-        self._change = change
-        self.left = at
-        self.n_bytes = 0
-
-    def write(self, data: bytes) -> None:
-        data = self._change(data)
-        self.n_bytes += len(data)
-        if self.left is not None and len(data) > self.left:
-            self._target.write(data[: self.left])
-            self._target.close()
-            raise BrokenPipeError
-        self.left = self.left if self.left is None else self.left - len(data)
-        self._target.write(data)
-
-    def flush(self) -> None:
-        self._target.flush()
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._target.close()
-
-
-class Move:
-    """A move from one home to another: what each side returned or raised, and the bytes that were given."""
-
-    def __init__(
-        self,
-        source: Home,
-        target: Home,
-        *,
-        cut: int | None = None,
-        replies: int | None = None,
-        change: Callable[[bytes], bytes] = bytes,
-    ) -> None:
-        (to_taker, from_giver), (to_giver, from_taker) = os.pipe(), os.pipe()
-        forward = Cut(os.fdopen(from_giver, "wb"), cut, change)
-        back = Cut(os.fdopen(from_taker, "wb"), replies)
-
-        def run(side: Callable[[Stream], Any], source: int, target: Any, name: str) -> Any:
-            with closing(target), os.fdopen(source, "rb") as reader:
-                try:
-                    return side(Stream(reader, target, name))
-                except SidecarError as error:
-                    return f"{error.message}; {error.hint}"
-
-        def run_taker() -> None:
-            self.taken: Any = run(lambda stream: take(target.path, stream), to_taker, back, "here")
-
-        thread = threading.Thread(target=run_taker)
-        thread.start()
-        self.given = run(lambda stream: give(source.path, None, stream), to_giver, forward, "box")
-        thread.join(30)
-        self.n_bytes, self.n_replied = forward.n_bytes, back.n_bytes
+def move(source: Home, target: Home, **cuts: Any) -> Move:
+    return Move(source.path, target.path, **cuts)
 
 
 MOVED = ("s-1", "a title", "send")
@@ -143,48 +82,48 @@ THERE = ("s-1", "a title", "there")
 
 def test_a_session_goes_there_with_its_checkpoints_and_comes_back(homes: tuple[Home, Home]) -> None:
     here, there = homes
-    first = Move(here, there)
+    first = move(here, there)
     assert (first.given, first.taken) == (MOVED, MOVED)
     (name,) = [path.name for path in (here.path / "checkpoints/s-1").iterdir()]
     assert (there.texts, there.contents.find("s-1", name)) == (["one", "two"], b"before" * 1_000)
     assert [*(there.path / "incoming").iterdir()] == []
-    assert Move(here, there).given == THERE
+    assert move(here, there).given == THERE
     there.write(user("three"), title="the other title", updated_at=2)
-    assert Move(there, here).given == ("s-1", "the other title", "send")
+    assert move(there, here).given == ("s-1", "the other title", "send")
     assert (here.texts, here.meta["title"]) == (["one", "two", "three"], "the other title")
     assert here.integrity
 
 
 def test_a_look_on_either_side_makes_nothing_newer(homes: tuple[Home, Home]) -> None:
     here, there = homes
-    Move(here, there)
+    move(here, there)
     for home in homes:
         home.write(seq=7, seq_is_last=True)
-    assert Move(here, there).given == THERE
+    assert move(here, there).given == THERE
     here.write(user("three"), seq=5, seq_is_last=False)
-    assert Move(here, there).given == MOVED
+    assert move(here, there).given == MOVED
     assert (there.texts[-1], there.meta["seq"]) == ("three", 7)
 
 
 def test_the_newer_side_stays_and_the_next_step_is_told(homes: tuple[Home, Home]) -> None:
     here, there = homes
-    Move(here, there)
+    move(here, there)
     there.write(user("three"))
-    refused = Move(here, there)
+    refused = move(here, there)
     assert refused.given == "the session on box is newer; bring it over with: sidecar sessions pull box s-1"
     assert refused.taken.startswith("here: ") or "is newer" in refused.taken
     here.write(user("another three"))
-    assert "has gone on here and on box, and the two are not merged" in Move(here, there).given
+    assert "has gone on here and on box, and the two are not merged" in move(here, there).given
     assert (here.texts[-1], there.texts[-1]) == ("another three", "three")
-    assert Move(here, there).taken.startswith("session s-1 has gone on here and on here")
+    assert move(here, there).taken.startswith("session s-1 has gone on here and on here")
 
 
 def test_a_title_alone_is_taken_from_where_it_is_newer(homes: tuple[Home, Home]) -> None:
     here, there = homes
-    Move(here, there)
+    move(here, there)
     there.write(title="renamed", updated_at=2)
-    assert "the session on box is newer" in Move(here, there).given
-    Move(there, here)
+    assert "the session on box is newer" in move(here, there).given
+    move(there, here)
     assert here.meta["title"] == "renamed"
 
 
@@ -193,15 +132,15 @@ def test_a_connection_that_is_cut_leaves_nothing_half_there(homes: tuple[Home, H
     here, there = homes
     there_before = []
     if cut == "replies":
-        n_bytes = Move(here, Home(there.path.with_name("probe"))).n_replied
-        tries = [Move(here, there, replies=at) for at in range(0, n_bytes, 60)]
+        n_bytes = move(here, Home(there.path.with_name("probe"))).n_replied
+        tries = [move(here, there, replies=at) for at in range(0, n_bytes, 60)]
     else:
-        tries = [Move(here, there, cut=cut)]
+        tries = [move(here, there, cut=cut)]
     for tried in tries:
         assert tried.taken != MOVED or there.texts == ["one", "two"]
         there_before.append(there.texts)
     assert {tuple(each) for each in there_before} <= {(), ("one", "two")}
-    last = Move(here, there)
+    last = move(here, there)
     assert last.given in (MOVED, THERE)
     assert (there.texts, there.integrity) == (["one", "two"], True)
 
@@ -209,21 +148,21 @@ def test_a_connection_that_is_cut_leaves_nothing_half_there(homes: tuple[Home, H
 def test_a_connection_that_was_cut_goes_on_where_it_ended(homes: tuple[Home, Home]) -> None:
     here, there = homes
     here.write(user("x" * 100_000))
-    whole = Move(here, Home(there.path.with_name("probe"))).n_bytes
-    cut = Move(here, there, cut=80_000)
+    whole = move(here, Home(there.path.with_name("probe"))).n_bytes
+    cut = move(here, there, cut=80_000)
     assert "the same command goes on where it ended" in cut.given
     assert there.texts == []
-    again = Move(here, there)
+    again = move(here, there)
     assert (again.given, again.n_bytes < whole - 70_000) == (MOVED, True)
 
 
 def test_bytes_that_changed_on_the_way_are_not_taken_in(homes: tuple[Home, Home]) -> None:
     here, there = homes
-    changed = Move(here, there, change=lambda data: data.replace(b'"text":"two"', b'"text":"twx"'))
+    changed = move(here, there, change=lambda data: data.replace(b'"text":"two"', b'"text":"twx"'))
     assert changed.given == "box: the records are not what was sent; repeat the command"
     assert there.texts == []
-    assert Move(here, there).given == MOVED
-    changed = Move(
+    assert move(here, there).given == MOVED
+    changed = move(
         here, Home(there.path.with_name("c")), change=lambda data: data.replace(b"before", b"behind")
     )
     assert "a kept content is not what its name says" in changed.given
@@ -232,18 +171,18 @@ def test_bytes_that_changed_on_the_way_are_not_taken_in(homes: tuple[Home, Home]
 def test_a_session_that_is_open_there_is_not_written(homes: tuple[Home, Home]) -> None:
     here, there = homes
     with there.store.lock("s-1"):
-        assert "is in use by" in (refused := Move(here, there).given)
+        assert "is in use by" in (refused := move(here, there).given)
         assert "close it in that program" in refused
     assert there.texts == []
-    assert Move(here, there).given == MOVED
+    assert move(here, there).given == MOVED
 
 
 def test_a_session_that_is_open_here_is_given_unless_a_turn_runs(homes: tuple[Home, Home]) -> None:
     here, there = homes
     with here.store.lock("s-1"):
-        assert Move(here, there).given == MOVED
+        assert move(here, there).given == MOVED
         here.write(user("three"))
-        assert "a turn runs in it; wait for its end" in Move(here, there).given
+        assert "a turn runs in it; wait for its end" in move(here, there).given
     assert there.texts == ["one", "two"]
 
 

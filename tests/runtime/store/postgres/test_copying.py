@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moved_sessions import Move
 from postgres_sessions import shown
 from sidecar.cli import main
 from sidecar.commands.copy_sessions import CopyDiffersError, copy_session
@@ -93,6 +94,34 @@ def test_the_command_copies_contents_of_changed_files_where_the_user_lets_it(
     assert asyncio.run(shown(SessionStore(homes[1] / "sessions"))) == ["one"]
     assert KeptContents(homes[1]).find("s", name) == (b"before" if are_stored else None)
     assert len(server.execute("SELECT id FROM sidecar.contents", database)) == are_stored
+
+
+def test_a_session_moves_to_a_machine_with_a_database_and_back(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for home in (here, there):
+        home.mkdir()
+    (there / "config.toml").write_text(
+        f'store = "{server.conninfo("ann", database)}"\nstore_checkpoints = true\n'
+    )
+    name = KeptContents(here).keep("s", b"before")
+
+    async def make() -> None:
+        files = SessionStore(here / "sessions")
+        await write(files, "s", "one")
+        await files.write_raw("s", encode_line({"type": "checkpoint", "content": name}))
+
+    asyncio.run(make())
+    assert Move(here, there).given == ("s", "one", "send")
+    assert len(server.execute("SELECT id FROM sidecar.contents", database)) == 1
+    assert Move(here, there).given == ("s", "one", "there")
+    asyncio.run(write(SessionStore(here / "sessions"), "s", "two"))
+    assert Move(here, there).given == ("s", "two", "send")
+    back = tmp_path / "back"
+    assert Move(there, back).taken == ("s", "two", "send")
+    assert asyncio.run(shown(SessionStore(back / "sessions"))) == ["one", "two"]
+    assert KeptContents(back).find("s", name) == b"before"
 
 
 @pytest.mark.parametrize(
