@@ -91,7 +91,8 @@ class Survey(Value, kw_only=True):
         for provider, source in self.keys.items():
             names = self.listed.get(provider) or (PROPOSED.get(provider, ""),)
             if names[0]:
-                return Proposal(f"{provider}:{names[0]}", f"{source} is set")
+                reason = f"{source} is set" if source.isupper() else f"its key is in {source}"
+                return Proposal(f"{provider}:{names[0]}", reason)
         for provider, names in self.listed.items():
             if names:
                 return Proposal(f"{provider}:{names[0]}", f"{provider} runs on this machine")
