@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
+from sidecar.conductor.contract import (
+    Elicitation,
+    ElicitationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
+)
 from sidecar_client import PermissionHandler, allow, reject
 from sidecar_client.scripted import ScriptedDaemon
 
@@ -74,3 +79,38 @@ async def test_the_client_goes_on_while_a_question_is_open() -> None:
         assert await client.request("echo", 1) == 1
         decide.set()
         assert (await asking).result == ALLOWED
+
+
+FORM = {
+    "sid": "s",
+    "turnId": None,
+    "elicitationId": "e",
+    "from": "agent",
+    "message": "Which?",
+    "schema": {},
+    "expiresAt": 0,
+}
+
+
+def choose(form: Elicitation) -> ElicitationAnswer:
+    return ElicitationAnswer("accept", {"q1": form.message})
+
+
+def shrug(form: Elicitation) -> ElicitationAnswer:
+    raise ValueError("no terminal")
+
+
+async def test_a_form_has_an_answer_of_its_handler_and_is_dismissed_where_that_fails() -> None:
+    script = ScriptedDaemon()
+    async with script.client(elicit=choose):
+        answer = await script.request("sidecar/elicit", FORM)
+    assert answer.result == {"action": "accept", "content": {"q1": "Which?"}}
+    script = ScriptedDaemon()
+    async with script.client(elicit=shrug):
+        assert (await script.request("sidecar/elicit", FORM)).result == {"action": "cancel"}
+
+
+async def test_a_client_without_a_handler_is_asked_no_forms() -> None:
+    script = ScriptedDaemon()
+    async with script.client():
+        assert (await script.request("sidecar/elicit", FORM)).error is not None

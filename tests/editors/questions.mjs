@@ -102,5 +102,25 @@ await withPage({ viewport: { width: 1100, height: 800 } }, async (page) => {
   await page.click(".permission .button.danger");
   await page.waitForSelector(".row.answer >> text=Not written.");
   assert.ok(!existsSync(large));
+
+  // A form of the agent: it takes no keyboard by itself, and one field that is missing keeps it there.
+  await prompt(page, "ask me");
+  const form = page.locator("form.permission");
+  await form.locator("text=Which database?").waitFor();
+  assert.ok(await box.evaluate((element) => element === document.activeElement), "the keyboard stays at the box");
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await checkAccess(page, `a form, ${colorScheme}`);
+  }
+  await picture(page, "form");
+  await page.emulateMedia({ colorScheme: "light" });
+  assert.ok(await form.locator("input[value=SQLite]").isChecked());
+  await form.locator("input[value=Postgres]").check();
+  await form.locator("button.primary").click();
+  assert.equal(await form.count(), 1, "a name is missing");
+  await form.locator("input[type=text]").fill("main");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".row.answer >> text=It is chosen.");
+  assert.equal(await form.count(), 0);
 });
 console.log("{}");

@@ -129,6 +129,7 @@ async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_
 ODD: Final = {"toString": 1, "valueOf": 1}
 HIDING: Final = f"make install{' ' * 3000}; touch y\u3164{chr(10) * 200}touch z"
 LONG: Final = "word " * 400 + "\n" + "line\n" * 2500
+WHICH: Final = {"question": "Which database?", "choices": ["Postgres", "SQLite"], "default": "SQLite"}
 QUESTIONS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "edit", "input": {"path": ODD, "old_text": "a", "new_text": "b"}}}],
     [{"toolCall": {"name": "write", "input": {"path": ODD, "content": "a"}}}],
@@ -144,6 +145,8 @@ QUESTIONS: Final[list[list[dict[str, Any]]]] = [
     [{"text": "Not long."}],
     [{"toolCall": {"name": "write", "input": {"path": "large.txt", "content": "line\n" * 150_000}}}],
     [{"text": "Not written."}],
+    [{"toolCall": {"name": "ask", "input": {"questions": [WHICH, {"question": "Which name?"}]}}}],
+    [{"text": "It is chosen."}],
 ]
 
 
