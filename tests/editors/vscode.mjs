@@ -164,6 +164,17 @@ try {
     await panel.locator(".row.tool").evaluateAll((rows) => rows.forEach((row) => row.closest("details").setAttribute("open", "")));
     await panel.waitForSelector(".row.tool .diff-line.added >> text=a { color: var(--accent); }");
     measured.asked = await panel.locator(".row.tool pre.output").allTextContents();
+
+    // The agent asks: one choice, then a form of three fields.
+    await prompt(panel, "/model asks-1");
+    await prompt(panel, "ask me");
+    await panel.check("form.permission input[value=SQLite]");
+    await panel.click("form.permission button[type=submit]");
+    await panel.waitForSelector("form.permission >> text=3 questions");
+    await picture(page, "13b-form");
+    await panel.check("form.permission input[value=Postgres]");
+    await panel.click("form.permission button[type=submit]");
+    await panel.waitForSelector(".row.answer >> text=So be it.");
     await panel.click("button[aria-label=Conversations]");
     await panel.click(".session >> text=what is in @a.py?");
     await panel.waitForSelector(".row.answer li >> text=reason 39");
