@@ -15,6 +15,7 @@ from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.contract import Location, ToolContext, ToolReply
 from sidecar.capabilities.file_changes import (
+    AppliedChange,
     FileChange,
     apply_changes,
     find_target,
@@ -85,6 +86,9 @@ async def edit_file(arguments: EditArguments, context: ToolContext, cancel: Canc
     (applied,) = await apply_changes(context, "edit", [change])
     assert applied.view is not None
     if applied.is_chosen:
+        # The model knows its proposal, and is told how the file differs from it.
+        if not record.ranges:
+            record_known(context, AppliedChange(applied.view))
         note = f"edited {display_path(applied.view.path, context.cwd)} in part\n{applied.note}"
         return ToolReply(note, locations=(Location(target.path),), diffs=(applied.diff_of(change),))
     ranges = record.ranges or ((1, None),)
@@ -141,7 +145,7 @@ async def write_file(arguments: WriteArguments, context: ToolContext, cancel: Ca
             raise FileAccessError("notReadYet", message, hint="use edit for a part, or read the other lines")
     change = FileChange(target, arguments.content)
     (applied,) = await apply_changes(context, "write", [change])
-    record_known(context, applied)
+    record_known(context, AppliedChange(applied.view) if applied.is_chosen else applied)
     n_lines = LineText(arguments.content).n_lines
     done = f"{'created' if target.view is None else 'wrote'} {name}, {n_lines} lines"
     return ToolReply(

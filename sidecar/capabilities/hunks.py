@@ -109,7 +109,7 @@ def describe_choice(name: str, proposed: str, kept: str, chosen: Mapping[int, st
     diff = "\n".join(lines)
     cut = "\n[...]" if len(diff) > _MOST_DIFF_CHARS else ""
     return (
-        f"[the user {', '.join(counts)} in {name}. What was written differs from the proposal so; read the "
-        f"file again before another change of it, and do not propose what was refused]\n"
+        f"[the user {', '.join(counts)} in {name}. What was written differs from the proposal so; "
+        f"do not propose again what was refused]\n"
         f"{diff[:_MOST_DIFF_CHARS]}{cut}"
     )

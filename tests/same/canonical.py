@@ -34,7 +34,15 @@ _ID: Final = re.compile(
 )
 _ID_START: Final = re.compile(r"(?<![0-9a-zA-Z_:/.-])[0-9a-f]{6,31}(?![0-9a-zA-Z_])")
 _FILLER: Final = re.compile(r"(.{12,200}?)\1{2,}", re.DOTALL)
-_FIXED: Final = {"pid": 0, "rssBytes": 0, "uptimeMs": 0, "version": "0", "build": "0", "socket": "socket"}
+_FIXED: Final = {
+    "durationMs": 0,
+    "pid": 0,
+    "rssBytes": 0,
+    "uptimeMs": 0,
+    "version": "0",
+    "build": "0",
+    "socket": "socket",
+}
 
 _FREQUENT: Final = {"sidecar/event": "event", "session/update": "update"}
 """The words that stand for the most frequent messages."""

@@ -107,7 +107,7 @@ async def take_back_in_parts(scenery: Scenery) -> None:
 async def compact_unasked(scenery: Scenery) -> None:
     """A small window: the conversation is compacted before a prompt, within a run, and after a refusal."""
     scenery.place.write("a.txt", LINES * 12)
-    near = [say(f"Answer {number}. {_FACTS[number % 4]} {PROSE * 30}") for number in range(30)]
+    near = [say(f"Answer {number}. {_FACTS[number % 4]} {PROSE * 30}") for number in range(60)]
     refusal = {
         "error": {
             "kind": "http",
