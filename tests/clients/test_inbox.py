@@ -81,7 +81,7 @@ async def test_the_client_goes_on_while_a_question_is_open() -> None:
         assert (await asking).result == ALLOWED
 
 
-FORM = {
+FORM: dict[str, Any] = {
     "sid": "s",
     "turnId": None,
     "elicitationId": "e",
