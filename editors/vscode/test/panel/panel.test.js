@@ -134,7 +134,7 @@ test("a question stays until it is answered, shows the change, and hides no char
   expect(card?.textContent).toContain("‹U+202E›");
   expect([...(card?.querySelectorAll("button.button") ?? [])].map((button) => button.textContent)).toEqual(["Allowy", "Rejectn"]);
   /** @type {HTMLButtonElement} */ (card?.querySelector("button.danger")).click();
-  expect(stage.home.answer.mock.calls).toEqual([["p1", { outcome: "selected", optionId: "no" }]]);
+  expect(stage.home.answer.mock.calls).toEqual([["p1", { outcome: "selected", optionId: "no", hunks: [] }]]);
   expect(stage.root.querySelector(".permission")).toBeNull();
 });
 
