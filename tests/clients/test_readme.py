@@ -17,7 +17,7 @@ def examples() -> list[str]:
 
 
 def test_every_example_compiles() -> None:
-    assert len([compile(text, README, "exec") for text in examples()]) == 4
+    assert len([compile(text, README, "exec") for text in examples()]) == 5
 
 
 async def test_the_examples_without_a_daemon_run() -> None:

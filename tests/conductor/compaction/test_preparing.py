@@ -290,6 +290,7 @@ async def test_each_time_that_the_limit_comes_near_is_announced(make_stage: Any)
     )
     await prepared(session)
     await stage.ask(session, "four" * 4_000)
+    await session._jobs.wait_idle()
     assert len(near(session)) == 2
 
 
