@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from sidecar._internal.allocator import limit_kept_memory
@@ -98,8 +98,8 @@ class Daemon(Value):
         if "models" in options:
             self.models.add_scripted(options["models"])
 
-    def warm_up(self) -> Thread:
-        """Load libraries of the first call and session, and patterns of the first prompt, in a thread.
+    def warm_up(self, after_s: float = 0) -> Thread:
+        """Load libraries of the first call and session, in a thread that begins after *after_s* seconds.
 
         An import that fails is repeated, and its error reported, where the module is used.
         """
@@ -110,7 +110,8 @@ class Daemon(Value):
                 with suppress(Exception):
                     step()
 
-        thread = Thread(target=load, name="sidecar-warm-up", daemon=True)
+        thread = Timer(after_s, load)
+        thread.name, thread.daemon = "sidecar-warm-up", True
         thread.start()
         return thread
 

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import sidecar.server.lsp
 import sidecar.server.sink  # noqa: F401  # loaded before the first client comes
+from sidecar._internal.allocator import exclude_loaded_modules
 from sidecar._internal.errors import InvalidInput
 from sidecar.acp import AcpConnection, AcpOptions
 from sidecar.attach.broker import Broker
 from sidecar.attach.paths import DaemonPaths
 from sidecar.attach.streams import SocketStream
 from sidecar.boot import build
-from sidecar.commands.launch import agent_info, server_info
+from sidecar.commands.launch import WARM_UP_AFTER_S, agent_info, server_info
 from sidecar.protocol.framing import is_line_framed
 from sidecar.server import LspConnection, LspOptions
 from sidecar.service.contract import Backend
@@ -63,7 +64,8 @@ class Host:
     def __init__(self, paths: DaemonPaths, idle_s: float) -> None:
         socket = str(paths.socket)
         self.daemon = build(paths.home, lifetime="shared")
-        self.daemon.warm_up()
+        exclude_loaded_modules()
+        self.daemon.warm_up(WARM_UP_AFTER_S)
         limits = Limits()
         self.broker = Broker(
             lambda stream: open_frontend(stream, self._open_backend, limits, socket),

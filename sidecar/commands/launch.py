@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from sidecar import __version__
+from sidecar._internal.allocator import exclude_loaded_modules
 from sidecar._internal.env import speaks_acp_draft
 from sidecar._internal.errors import SidecarError, log_fault
 from sidecar._internal.loading import reinstall_command
@@ -28,6 +29,9 @@ _LOG_LINE = "%(asctime)s %(name)s %(levelname)s %(message)s"
 _BUILD: Final = f"python-{'.'.join(map(str, sys.version_info[:3]))}"
 _ENGINES: Final = ("windowBudget", "runtime", "agentcore", "slidingWindow", "summarizing", "none")
 _EVENT_BUFFER: Final = 50_000
+
+WARM_UP_AFTER_S: Final = 1.0
+"""The time for a client's first session, which would wait for the interpreter while libraries are loaded."""
 
 
 class _MaskingFormatter(logging.Formatter):
@@ -101,7 +105,8 @@ class LazyDaemon:
                 problem = f"the daemon cannot be loaded: {type(error).__name__}, see its log"
                 hint = '"sidecar doctor" shows what is wrong on this machine'
                 raise SidecarError(problem, hint=hint) from None
+            exclude_loaded_modules()
             self._on_load()
-            self._daemon.warm_up()
+            self._daemon.warm_up(WARM_UP_AFTER_S)
         self._daemon.configure(options)
         return Backend(self._daemon.service, self._daemon.workspace)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,12 @@ from sidecar.llmgateway.names import Provider
 AUTH_FILE: Final = "auth.json"
 KEYRING_SERVICE: Final = "sidecar"
 _KEYRING_DEADLINE_S: Final = 3.0
+_KEYRING_VARIABLES: Final = (
+    "PYTHON_KEYRING_BACKEND",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+)
 _UNLOCK_S: Final = 60.0
 """How long the user of a terminal has to unlock the keyring that a key is written to."""
 
@@ -173,8 +180,22 @@ def how_to_set(provider: Provider) -> str:
 
 
 def system_keyring() -> Keyring | None:
-    """Return the system's keyring, or None where the ``keyring`` package is not installed."""
-    return search_keyring if find_spec("keyring") is not None else None
+    """Return the system's keyring, or None where none can answer or its package is not installed."""
+    return search_keyring if find_spec("keyring") is not None and _has_keyring_service() else None
+
+
+def _has_keyring_service() -> bool:
+    """Whether a keyring could answer: on Linux over D-Bus, unless the user has set up or installed another.
+
+    Without one, the package would load all its back ends to find that out, while the first session waits.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    if any(map(read_raw, _KEYRING_VARIABLES)) or find_spec("keyrings") is not None:
+        return True
+    settings = Path(read_raw("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "python_keyring")
+    bus = Path(read_raw("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
+    return settings.exists() or bus.exists()
 
 
 def load_keyring() -> None:

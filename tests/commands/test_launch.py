@@ -31,7 +31,8 @@ def garbage_is_collected_again() -> Iterator[None]:
     """What loading has put out of the collector's sight is put back once no thread loads."""
     yield
     for thread in threading.enumerate():
-        if thread.name == "sidecar-warm-up":
+        if thread.name == "sidecar-warm-up" and isinstance(thread, threading.Timer):
+            thread.cancel()
             thread.join()
     gc.unfreeze()
 

@@ -124,6 +124,23 @@ def test_without_the_package_there_is_no_keyring(monkeypatch: pytest.MonkeyPatch
     assert system_keyring() is None
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems have a keyring of their own")
+def test_without_a_bus_and_a_setting_no_keyring_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(credentials, "find_spec", lambda name: object() if name == "keyring" else None)
+    for name in credentials._KEYRING_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert system_keyring() is None
+    (tmp_path / "bus").touch()
+    assert system_keyring() is not None
+    (tmp_path / "bus").unlink()
+    (tmp_path / "config" / "python_keyring").mkdir(parents=True)
+    assert system_keyring() is not None
+
+
 def test_the_next_step_for_a_missing_key() -> None:
     assert how_to_set(OPENAI) == "set OPENAI_API_KEY, or run: sidecar login openai"
     assert how_to_set(Provider("x", "openai-chat")) == "run: sidecar login x"
