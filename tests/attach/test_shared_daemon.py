@@ -389,3 +389,14 @@ async def test_the_longest_idle_time_that_anybody_wants_counts(stage: Stage) -> 
         assert (await later.status()).pid == pid
     async with stage.shim() as still:
         assert (await still.status()).pid == pid
+
+
+@pytest.mark.slow
+async def test_line_by_line_a_session_goes_on_that_another_client_has_open(running: Stage) -> None:
+    async with running.shim() as other:
+        session = await other.start_session(running.paths.home, model="offline-1")
+        await session.run("hello there")
+        arguments = ("chat", "--plain", "--resume", session.sid, "--cwd", str(running.paths.home))
+        chat = await asyncio.to_thread(running.run, *arguments, typed="/help\n")
+        assert (chat.returncode, "continues: hello there" in chat.stdout) == (0, True)
+        assert "/compact" in chat.stdout

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sidecar._internal.env import indusagi_home, read_env
 from sidecar.commands.sessions import SessionLookupError, open_session
@@ -23,7 +24,7 @@ from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionRequest,
 )
-from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
+from sidecar_client import ClientEvent, Session, SidecarClient, SidecarClientError, SidecarRequestError
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
             chat = _Chat(lines, interrupts)
             chat.actions = Actions(client, session, folder, screen, chat)
             chat.actions.is_used = options.resume is not None
-            chat.actions.offered = (await session.wait_for("commandsChanged")).data["commands"]
+            chat.actions.offered = await read_commands(session)
             chats.append(chat)
             return await chat.talk()
 
@@ -57,6 +58,20 @@ def run(options: argparse.Namespace) -> int:
         return await chats[0].elicit(form)
 
     return run_with_daemon(main, options.cwd, permission=ask, elicit=elicit, joins=True)
+
+
+async def read_commands(session: Session) -> Sequence[Mapping[str, Any]]:
+    """Return the daemon's commands.
+
+    They come with each load. Where another client has the session open, they have the number 0 and follow the
+    answer, so that only a reader from before the load is sure to see them.
+    """
+    events = session.client.events(session.sid)
+    await session.client.session_load(session.sid)
+    async for event in events:
+        if event.kind == "commandsChanged":
+            return event.data["commands"]  # type: ignore[no-any-return]  # JSON
+    return ()
 
 
 class _Chat:
