@@ -6,6 +6,7 @@ checkout. Its name alone would do for a package index only.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -85,6 +86,6 @@ def find_requirements(extra: str) -> list[str]:
 def _shell_line(command: list[str]) -> str:
     import shlex
 
-    if sys.platform == "win32":
+    if os.name == "nt":
         return " ".join(part if part.replace("-", "").isalnum() else f'"{part}"' for part in command)
     return shlex.join(command)
