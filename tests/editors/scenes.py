@@ -30,9 +30,19 @@ ASKS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "ask", "input": {"questions": _ASKED}}}],
     [{"text": "So be it."}],
 ]
+WORDS: Final = "one\ntwo\nthree\nfour\nfive\n"
+"""The text of ``words.txt``."""
+SHOUT: Final = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
+SHOUTS: Final[list[list[dict[str, Any]]]] = [
+    [{"toolCall": {"name": "read", "input": {"path": "words.txt"}}}],
+    [{"toolCall": {"name": "edit", "input": {"path": "words.txt", "edits": SHOUT}}}],
+    [{"text": "I have shouted."}],
+    [{"text": "It is a number."}],
+]
 MODELS: Final = {
     "fake-1": {"scripted": STEPS, "contextWindow": 64_000},
     "asks-1": {"scripted": ASKS, "contextWindow": 64_000},
+    "shouts-1": {"scripted": SHOUTS, "contextWindow": 64_000},
 }
 
 

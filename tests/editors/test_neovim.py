@@ -22,7 +22,7 @@ from tests.editors.conftest import (
     tool_outputs,
     write_foreign_session,
 )
-from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED
+from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, WORDS
 
 pytestmark = [
     pytest.mark.e2e,
@@ -231,6 +231,44 @@ def test_a_day_in_neovim(
     keep("8 import", vim.shown)
     vim.type("1\r")
     vim.wait_for(lambda: "» a question of before\n\nan answer of before" in vim.chat)
+    vim.command("qall!")
+    assert vim.end() == 0
+
+
+def test_the_selection_is_changed_beside_the_file_in_neovim(
+    neovim: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    settings.write_text(settings.read_text().replace("model = 'fake-1'", "model = 'shouts-1'"))
+    (project / "words.txt").write_text(WORDS)
+    vim = Neovim(neovim, settings, project, environment)
+    vim.command("edit words.txt")
+    vim.wait_for("five")
+    vim.type("Ozero, unsaved\x1b")
+    vim.command("2,5Sidecar change")
+    vim.wait_for("Change lines 2 to 5:")
+    vim.type("shout\r")
+    vim.wait_for("[x] Refuse a part [e] Edit")
+    vim.wait_for("the change goes beyond the selection")
+    keep("change", vim.shown)
+    windows = "#vim.api.nvim_tabpage_list_wins(0)"
+    assert vim.value(windows) == "2", "the file itself, and the proposal beside it"
+    assert "ONE" in vim.value("vim.api.nvim_get_current_line()")
+    vim.type("xx")  # refused, and taken back in
+    vim.wait_for(lambda: vim.value("vim.api.nvim_get_current_line()") == "ONE")
+    vim.type("x")
+    vim.wait_for(lambda: vim.value("vim.api.nvim_get_current_line()") == "one")
+    vim.type("eGIyes, \x1bZZ")
+    written = "table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), '|')"
+    vim.wait_for(lambda: vim.value(written) == "zero, unsaved|one|two|THREE|four|yes, FIVE")
+    assert vim.value(windows + " .. tostring(vim.wo.diff) .. vim.fn.bufname()") == "1falsewords.txt"
+    assert (project / "words.txt").read_text() == WORDS, "it is for the user to save"
+    vim.type("u")
+    vim.wait_for(lambda: vim.value(written) == "zero, unsaved|one|two|three|four|five")
+    vim.wait_for(lambda: "I have shouted." in vim.chat)
+    assert "the user kept 1 of 3 hunks as proposed, refused 1, edited 1" in stored_text(environment)
+
+    vim.command("1Sidecar change what is this line?")
+    vim.wait_for("nothing was asked; :Sidecar shows")
     vim.command("qall!")
     assert vim.end() == 0
 

@@ -24,7 +24,7 @@ from sidecar.attach.paths import DaemonPaths
 from sidecar.protocol.codec import to_wire
 from sidecar_client import SidecarClient
 from tests.editors.conftest import ROOT, write_foreign_session
-from tests.editors.scenes import MODELS
+from tests.editors.scenes import MODELS, WORDS
 
 pytestmark = [
     pytest.mark.e2e,
@@ -283,19 +283,11 @@ async def test_the_first_second_and_answers_that_break_off(home: Path, project: 
             await asyncio.to_thread(drive, "broken_off.mjs", url, str(pid), **kept)
 
 
-SHOUT: Final = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
-HUNKS: Final[list[list[dict[str, Any]]]] = [
-    [{"toolCall": {"name": "read", "input": {"path": "words.txt"}}}],
-    [{"toolCall": {"name": "edit", "input": {"path": "words.txt", "edits": SHOUT}}}],
-    [{"text": "I have shouted."}],
-]
-
-
 async def test_hunks_of_a_change_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
     browser = chromium()
-    (project / "words.txt").write_text("one\ntwo\nthree\nfour\nfive\n")
+    (project / "words.txt").write_text(WORDS)
     own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
-    models = {"fake-1": {"scripted": HUNKS, "contextWindow": 64_000}}
+    models = {"fake-1": MODELS["shouts-1"]}
     shared = (*SIDECAR, "serve", "--shared")
     async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
         assert (await client.status()).pid

@@ -41,6 +41,12 @@ daemon.on_event = function(project, kind, data, params)
     form.withdraw_all(project)
     daemon.tell(data.why, vim.log.levels.WARN)
   end
+  if (kind == "settled" or kind == "faulted") and project.change and params.turnId == project.change.turn_id then
+    if not project.change.is_asked then
+      daemon.tell("nothing was asked; :Sidecar shows the answer")
+    end
+    project.change = nil
+  end
   chat.show(project, kind, data)
   vim.cmd.redrawstatus({ bang = true }) -- the gauge is above the conversation, mostly not the current window
 end
@@ -76,13 +82,16 @@ local function with_session(project, run)
   daemon.with_session(project, run)
 end
 
---- Send a prompt, or a command such as /compact; with `steer` to the turn that runs, if one does.
-function M.send(project, text, steer)
+--- Send a prompt, or a command such as /compact; with `steer` to the turn that runs, if one does. `run` gets the turn.
+function M.send(project, text, steer, run)
   with_session(project, function()
     local params = { sid = project.sid, input = { { type = "text", text = text } } }
     params.whenBusy = steer and "steer" or "queue"
     daemon.request(project, "sidecar/turn/start", params, function(started)
       project.sent = started.turnId
+      if run then
+        run(started.turnId)
+      end
     end, function(problem)
       chat.say(project, "not sent: " .. problem.message .. "\n" .. text, "SidecarFailed")
     end)
@@ -166,6 +175,37 @@ local function ask(text, given)
     prompt.open(project)
     M.send(project, text)
   end)
+end
+
+--- Let the model change the lines of a range, or the current one; its proposal is shown beside them.
+local function change(text, given)
+  local project, buffer = daemon.project(), api.nvim_get_current_buf()
+  local first, last = given.line1, given.line2
+  local name = vim.fs.normalize(api.nvim_buf_get_name(buffer))
+  if vim.bo.buftype ~= "" or name == "" then
+    return daemon.tell("only lines of a file can be changed; this is none", vim.log.levels.WARN)
+  end
+  if vim.startswith(name, project.root .. "/") then
+    name = name:sub(#project.root + 2)
+  end
+  local where = first == last and ("line %d"):format(first) or ("lines %d to %d"):format(first, last)
+  local function begin(instruction)
+    if vim.trim(instruction or "") == "" then
+      return
+    end
+    local lines = context.lines(first, last)
+    with_session(project, function()
+      context.report(lines)
+      local prompt_text = ('Change only %s, @"%s:%d-%d", and do it by an edit: %s'):format(where, name, first, last, instruction)
+      M.send(project, prompt_text, false, function(turn_id)
+        project.change = { turn_id = turn_id, buffer = buffer, first = first, last = last }
+      end)
+    end)
+  end
+  if text ~= "" then
+    return begin(text)
+  end
+  vim.ui.input({ prompt = ("Change %s: "):format(where) }, begin)
 end
 
 --- Choose one of the values of a config option.
@@ -397,6 +437,8 @@ function M.run(given)
     M.commands.open()
   elseif first == "steer" and rest ~= "" then
     M.send(daemon.project(), rest, true)
+  elseif first == "change" and (rest == "" or given.range > 0) then
+    change(rest, given)
   elseif rest == "" and M.commands[first] then
     M.commands[first]()
   else
@@ -410,7 +452,7 @@ function M.complete(lead, line)
     return {}
   end
   local names = vim.tbl_keys(M.commands)
-  table.insert(names, "steer")
+  vim.list_extend(names, { "change", "steer" })
   for _, command in ipairs(daemon.project().commands) do
     table.insert(names, "/" .. command.name)
   end
