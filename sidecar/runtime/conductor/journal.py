@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import filterfalse
+from operator import is_
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sidecar.conversation import AppendOnlySeq
@@ -171,7 +172,9 @@ class JournalWriter:
         if added is None:
             known, history = self._ahead
             self._ahead = AppendOnlySeq(), RunMessages.of(())
-            added = turns.since(known)
+            # By identity, since a path that goes on where it had gone on before is another sequence.
+            if len(turns) >= len(known) and all(map(is_, turns, known)):
+                added = turns[len(known) :]
         if added is None:
             moved = RunMessages.of(tuple(filterfalse(is_blank, turns)))
         else:

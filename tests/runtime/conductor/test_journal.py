@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_journal import MemoryJournal
+from sidecar.conversation import AppendOnlySeq
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.llmgateway.scripted import Say, ScriptedModel
 from sidecar.runtime.cadence import Draft, RunMessages
@@ -200,3 +201,16 @@ async def test_a_move_that_was_prepared_costs_the_turns_since() -> None:
     assert moved is not None
     assert moved.finished.since(prepared.finished) == (C,)
     assert keep.follow(moved) is None
+
+
+async def test_a_prepared_path_that_is_taken_up_again_costs_the_turns_since() -> None:
+    """It ends where another branch goes on, so that its continuation is a sequence of its own."""
+    journal = MemoryJournal()
+    keep, history = keeper(journal), RunMessages.of((A,))
+    keep.adopt(history)
+    longer: AppendOnlySeq[Turn] = AppendOnlySeq((A, B, A))
+    prepared = keep.prepare(longer.first(2))
+    await journal.branch((A, B, C))
+    moved = keep.follow(history)
+    assert moved is not None
+    assert moved.finished.since(prepared.finished) == (C,)
