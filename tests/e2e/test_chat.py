@@ -129,8 +129,10 @@ def test_a_setting_turns_the_bell_off(project: Path, env: Mapping[str, str]) -> 
     chat.type("!touch x\r")
     chat.wait_for("[y]es")
     chat.wait_for("? waiting for you")
-    chat.type("\x03\x03\x03\x03")
-    chat.end()
+    chat.type("n")
+    chat.wait_for("not allowed")
+    chat.type("\x04")
+    assert chat.end() == 0
     assert rings(chat) == []
 
 
