@@ -62,9 +62,10 @@ lint: $(READY)
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 sidecar clients/python/sidecar_client
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin sidecar clients/python/sidecar_client
 
-# Plays a session again, then writes REFERENCE.md and the types of the TypeScript client.
+# Plays a session again, then writes REFERENCE.md and the types of the TypeScript client; and SETTINGS.md.
 reference: $(READY)
 	PYTHONPATH=tests/support $(BIN)/python tests/tools/reference_page.py
+	$(BIN)/python tests/tools/settings_page.py
 
 bench: $(READY)
 	$(BIN)/python -m pytest -q tests/benchmarks -o addopts="" --import-mode=importlib --benchmark-disable-gc -s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import tempfile
 from functools import cache
@@ -14,10 +15,13 @@ import journeys
 import sidecar
 from package_modules import ROOT, imports, modules
 from pages import CONTRIBUTING, FILES, PAGES, README, headings
+from sidecar.commands.arguments import make_parser
+from sidecar.conductor.content import ALIASES, COMMANDS
 from sidecar.protocol.methods import CLIENT_NOTIFICATIONS, METHODS
 
 PROSE = re.sub(r"```.*?```", "", PAGES, flags=re.DOTALL)
 CODE = re.findall(r"`([^`\n]+)`", PROSE)
+SUBCOMMANDS = {*re.findall(r"^    (\w+)\s", make_parser().format_help(), re.MULTILINE)}
 MAP = re.findall(r"^\| (`.*) \|$", PROSE, re.MULTILINE)
 
 METHOD_NAMES = {
@@ -86,6 +90,23 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not heading or heading in headings(path.read_text(encoding="utf-8")), target
 
 
+def test_the_page_of_commands_has_each_one_in_its_own_words() -> None:
+    text = (ROOT / ".github" / "KEYS.md").read_text(encoding="utf-8")
+    for command in COMMANDS:
+        usage = f"/{command.name} {command.hint or ''}".strip().replace("|", "\\|")
+        others = ", ".join(f"`/{name}`" for name, of in ALIASES.items() if of == command.name)
+        assert f"\n| `{usage}` | {command.description} | {others} |\n" in text
+
+
+def test_the_page_of_commands_names_those_of_shell_and_editors() -> None:
+    text = (ROOT / ".github" / "KEYS.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"`sidecar (\w+)`", text))
+    assert shown == SUBCOMMANDS
+    manifest = json.loads((ROOT / "editors/vscode/package.json").read_text(encoding="utf-8"))
+    titles = {command["title"].partition(" the Last")[0] for command in manifest["contributes"]["commands"]}
+    assert {title for title in titles if title not in text} == set()
+
+
 def test_a_stranger_has_it_running_after_one_screen() -> None:
     install = next(at for at, line in enumerate(README.splitlines()) if "pip install ." in line)
     assert install < 25
@@ -100,7 +121,7 @@ def test_every_target_is_in_the_makefile(target: str) -> None:
 @pytest.mark.parametrize("command", commands())
 def test_every_command_is_there(command: str) -> None:
     name = command.split()[0]
-    assert name.startswith("--") or (ROOT / "sidecar" / "commands" / f"{name}.py").exists()
+    assert name.startswith("--") or name in SUBCOMMANDS
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ costs the smallest part around it, such as one hook, and is reported with its li
 left out where no permission, hook, server or budget depends on it; else the whole file is.
 
 Hooks and tool servers stand here as settings spell them; :mod:`sidecar.extensions` makes objects of them.
+The text below a setting describes it for users: the page of all settings is made of these texts.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _MAX_TIMEOUT_S: Final = 600.0
 CONFIG_FILE: Final = "config.toml"
 FOLDER_FILE: Final = ".sidecar.toml"
 SETTINGS_LIMIT_BYTES: Final = 256_000
-_OF_USER: Final = {
+OF_USER: Final = {
     "rules": "[permissions]",
     "compaction": "[compaction]",
     "budgets": "[budget]",
@@ -60,6 +61,14 @@ _OF_USER: Final = {
     "notify": "notify",
 }
 """The settings that only the user's own file makes, each with its name there."""
+
+OF_TRUSTED: Final = {
+    "providers": "[providers]",
+    "models": "[models]",
+    "hooks": "[[hooks]]",
+    "servers": "[mcp_servers]",
+}
+"""The settings that the file of a folder makes only once the folder is trusted, each with its name there."""
 
 MAX_NESTING: Final = 32
 """How deep arrays and tables may be nested in a settings file, dotted keys included."""
@@ -92,9 +101,13 @@ class HookEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One ``[[hooks]]`` table."""
 
     on: HookEvent
+    """The event at which it runs."""
     command: str
+    """A line for the shell; it gets JSON on its standard input, and its exit code decides."""
     tools: list[str] = []
+    """For `beforeTool` and `afterTool`: the names of the tools, such as `mcp__*`; all without it."""
     timeout_s: float = 30.0
+    """When it is ended, at most 600."""
 
     def __post_init__(self) -> None:
         if not self.command.strip():
@@ -112,12 +125,19 @@ class ServerEntry(msgspec.Struct, frozen=True):
     """
 
     command: str | None = None
+    """The program of a server on this machine; a server has this or a `url`."""
     args: list[str] = []
+    """The arguments of the program; `${NAME}` stands for a variable of the environment."""
     env: dict[str, str] = {}
+    """Variables for the program."""
     type: Literal["stdio", "http", "sse", "streamable-http"] | None = None
+    """The transport; found out without it."""
     url: str | None = None
+    """The address of a server elsewhere."""
     headers: dict[str, str] = {}
+    """Headers for each request to it, such as `Authorization`."""
     disabled: bool = False
+    """Leaves it out, and keeps its table."""
 
     def __post_init__(self) -> None:
         if (self.command is None) == (self.url is None):
@@ -128,22 +148,34 @@ class TierEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Prices of calls with an input of more than *above* tokens."""
 
     above: int
+    """The input of a call, in tokens, above which this tier holds."""
     input: float
+    """The price of input, in dollars for a million tokens, as the three below."""
     output: float
+    """That of output."""
     cache_read: float | None = None
+    """That of input out of the cache."""
     cache_write: float | None = None
+    """That of input into the cache."""
 
 
 class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Prices in US dollars for a million tokens, and *per_request* for a call."""
 
     input: float
+    """The price of input, in dollars for a million tokens, as the four below."""
     output: float
+    """That of output."""
     cache_read: float | None = None
+    """That of input out of the cache; as `input` without it."""
     cache_write: float | None = None
+    """That of input into the cache; as `input` without it."""
     reasoning: float | None = None
+    """That of thinking; as `output` without it."""
     per_request: float | None = None
+    """Dollars for each call."""
     tiers: list[TierEntry] = []
+    """Other prices for calls with more input, each a table with `above` in tokens."""
 
     def sheet(self) -> CostSheet:
         """Return the prices as the card of a model has them."""
@@ -160,18 +192,22 @@ class CostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The user's settings of a model; None keeps the value of the catalogue.
-
-    *provider* and *name* make the id of the entry another name for the model *name* of *provider*.
-    """
+    """The user's settings of a model; None keeps the value of the catalogue."""
 
     provider: str | None = None
+    """The provider to ask, one of this file or of the daemon."""
     name: str | None = None
+    """The name of the model there; with `provider` it makes the name of the table another name for it."""
     context_window: int | None = None
+    """The window, in tokens."""
     max_output_tokens: int | None = None
+    """The longest answer that it can give, in tokens."""
     reasoning: bool | None = None
+    """Whether it can think."""
     images: bool | None = None
+    """Whether it sees images."""
     cost: CostEntry | None = None
+    """Its prices."""
 
     def __post_init__(self) -> None:
         for name in ("context_window", "max_output_tokens"):
@@ -182,11 +218,14 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base_url: str
+    """Its address, which begins with `http://` or `https://`."""
     api: (
         Literal["openai-chat", "openai-responses", "anthropic-messages", "google-generate", "ollama-chat"]
         | None
     ) = None
+    """The format that it speaks; that of a known provider, else `openai-chat`, without it."""
     key_env: str | None = None
+    """The variable with its key; without it, that of a known provider, else none."""
 
     def provider(self, name: str) -> Provider:
         """Return the provider *name* with these settings; a known one at another address keeps the rest.
@@ -214,33 +253,37 @@ class _ProviderEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Permissions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: list[str] = []
+    """Rules for actions that run without a question, such as `npm run *` or `edit: docs/**`."""
     deny: list[str] = []
+    """Rules for actions that are refused in every mode."""
 
 
 class _Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt: str | None = None
+    """The most that one prompt may cost, in dollars or tokens: `"0.50usd"`, `"200k"`."""
     session: str | None = None
+    """The most that a session may cost."""
     day: str | None = None
+    """The most that all sessions of a day may cost together."""
 
 
 class CompactionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The user's settings of compactions: *prepare* has a summary written before it is due.
-
-    With *same_prefix* it is requested behind the conversation, where the provider has that in its cache.
-    *due_share* is the share of the window at which one is due by itself; without it each engine has its own,
-    and with *by_price* it is due earlier where it saves more than it costs.
-    With *branch_digests* the model is told of a branch that a rewind or a fork left.
-    *view_share* is the share of the window that the conversation takes after a compaction. With *note*
-    ``auto`` a model writes a note beside it where that is cheap: see :meth:`Summarizer.writes_note`.
-    """
+    """The user's settings of compactions."""
 
     prepare: bool = True
+    """Whether a summary is written in the background before it is due."""
     same_prefix: bool = True
+    """Whether it is requested behind the conversation, where the provider has that in its cache."""
     by_price: bool = True
+    """Whether a compaction is due earlier where it saves more than it costs."""
     due_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] | None = None
+    """The share of the window at which a compaction is due; each engine has its own without it."""
     branch_digests: bool = True
+    """Whether the model is told of the branch that a rewind or a fork has left."""
     view_share: Annotated[float, msgspec.Meta(ge=0.02, le=0.25)] = 0.2
+    """The share of the window that the conversation takes after a compaction."""
     note: Literal["auto", "always", "never"] = "auto"
+    """Whether a model writes a note above the chronicle; `auto` where that is cheap."""
 
     @property
     def names_off(self) -> tuple[str, ...]:
@@ -252,42 +295,59 @@ class _OwnSettings(Value, kw_only=True):
     """The settings that have one form in a file and in the program."""
 
     model: str | None = None
+    """The model of sessions that name none; the variable `INDUSAGI_MODEL` goes before it."""
     summarizer: str | None = None
+    """The model that writes summaries, else that of the session; `INDUSAGI_SUMMARIZER` goes before it."""
     thinking: ThinkingLevel | None = None
+    """How long models think where a session does not say; each model's own way without it."""
     max_output_tokens: int | None = None
+    """The longest answer, in tokens; the most that the model allows without it."""
     models: dict[str, ModelEntry] = field(default_factory=dict)
+    """A name of your own for a model, or the name `provider:model`, with the facts that you know."""
     trusted: tuple[str, ...] = ()
+    """Folders with files that may say where models are, and start programs."""
     sandbox: bool = False
+    """Runs the commands of models in a sandbox or, where there is none, not at all."""
     fetch_private: bool = False
+    """Lets the tool `fetch` read pages of this machine and its network."""
     local_servers: bool = True
+    """Whether the ports of Ollama and LM Studio on this machine are asked for their models."""
     max_model_calls: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    """The most model calls of one prompt; without it, or with 0, no limit, and a notice each 50."""
     model_idle_timeout_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    """How long a model call may be silent before it is made again, in seconds; 300 without it."""
     question_timeout_s: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
+    """How long a question of the agent waits for an answer, in seconds."""
     store: str | None = None
+    """The address of a database, `postgresql://...`, for the sessions; files without it."""
     store_checkpoints: bool = False
+    """Whether the database has the contents of changed files as well."""
     notify: NotifyWay = "osc9"
+    """How `sidecar chat` calls you: a notice by one of two codes of terminals, the bell, or not."""
     compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    """When and how conversations are condensed."""
     hooks: tuple[HookEntry, ...] = ()
+    """Programs of yours that run at events; each is a table `[[hooks]]`."""
 
 
-class _File(_OwnSettings, kw_only=True):
+class SettingsFile(_OwnSettings, kw_only=True):
+    """The tables of a settings file, as it spells them."""
+
     providers: dict[str, _ProviderEntry] = field(default_factory=dict)
+    """Servers of models: your own, or other addresses of known ones; ask one with `NAME:MODEL`."""
     permissions: _Permissions = field(default_factory=_Permissions)
+    """Rules for the actions of tools."""
     budget: _Budgets = field(default_factory=_Budgets)
+    """The most that prompts, sessions and days may cost."""
     mcp_servers: dict[str, ServerEntry] = field(default_factory=dict)
+    """Servers with tools, in every session; each is a table with a name of yours."""
 
 
 class ModelSettings(_OwnSettings, kw_only=True):
     """Settings of one level; None and empty leave a setting to the level below.
 
-    *trusted* are the folders with files that may set addresses of models, hooks and tool servers; *rules* are
-    the user's permission rules; *compaction* and *budgets* hold in all folders. With *sandbox* commands run
-    in a sandbox or not at all; a file with a mistake still asks for one. *fetch_private* lets pages of this
-    machine and its network be fetched. Without *local_servers* no port of this machine is asked for models.
-    *max_model_calls* is the most model calls of one prompt, 0 for no limit; a model call without a byte for
-    *model_idle_timeout_s* has failed. A question of the agent waits *question_timeout_s* for an answer.
-    *store* is the database of the sessions, None for files; with *store_checkpoints* it has the contents of
-    changed files as well. *notify* is for ``sidecar chat``.
+    *rules* are the user's permission rules; *compaction* and *budgets* hold in all folders. A file with a
+    mistake still asks for a *sandbox*.
 
     *problems* are sentences for the user about files, and parts of them, that could not be used; *unreadable*
     is the one about the whole of the user's own file, *model_problem* the one about its choice of a model.
@@ -368,20 +428,14 @@ def read_folder_settings(folder: Path, trusted: tuple[str, ...]) -> ModelSetting
     path = folder / FOLDER_FILE
     read = _read(path, lambda: read_project_text(path, (folder,), SETTINGS_LIMIT_BYTES))
     found = replace(read, trusted=())
-    for name, written in _OF_USER.items():
+    for name, written in OF_USER.items():
         unset = getattr(_NO_SETTINGS, name)
         if getattr(found, name) != unset:
             problem = (
                 f"{path}: {written} is not used here; write it into {CONFIG_FILE} of the state directory"
             )
             found = replace(found, **{name: unset}, problems=(*found.problems, problem))
-    used = {
-        "[providers]": found.providers,
-        "[models]": found.models,
-        "[[hooks]]": found.hooks,
-        "[mcp_servers]": found.servers,
-    }
-    named = [name for name, tables in used.items() if tables]
+    named = [written for name, written in OF_TRUSTED.items() if getattr(found, name)]
     if not named or folder.resolve() in ModelSettings(trusted=trusted).trusted_folders():
         return found
     problem = (
@@ -412,7 +466,7 @@ def _read(path: Path, read: Callable[[], DiskText]) -> ModelSettings:
     reader = _TableReader(path, text)
     for name, reason in bad_lines:
         reader.add_problem(name, reason)
-    file = reader.read(_File, tables, "")
+    file = reader.read(SettingsFile, tables, "")
     if not (file.store or "postgresql://").startswith(("postgresql://", "postgres://")):
         reader.add_problem("store", 'it must begin with "postgresql://"; without it sessions are files')
         file = replace(file, store=None)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from settings_page import PAGE, settings_page
 from sidecar.llmgateway.config import (
     CostEntry,
     ModelEntry,
@@ -327,3 +328,8 @@ def test_fetching_from_private_addresses_is_the_users_alone_to_allow(tmp_path: P
     found = read_folder_settings(tmp_path, ())
     assert not found.fetch_private
     assert "fetch_private is not used here" in found.problems[0]
+
+
+def test_the_page_of_all_settings_is_up_to_date() -> None:
+    """``make reference`` writes it again; each setting has a text below it."""
+    assert settings_page() == PAGE.read_text(encoding="utf-8")

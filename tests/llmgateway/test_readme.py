@@ -29,7 +29,9 @@ MODELS = GUIDE.partition("\n## Models\n")[2].partition("\n## ")[0]
 def block(kind: str) -> str:
     """Return the code blocks of *kind* together, which are parts of one file; its tables come last."""
     found = re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE, re.S | re.M)
-    return "\n".join(sorted(found, key=lambda text: re.search(r"^\[", text, re.M) is not None))
+    return "\n".join(
+        sorted(found, key=lambda text: (re.search(r"^\[", text, re.M) is not None, text[0] == "["))
+    )
 
 
 def test_the_settings_can_be_copied(tmp_path: Path) -> None:

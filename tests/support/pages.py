@@ -1,4 +1,4 @@
-"""The pages that a newcomer reads: the README, the guide to use, and the page on working on the code."""
+"""The pages that a newcomer reads: the README, the guide with its pages, and the page on working on the code."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FILES = (ROOT / "README.md", ROOT / ".github" / "GUIDE.md", ROOT / ".github" / "CONTRIBUTING.md")
+GUIDE_FILES = tuple(
+    ROOT / ".github" / f"{name}.md"
+    for name in ("GUIDE", "KEYS", "SETTINGS", "SWITCHING", "TROUBLE", "SEVERAL-MACHINES")
+)
+FILES = (ROOT / "README.md", *GUIDE_FILES, ROOT / ".github" / "CONTRIBUTING.md")
 
-README, GUIDE, CONTRIBUTING = (path.read_text(encoding="utf-8") for path in FILES)
+README, *_PARTS, CONTRIBUTING = (path.read_text(encoding="utf-8") for path in FILES)
+GUIDE = "\n".join(_PARTS)
 PAGES = f"{README}\n{GUIDE}\n{CONTRIBUTING}"
 
 
