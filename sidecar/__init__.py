@@ -5,4 +5,4 @@ Importing this package loads nothing else; each room is imported by its own name
 
 __all__ = ["__version__"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

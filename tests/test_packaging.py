@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -35,6 +36,16 @@ def test_the_distribution_has_one_name() -> None:
     assert PROJECT["name"] == DISTRIBUTION
     assert PROJECT["version"] == sidecar.__version__
     assert set(PROJECT["scripts"]) == {"sidecar"}
+
+
+def test_the_version_is_one_everywhere_and_in_the_list_of_changes() -> None:
+    version = PROJECT["version"]
+    manifests = [ROOT / name / "package.json" for name in ("editors/vscode", "clients/typescript")]
+    assert {json.loads(each.read_text(encoding="utf-8"))["version"] for each in manifests} == {version}
+    package = (ROOT / "editors/emacs/sidecar.el").read_text(encoding="utf-8")
+    assert re.findall(r"^;; Version: (.*)$", package, re.MULTILINE) == [version]
+    changes = (ROOT / ".github/CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {version}\n" in changes
 
 
 @pytest.mark.parametrize("extra", sorted({extra for extra, _ in EXTRAS.values()}))

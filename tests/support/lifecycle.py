@@ -31,7 +31,7 @@ _STEADY: dict[str, Any] = {
     "used": 1525,
     "limit": 148_464,
     "pct": 0.8,
-    "version": "0.1.0",
+    "version": "0.2.0",
     "build": "python-3.11.9",
     "schemaHash": "sha256:...",
 }

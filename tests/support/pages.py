@@ -1,4 +1,4 @@
-"""The pages that a newcomer reads: the README, the guide and its pages, and the page on working on the code."""
+"""The pages that a newcomer reads: the README, the guide with its pages, and how to work on the code."""
 
 from __future__ import annotations
 
