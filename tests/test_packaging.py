@@ -8,6 +8,7 @@ import sys
 import tomllib
 from importlib import metadata, util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,20 +103,20 @@ def test_an_extra_comes_from_where_the_project_was_installed_from(
 
 
 @pytest.mark.parametrize(
-    ("platform", "executable", "command"),
+    ("system", "executable", "command"),
     [
-        ("linux", "/opt/a b/python", "'/opt/a b/python' -m pip install '/src/it[openai]'"),
-        ("darwin", "/usr/bin/python3", "/usr/bin/python3 -m pip install '/src/it[openai]'"),
-        ("win32", r"C:\A B\python.exe", r'"C:\A B\python.exe" -m pip install "/src/it[openai]"'),
+        ("posix", "/opt/a b/python", "'/opt/a b/python' -m pip install '/src/it[openai]'"),
+        ("posix", "/usr/bin/python3", "/usr/bin/python3 -m pip install '/src/it[openai]'"),
+        ("nt", r"C:\A B\python.exe", r'"C:\A B\python.exe" -m pip install "/src/it[openai]"'),
     ],
 )
 def test_a_hint_to_install_names_the_interpreter_and_can_be_pasted(
-    monkeypatch: pytest.MonkeyPatch, platform: str, executable: str, command: str
+    monkeypatch: pytest.MonkeyPatch, system: str, executable: str, command: str
 ) -> None:
     monkeypatch.setattr(
         metadata, "distribution", lambda _: Installed('{"url": "file:///src/it", "dir_info": {}}')
     )
-    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr("sidecar._internal.loading.os", SimpleNamespace(name=system))
     monkeypatch.setattr(sys, "executable", executable)
     assert install_command("openai") == command
 
