@@ -48,8 +48,11 @@ _AFTER_LOADING: Final = gc.get_threshold()[0]
 _DELAY_S: Final = 1.0
 """How long sessions that are closed one after another are waited for."""
 
-_MOST_EXCLUDED: Final = 200_000
-"""So many excluded objects are looked at again at once, which takes a twentieth of a second."""
+_MOST_EXCLUDED: Final = 300_000
+"""So many excluded objects are looked at again at once, which takes less than a tenth of a second."""
+
+_MOST_WAITING: Final = 200_000
+"""So many may wait for a moment of rest: in constant use there is none."""
 
 _QUIET_S: Final = 60.0
 _QUIET_WORK_S: Final = 1.0
@@ -130,11 +133,12 @@ class FreedMemory:
     def return_at_rest(self) -> None:
         """Return all that is free now, or in a while if something is at work."""
         self._timer = None
-        if not self.is_at_rest():
+        n_excluded = gc.get_freeze_count()
+        if not self.is_at_rest() and not _MOST_WAITING < n_excluded <= _MOST_EXCLUDED:
             self.return_soon()
             return
         asyncio.get_running_loop().run_in_executor(None, return_freed_memory, _MOST_EXCLUDED)
-        if gc.get_freeze_count() > _MOST_EXCLUDED:
+        if n_excluded > _MOST_EXCLUDED:
             self.return_in_quiet()
 
     def return_in_quiet(self) -> None:
