@@ -100,6 +100,8 @@ class Session:
         for job in self._jobs.waiting:
             self._jobs.remove(job)
             self._settle_unrun(job)
+        for held in record.queue.held:  # they stay stored
+            self._settle_unrun(held)
         if self._jobs.current is not None:
             self.turns.runner.stop()
         try:

@@ -15,6 +15,9 @@ known only afterwards, so one call may end above a budget by its answer, and no 
 A model without a price counts tokens alone. A call that broke off before its provider reported anything, and
 after its answer had begun, counts as its input; a call that never began costs nothing.
 
+Behind a turn that the budget of a session or a day has ended, waiting prompts would only end unanswered.
+They are held in the queue until the same call is allowed: by another budget, or when the next prompt comes.
+
 A prompt begins with its turn, and everything until the next turn counts for it. A day is one of the calendar
 of this machine. It has one sum for all sessions, which the place of the sessions keeps. An amount that cannot
 be stored there counts here, and is stored with the next one.
@@ -78,10 +81,11 @@ _WAYS_ON: Final[Mapping[BudgetPeriod, str]] = {
 
 
 class BudgetReachedError(GatewayError):
-    """A call was not made, because it would break a budget."""
+    """A call with an input of *cost* was not made, because it would break a budget."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, cost: Amount) -> None:
         super().__init__("unsupported", message, retryable=False)
+        self.cost = cost
 
 
 class HeldCall(Value):
@@ -178,7 +182,10 @@ class Spending:
         last_turn: the tokens of the newest call, None before the first one of this process.
         cost: the price in US dollars, as far as there was one when they were used; None for no price.
         settings: the budgets of the settings.
+        stopped_by: the refusal that has ended the newest prompt, None where it ended otherwise.
     """
+
+    stopped_by: BudgetReachedError | None = None
 
     def __init__(
         self,
@@ -211,9 +218,12 @@ class Spending:
     @property
     def budgets(self) -> Mapping[BudgetPeriod, CostBudget]:
         """The budgets by their periods: of the turn, else of the session, else of the settings."""
+        return self._budgets_of(self._of_turn)
+
+    def _budgets_of(self, turn: Sequence[CostBudget]) -> Mapping[BudgetPeriod, CostBudget]:
         if self._chosen is not None and not self._chosen:
-            return merge_budgets(self._of_turn)
-        return merge_budgets(self.settings, self._chosen or (), self._of_turn)
+            return merge_budgets(turn)
+        return merge_budgets(self.settings, self._chosen or (), turn)
 
     def choose(self, chosen: str, settings: Sequence[CostBudget]) -> None:
         """Take over the budgets of the *settings*, and the *chosen* ones of the session; empty for none.
@@ -226,9 +236,22 @@ class Spending:
 
     def begin_prompt(self, budget: CostBudget | None) -> None:
         """Begin to count anew for a prompt, with a *budget* for its turn alone; None for none."""
-        self._prompt = Amount()
+        self._prompt, self.stopped_by = Amount(), None
         self._of_turn = () if budget is None else (budget,)
         self._near.discard("prompt")
+
+    @property
+    def blocks_prompts(self) -> bool:
+        """Whether the call that ended the newest prompt would be refused to another prompt, too."""
+        if self.stopped_by is None:
+            return False
+        cost = self.stopped_by.cost
+        return not all(
+            budget.allows(each.sum_of(per), cost)
+            for each in self.chain()
+            for per, budget in each._budgets_of(()).items()
+            if per != "prompt"
+        )
 
     def states(self) -> tuple[BudgetState, ...]:
         """Return each budget with its spent part."""
@@ -363,7 +386,7 @@ class Spending:
             used, of, more = f"{spent.tokens:,}", f"{n_tokens or 0:,} tokens", f"{cost.tokens:,} tokens"
         way_on = _WAYS_ON[budget.per].format(f"/budget {describe_budgets([larger])}")
         text = f"{_SUBJECTS[budget.per]} {used} of {of}, and the next call takes {more} for its input alone"
-        return BudgetReachedError(f"{text[0].upper()}{text[1:]}; {way_on}")
+        return BudgetReachedError(f"{text[0].upper()}{text[1:]}; {way_on}", cost)
 
     def note_near(self) -> None:
         """Notify the clients once for each period of a budget that is nearly spent."""

@@ -289,3 +289,46 @@ async def test_a_summary_counts_and_is_not_written_where_it_would_break_a_budget
         7,
         0.0094,
     )
+
+
+async def test_prompts_behind_a_used_up_budget_wait_until_it_is_raised(make_stage: Any) -> None:
+    step = (Say("done"), UsageEmission(Usage(1_000, 10)))
+    stage = await make_stage([step], repeat=True)
+    session = await stage.session()
+    await session.choose("budget", "1500 tokens per session")
+    await stage.ask(session, "one")
+    first, *rest = [await session.submit(text(each)) for each in ("two", "/cost", "three", "four")]
+    assert (await first.outcome).stop_reason == "budget"
+    assert (await rest[0].outcome).text, "a command in front of the prompts is answered"
+    await stage.settle()
+    assert [item.turn_id for item in session.turns.prompts.items()] == [each.turn_id for each in rest[1:]]
+    stopped = await stage.ask(session, "five")
+    assert (stopped.stop_reason, session.snapshot().waiting_for) == ("budget", "budget")
+    await session.choose("budget", "1501 tokens per session")
+    assert (session.snapshot().state, len(session.turns.prompts.items())) == ("waiting", 2)
+    await session.choose("budget", "100k tokens per session")
+    assert [(await each.outcome).text for each in rest[1:]] == ["done", "done"]
+    assert (session.snapshot().state, session.turns.prompts.items()) == ("idle", ())
+
+
+async def test_a_raised_budget_ends_the_wait_for_it(make_stage: Any) -> None:
+    stage = await make_stage([[Say("done")]], repeat=True)
+    session = await stage.session()
+    await session.choose("budget", "1 tokens per session")
+    await stage.ask(session, "go")
+    assert session.snapshot().state == "waiting"
+    await session.choose("budget", "none")
+    assert session.snapshot().state == "idle"
+
+
+async def test_prompts_that_a_budget_holds_up_survive_the_session(make_stage: Any) -> None:
+    stage = await make_stage([[Say("done")]], repeat=True)
+    session = await stage.session()
+    await session.choose("budget", "1 tokens per session")
+    receipts = [await session.submit(text(each)) for each in ("one", "two")]
+    await receipts[0].outcome
+    await stage.settle()
+    await stage.hub.close(session.sid)
+    assert (await receipts[1].outcome).stop_reason == "cancelled", "whoever waits for it is told"
+    loaded = (await stage.hub.load(session.sid)).session
+    assert [item.input[0]["text"] for item in loaded.turns.prompts.items()] == ["two"]

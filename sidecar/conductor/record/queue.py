@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import dropwhile, product
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -231,7 +231,7 @@ class PromptQueue:
 
     Attributes:
         jobs: the jobs that run and wait, prompts among them.
-        held: prompts of an earlier process, which wait for the next prompt.
+        held: prompts of an earlier process or behind a budget, which wait for the next prompt.
         steered: the prompts that were given to the running turn.
         entered: the prompts of the running turn that have entered the conversation, by their items.
         is_ending: whether the running turn is over but for its last events.
@@ -258,6 +258,19 @@ class PromptQueue:
     def waiting(self) -> tuple[PromptJob, ...]:
         """The prompts that wait, the next one first."""
         return (*self.held, *(job for job in self.jobs.waiting if isinstance(job, PromptJob)))
+
+    def hold(self) -> None:
+        """Hold the waiting prompts; commands in front of the first one run."""
+        waiting = [job for job in self.jobs.waiting if isinstance(job, PromptJob)]
+        for job in dropwhile(lambda job: job.command is not None and job.command.is_answered, waiting):
+            self.jobs.remove(job)
+            self.held.append(job)
+
+    def release(self) -> None:
+        """Let the held prompts run, behind the other jobs."""
+        held, self.held = self.held, []
+        for job in held:
+            self.jobs.put(job)
 
     @property
     def compactions(self) -> tuple[str, ...]:

@@ -127,6 +127,12 @@ class SessionWork:
             self._since = self._clock_ms()
             self._publish()
 
+    def forget_budget(self) -> None:
+        """Take in that the user has set another budget, after a turn that one has ended."""
+        if isinstance(self._end, Settled) and self._end.stop_reason == "budget":
+            self._end, self._since = None, self._clock_ms()
+            self._publish()
+
     def on_event(self, log: EventLog) -> None:
         """Take in the end of the running turn."""
         running, newest = self._queue.running, log.newest

@@ -127,7 +127,11 @@ class Options:
         if value != _DEFAULT_BUDGET:
             with refuse_wrong_budget():
                 chosen = describe_budgets(parse_budgets(value))
-        self._record.spending.choose(chosen, self._record.spending.settings)
+        spending = self._record.spending
+        spending.choose(chosen, spending.settings)
+        if not spending.blocks_prompts:
+            self._record.work.forget_budget()
+            self._record.queue.release()
         self._record.amend(lambda info: replace(info, budget=chosen))
 
     def _budget(self) -> ConfigOption:

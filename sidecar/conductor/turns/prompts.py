@@ -284,8 +284,13 @@ class Prompts:
                 self._record.events.emit(UserMessage(entry.node_id, job.content, job.author))
 
     def on_end(self) -> None:
-        """Forget the prompts that were steered into the turn, now that it has ended."""
+        """Forget the prompts that were steered into the turn, now that it has ended.
+
+        After a turn that ended at the budget of a session or a day, the prompts that wait are held.
+        """
         self._queue.steered.clear()
+        if self._record.spending.blocks_prompts:
+            self._queue.hold()
 
     def _place(self, job: PromptJob, when_busy: str) -> SubmitReceipt:
         sid, busy = self._record.sid, self._jobs.is_busy
@@ -294,9 +299,8 @@ class Prompts:
                 f"session {sid!r} is busy", hint='use whenBusy "queue" or "steer"', sid=sid
             )
         self.check_room()
-        held, self._queue.held = self._queue.held, []
-        for restored in held:
-            self._jobs.put(restored)
+        if not self._record.spending.blocks_prompts:  # else each would only be stopped, unanswered
+            self._queue.release()
         busy = self._jobs.is_busy
         running = self._queue.running
         disposition: Literal["started", "queued", "steered"]

@@ -118,6 +118,7 @@ class TurnRunner:
                 text = "Ask it to go on, or what it has found."
                 self._events.emit(Notice("info", "The model ended its turn without a word", text))
             if answer.budget is not None:
+                self._record.spending.stopped_by = answer.budget
                 self._events.emit(Notice("warning", "A budget is used up", answer.budget.message, "budget"))
         except Exception as error:
             answer = _error_answer("a turn", error)
