@@ -140,9 +140,9 @@ does not match the schema is asked for once more. --allow takes the rules that
 is declined; it goes on with what it thinks best.
 
 exit codes: 0 answered, 1 the turn failed, 2 wrong arguments, an empty prompt,
-no such session, or no model with --require-model, 3 the answer does not match
-the schema, 4 the model needed more calls than --max-turns or more than the
---budget, 130 stopped with Ctrl-C."""
+no such command or session, or no model with --require-model, 3 the answer does
+not match the schema, 4 the model needed more calls than --max-turns or more
+than the --budget, 130 stopped with Ctrl-C."""
 
 COMPACT: Final = """\
 examples:

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sidecar.commands.sessions import SessionLookupError, open_session
+from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of
 from sidecar.commands.views import StopTurn, show_event
 from sidecar.commands.with_daemon import INTERRUPTED, Interrupts, print_json, print_text, run_with_daemon
+from sidecar.conductor.content import SHELL, parse_command
 from sidecar.conductor.contract import (
     Elicitation,
     ElicitationAnswer,
@@ -151,21 +152,18 @@ async def answer_prompt(session: Session, prompt: str, limits: TurnLimits, outpu
     if not _is_answered(ended):
         problems = ()
     output.finish(session.sid, ended, value, problems)
-    return _exit_code(ended, problems)
+    return output.exit_code(ended, problems)
+
+
+async def is_refused(session: Session, prompt: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether *prompt*, which the daemon has not stored, was none of its commands."""
+    names = [SHELL, *(each["name"] for each in await read_commands(session))]
+    command = parse_command(tuple(prompt), names)
+    return command is None or command.name not in names
 
 
 def _is_answered(ended: ClientEvent) -> bool:
     return ended.kind == "settled" and ended.data["stopReason"] not in ("cancelled", "budget")
-
-
-def _exit_code(ended: ClientEvent, problems: Sequence[str]) -> int:
-    if ended.kind == "faulted":
-        return OUT_OF_BOUNDS if ended.data["kind"] == "turnBudget" else FAILED
-    if ended.data["stopReason"] == "budget":
-        return OUT_OF_BOUNDS
-    if ended.data["stopReason"] == "cancelled":
-        return INTERRUPTED
-    return NOT_MATCHING if problems else ANSWERED
 
 
 class _Output:
@@ -179,6 +177,7 @@ class _Output:
         as_events: print each event as a line of JSON, and then the result.
         schema: the schema of the answer, None for an answer in words.
         answer: the newest answer of the model.
+        is_refused: whether the daemon has taken the newest prompt neither to the model nor for a command.
         is_live: whether the answer is shown as it is written.
         screen: where the turn is shown.
     """
@@ -188,6 +187,7 @@ class _Output:
         self.as_events = as_events
         self.schema = schema
         self.answer = ""
+        self.is_refused = False
         self.is_live = sys.stdout.isatty() and not (as_result or as_events or schema)
         self.screen = Screen(sys.stdout, notes=sys.stderr) if self.is_live else Screen(sys.stderr)
 
@@ -195,12 +195,14 @@ class _Output:
         self, session: Session, prompt: Sequence[Mapping[str, Any]], limits: TurnLimits
     ) -> ClientEvent:
         """Send *prompt*, show its turn, and return the last event of it."""
-        screen, streamed, event = self.screen, set[str](), None
+        screen, streamed, event, is_stored = self.screen, set[str](), None, True
         screen.wait("thinking, Ctrl-C stops it")
         self.answer = ""
         async for event in session.stream(prompt, **limits):
             if self.as_events:
                 print_json(as_wire(event))
+            if event.kind == "userMessage":
+                is_stored = event.data.get("nodeId") is not None
             if event.kind == "message":
                 self._narrate()
                 self.answer = "".join(
@@ -212,7 +214,20 @@ class _Output:
                 show_event(event, screen, streamed)
         assert event is not None, "a turn has a last event"
         screen.end_line()
+        self.is_refused = not is_stored and await is_refused(session, prompt)
         return event
+
+    def exit_code(self, ended: ClientEvent, problems: Sequence[str]) -> int:
+        """Return the exit code for the last event of a turn."""
+        if ended.kind == "faulted":
+            return OUT_OF_BOUNDS if ended.data["kind"] == "turnBudget" else FAILED
+        if ended.data["stopReason"] == "budget":
+            return OUT_OF_BOUNDS
+        if ended.data["stopReason"] == "cancelled":
+            return INTERRUPTED
+        if self.is_refused:
+            return WRONG_ARGUMENTS
+        return NOT_MATCHING if problems else ANSWERED
 
     def _narrate(self) -> None:
         """Show the newest answer as a note, now that more follows it."""
@@ -226,7 +241,7 @@ class _Output:
         if self.as_result or self.as_events:
             print_json(self.result_of(sid, ended, value, problems))
         elif self.schema is not None:
-            if _exit_code(ended, problems) == ANSWERED:
+            if self.exit_code(ended, problems) == ANSWERED:
                 print_text(json.dumps(value, ensure_ascii=False) + "\n")
         elif not self.is_live and self.answer:
             print_text(self.answer if self.answer.endswith("\n") else self.answer + "\n")
@@ -242,7 +257,7 @@ class _Output:
     ) -> Mapping[str, Any]:
         """Return the result as ``--json`` prints it."""
         data, is_fault = ended.data, ended.kind == "faulted"
-        code = _exit_code(ended, problems)
+        code = self.exit_code(ended, problems)
         return {
             "kind": "result",
             "sid": sid,

@@ -6,10 +6,11 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from sidecar.commands.terminal import InputLines, Screen, raw_input_of, short_path
 from sidecar.commands.with_daemon import print_json, run_with_daemon
@@ -202,6 +203,20 @@ async def open_session(
         return session
     screen.note(f"continues: {found.title or '(untitled)'}")
     return session
+
+
+async def read_commands(session: Session) -> Sequence[Mapping[str, Any]]:
+    """Return the daemon's commands.
+
+    They come with each load. Where another client has the session open, they have the number 0 and follow the
+    answer, so that only a reader from before the load is sure to see them.
+    """
+    events = session.client.events(session.sid)
+    await session.client.session_load(session.sid)
+    async for event in events:
+        if event.kind == "commandsChanged":
+            return event.data["commands"]  # type: ignore[no-any-return]  # JSON
+    return ()
 
 
 def _show(found: list[SessionSummary], *, is_all: bool) -> None:

@@ -216,6 +216,22 @@ def test_run_continues_a_stored_session(command: Command, monkeypatch: pytest.Mo
     assert (code, "no stored session begins with 'nope'" in err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "code", "answer"),
+    [
+        pytest.param("/unknown", 2, "There is no command /unknown", id="no command"),
+        pytest.param("/help", 0, "/compact", id="a command"),
+        pytest.param("!echo hi", 0, "hi", id="a line for the shell"),
+    ],
+)
+def test_run_fails_for_a_command_that_does_not_exist(
+    command: Command, prompt: str, code: int, answer: str
+) -> None:
+    found, out, _ = command("run", "--ephemeral", "--json", prompt)
+    result = json.loads(out)
+    assert (found, result["exitCode"], answer in result["text"]) == (code, code, True)
+
+
 def test_a_stored_session_is_renamed_exported_and_deleted(command: Command) -> None:
     command("run", "what is in a.py?")
     _, out, _ = command("sessions", "--json")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from sidecar._internal.env import indusagi_home, read_env
-from sidecar.commands.sessions import SessionLookupError, open_session
+from sidecar.commands.sessions import SessionLookupError, open_session, read_commands
 from sidecar.commands.talking.actions import Actions, choose_option, show_question
 from sidecar.commands.talking.forms import LineAsker, answer_form
 from sidecar.commands.talking.rendering import show_asked_diffs
@@ -24,7 +23,7 @@ from sidecar.conductor.contract import (
     PermissionAnswer,
     PermissionRequest,
 )
-from sidecar_client import ClientEvent, Session, SidecarClient, SidecarClientError, SidecarRequestError
+from sidecar_client import ClientEvent, SidecarClient, SidecarClientError, SidecarRequestError
 
 _ABOUT_LEAVING = "\nCtrl-C again leaves, as Ctrl-D and /quit do"
 
@@ -58,20 +57,6 @@ def run(options: argparse.Namespace) -> int:
         return await chats[0].elicit(form)
 
     return run_with_daemon(main, options.cwd, permission=ask, elicit=elicit, joins=True)
-
-
-async def read_commands(session: Session) -> Sequence[Mapping[str, Any]]:
-    """Return the daemon's commands.
-
-    They come with each load. Where another client has the session open, they have the number 0 and follow the
-    answer, so that only a reader from before the load is sure to see them.
-    """
-    events = session.client.events(session.sid)
-    await session.client.session_load(session.sid)
-    async for event in events:
-        if event.kind == "commandsChanged":
-            return event.data["commands"]  # type: ignore[no-any-return]  # JSON
-    return ()
 
 
 class _Chat:
