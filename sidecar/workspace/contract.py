@@ -6,6 +6,7 @@ A *view* is one file at one moment. The buffer of an editor wins over the disk, 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -157,6 +158,10 @@ class FileTrackerPort(Protocol):
 
     def is_stale(self, path: Path) -> bool:
         """Whether the file is known to differ from its expected content."""
+        ...
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Compare no file until the end of the block, which moves expectations and files together."""
         ...
 
 

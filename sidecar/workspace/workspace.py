@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -463,6 +463,8 @@ class FileTracker:
         self._on_expect = on_expect
         self._files: dict[Path, _Expected] = {}
         self._above: set[Path] = set()
+        self._n_holds = 0
+        self._held: dict[Path, None] = {}
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -504,6 +506,9 @@ class FileTracker:
     def compare(self, path: Path, now: FileView | None) -> None:
         """Compare *path* with its content now; None when it is gone or no readable text."""
         expected = self._files.get(path)
+        if self._n_holds:
+            self._held[path] = None
+            return
         if expected is None:
             return
         now_hash = None if now is None else now.hash
@@ -513,6 +518,19 @@ class FileTracker:
         elif expected.is_stale and not was_stale:
             source: FileSource = "disk" if now is None else now.source
             self.on_stale(StaleFile(expected.uri, expected.hash, now_hash, source))
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Compare no file until the end of the block, which moves expectations and files together."""
+        self._n_holds += 1
+        try:
+            yield
+        finally:
+            self._n_holds -= 1
+            if not self._n_holds:
+                held, self._held = self._held, {}
+                for path in held:
+                    self._on_expect(path)
 
     def _withdraw(self, expected: _Expected | None) -> None:
         """Report that nobody needs to know any more that a file was stale."""

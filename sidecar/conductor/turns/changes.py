@@ -95,19 +95,20 @@ class Changes:
 
         With *restores_files* the files that turns since then have changed are taken back.
         """
-        undone = await self._compactor.undo(compaction_id, force=force)
-        await self._store_size(compacted=True)
-        history = self._history.current
-        later = [*takewhile(lambda entry: entry.node_id != undone.before_head, reversed(history))]
+        with self._files.hold_reports():  # of files that are about to be taken back
+            undone = await self._compactor.undo(compaction_id, force=force)
+            await self._store_size(compacted=True)
+            history = self._history.current
+            later = [*takewhile(lambda entry: entry.node_id != undone.before_head, reversed(history))]
 
-        def look() -> tuple[frozenset[str], tuple[str, ...]]:
-            kept = history.first(len(history) - len(later)).node_ids
-            changes = self._checkpoints.of_entries(later, kept, undone.before_head)
-            return changes, self._edited_files(later, history)
+            def look() -> tuple[frozenset[str], tuple[str, ...]]:
+                kept = history.first(len(history) - len(later)).node_ids
+                changes = self._checkpoints.of_entries(later, kept, undone.before_head)
+                return changes, self._edited_files(later, history)
 
-        changes, edited = await asyncio.to_thread(look)
-        files = await self._checkpoints.restore(changes) if restores_files else ()
-        return UndoneCompaction(undone, edited, changes, files)
+            changes, edited = await asyncio.to_thread(look)
+            files = await self._checkpoints.restore(changes) if restores_files else ()
+            return UndoneCompaction(undone, edited, changes, files)
 
     async def rewind(self, to_node: str | None, *, restores_files: bool = False) -> HeadChange:
         """Let the conversation end at *to_node*, on any branch; before everything for None.
@@ -115,23 +116,24 @@ class Changes:
         A digest of the branch that it leaves waits for the next prompt. With *restores_files* the files that
         the turns taken back have changed are taken back as well. Raises NodeNotFound.
         """
-        history = self._history
-        left = self._record.info.left_head or history.head
-        try:
-            target = await history.prepare_move(to_node)
-        except ValueError:
-            raise NodeNotFound(self._record.sid, to_node or "") from None
-        removed, kept = await asyncio.to_thread(self.find_removed, target)
-        await history.move_to(target)
-        if self._digests_branches:
-            digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
-            self._record.amend(
-                lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
-            )
-        moved = await self._publish_move("rewind", removed)
-        changes = await asyncio.to_thread(self._checkpoints.of_entries, removed, kept, to_node)
-        files = await self._checkpoints.restore(changes) if restores_files else ()
-        return replace(moved, changes=changes, files=files)
+        with self._files.hold_reports():  # of files that are about to be taken back
+            history = self._history
+            left = self._record.info.left_head or history.head
+            try:
+                target = await history.prepare_move(to_node)
+            except ValueError:
+                raise NodeNotFound(self._record.sid, to_node or "") from None
+            removed, kept = await asyncio.to_thread(self.find_removed, target)
+            await history.move_to(target)
+            if self._digests_branches:
+                digest = await asyncio.to_thread(digest_left, history.graph, left, to_node)
+                self._record.amend(
+                    lambda info: replace(info, left_branch=digest, left_head=left if digest else None)
+                )
+            moved = await self._publish_move("rewind", removed)
+            changes = await asyncio.to_thread(self._checkpoints.of_entries, removed, kept, to_node)
+            files = await self._checkpoints.restore(changes) if restores_files else ()
+            return replace(moved, changes=changes, files=files)
 
     def changes_since(self, to_node: str | None) -> frozenset[str]:
         """Return the ids of the changes of files that a rewind to *to_node* can take back.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sidecar._internal.errors import InvalidInput
@@ -214,6 +215,10 @@ class SessionFiles:
             )
             for each in files
         )
+
+    def hold_reports(self) -> AbstractContextManager[None]:
+        """Report no file as changed inside the block, in which the conversation and files move together."""
+        return self._tracker.hold()
 
     def watch(self, globs: Sequence[str], notify: Callable[[Sequence[str]], None]) -> Dispose:
         """Call *notify* with files in the session's folders that may have changed, until disposed or closed.

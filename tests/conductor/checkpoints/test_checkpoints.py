@@ -117,3 +117,18 @@ async def test_nothing_of_an_ephemeral_session_is_kept(make_stage: Any, tmp_path
     assert not (tmp_path / "home").exists()
     with pytest.raises(InvalidInput, match="no checkpoint 'c1'"):
         session.restore_files("c1", None)
+
+
+async def test_files_that_a_rewind_takes_back_are_not_reported_as_changed(
+    make_stage: Any, tmp_path: Path
+) -> None:
+    """Between the move of the conversation and that of the files, the model's content is not the file's."""
+    stage, session, path = await a_changed_file(make_stage, tmp_path / "home")
+    await stage.ask(session, "change it")
+    seq, read = session.record.log.seq, session.record.history.current[2].node_id
+    await session.rewind(read, expect_head=None, restores_files=True)
+    assert stage.workspace.files[path] == "one\n"
+    kinds = [event.kind for event in session.record.log.after(seq)]
+    assert ("headMoved" in kinds, {"fileStale", "fileFresh"} & {*kinds}) == (True, set())
+    stage.workspace.put(path, "by others\n")
+    assert session.record.log.newest.kind == "fileStale"
