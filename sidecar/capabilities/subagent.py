@@ -21,6 +21,7 @@ from sidecar.capabilities.paths import display_path
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.capabilities.worktree import (
     Worktree,
+    describe_place,
     find_changed,
     make_worktree,
     merge_changes,
@@ -125,11 +126,6 @@ async def merge_worktree(tree: Worktree, context: ToolContext) -> ToolReply:
         locations=tuple(Location(each.path) for each in merge.made),
         diffs=merge.made,
     )
-
-
-def describe_place(tree: Worktree) -> str:
-    """Return where the work of a sub-agent is."""
-    return f"its work is in {tree.path}, on the branch {tree.branch}"
 
 
 TASK = TypedTool(

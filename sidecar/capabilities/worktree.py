@@ -46,6 +46,11 @@ _GIT: Final = (
 _FILE_MODES: Final = ("100644", "100755")
 _NO_FILE: Final = "000000"
 _BOM: Final = "\ufeff"
+_PLACE: Final = "sidecar"
+"""The folder of all worktrees, among git's own files."""
+
+_BASE: Final = "The files before: "
+"""The beginning of the message of each first commit."""
 
 
 class Worktree(Value):
@@ -88,7 +93,7 @@ def make_worktree(cwd: Path, name: str, new_id: str) -> Worktree:
         raise InvalidInput("the repository names programs or has submodules", hint=_WITHOUT)
     top = Path(_git(cwd, "rev-parse", "--show-toplevel").strip())
     shared = top / _git(top, "rev-parse", "--git-common-dir").strip()
-    place = shared / "sidecar"
+    place = shared / _PLACE
     place.mkdir(exist_ok=True)
     word = "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:30].strip("-") or "task"
     path, branch = place / f"{word}-{new_id[:8]}", f"sidecar/{word}-{new_id[:8]}"
@@ -104,7 +109,7 @@ def make_worktree(cwd: Path, name: str, new_id: str) -> Worktree:
         index.unlink(missing_ok=True)
     head = _git(top, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True).strip()
     parents = ("-p", head) if head else ()
-    base = _git(top, "commit-tree", tree, *parents, "-m", f"The files before: {name}").strip()
+    base = _git(top, "commit-tree", tree, *parents, "-m", f"{_BASE}{name}").strip()
     _git(top, "worktree", "add", "--quiet", "-b", branch, str(path), base)
     return Worktree(path, branch, base, top, path / cwd.relative_to(top))
 
@@ -132,6 +137,64 @@ def remove_worktree(tree: Worktree) -> None:
     """Remove *tree* with its branch. Blocks."""
     _git(tree.top, "worktree", "remove", "--force", str(tree.path))
     _git(tree.top, "branch", "--quiet", "-D", tree.branch)
+
+
+def has_worktrees(folder: Path) -> bool:
+    """Whether *folder* is in the worktree of a sub-agent, or its repository has some. Blocks."""
+    repository = find_repository(folder)
+    if repository is None:
+        return False
+    place = repository / _PLACE
+    return any(each.parent.name == _PLACE for each in (folder, *folder.parents)) or (
+        place.is_dir() and any(place.iterdir())
+    )
+
+
+def find_worktree(folder: Path) -> Worktree | None:
+    """Return the worktree of a sub-agent that works in *folder*, None where that is none. Blocks.
+
+    Raises InvalidInput where git must not or does not run in it, or its base is lost.
+    """
+    path = next((each for each in (folder, *folder.parents) if each.parent.name == _PLACE), None)
+    if path is None or not (path / ".git").is_file() or not (path.parent.parent / "worktrees").is_dir():
+        return None
+    repository = find_repository(path)
+    if repository is None or names_programs(repository):
+        raise InvalidInput("the repository names programs", hint=_WITHOUT)
+    top = _git(path, "worktree", "list", "--porcelain").splitlines()[0].removeprefix("worktree ")
+    base = _git(path, "log", "-1", "--format=%H", f"--grep=^{_BASE}", "HEAD").strip()
+    if not base:
+        raise InvalidInput("the first commit of the worktree is lost", hint=_WITHOUT)
+    return Worktree(path, f"sidecar/{path.name}", base, Path(top), folder)
+
+
+def discard_worktree(folder: Path) -> Worktree | None:
+    """Remove the worktree of a sub-agent that worked in *folder*, unless it has work that is nowhere else.
+
+    Then it is returned; None means that none is left. Blocks. Raises InvalidInput as :func:`find_worktree`.
+    """
+    tree = find_worktree(folder)
+    if tree is None:
+        return None
+    changed, others = find_changed(tree)
+    if others or not all(is_merged(tree, file) for file in changed):
+        return tree
+    remove_worktree(tree)
+    return None
+
+
+def is_merged(tree: Worktree, file: ChangedFile) -> bool:
+    """Whether the user's folder has the change *file* of *tree*. Blocks."""
+    path = tree.top / file.name
+    try:
+        return (path.read_text("utf-8") if path.exists() else None) == file.new
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def describe_place(tree: Worktree) -> str:
+    """Return where the work of a sub-agent is."""
+    return f"its work is in {tree.path}, on the branch {tree.branch}"
 
 
 async def merge_changes(context: ToolContext, tree: Worktree) -> Merge:

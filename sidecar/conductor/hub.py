@@ -6,6 +6,7 @@ Both front ends reach every session through it. A stored session has one writer:
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from sidecar._internal.errors import InvalidInput, LeaseLostError, log_fault
 from sidecar._internal.values import Value
 from sidecar.capabilities.contract import SubagentEnd, SubagentTask, ToolContext
 from sidecar.capabilities.mcp.contract import McpServer
+from sidecar.capabilities.worktree import has_worktrees
 from sidecar.conductor.clients import Audience, ClientPort, ParentCall, Terminals
 from sidecar.conductor.content import prompt_text, prompt_title
 from sidecar.conductor.contract import Compaction, SessionSummary
@@ -32,7 +34,7 @@ from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.spending import Spending
-from sidecar.conductor.subagents import run_subagent
+from sidecar.conductor.subagents import run_subagent, unmerged_work
 from sidecar.conductor.window.knowledge import check_sources
 from sidecar.conductor.window.session_engines import check_policy
 from sidecar.conductor.window.weights import entry_tokens
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from sidecar.importing.contract import ImportedCompaction, ImportedSession
 
 
+_log = logging.getLogger(__name__)
 _MAX_BRIEF_CHARS: Final = 20_000
 
 
@@ -285,9 +288,12 @@ class Hub:
     async def delete(self, sid: str) -> None:
         """Stop a session and delete it from the store, and then its sub-agents.
 
+        The worktree of a sub-agent goes, too, unless it has work that was not merged: a notice to the session
+        that it worked for says where, or else the log.
         Raises SessionNotFound, or SidecarError ``busy`` when another process has it loaded.
         """
         children = await self.list(SessionQuery(parent=sid))
+        found = await self.list(SessionQuery(ids=frozenset((sid,))))
         if sid in self._sessions:
             await self.close(sid)
         elif not await self._store.place.exists(sid):
@@ -295,6 +301,13 @@ class Hub:
         await self._store.delete(sid)
         self._deps.library.forget(sid)
         self.announce_change(removed=sid)
+        for notice in await unmerged_work(found, discards=True):
+            if (above := self._sessions.get(found[0].parent or "")) is not None:
+                above.record.events.emit(notice)
+            else:
+                _log.warning(
+                    "a deleted sub-agent leaves work; git branch --list 'sidecar/*' names its branch"
+                )
         for child in children:
             with suppress(SessionNotFound):  # it ended with its parent, and was never stored
                 await self.delete(child.sid)
@@ -440,6 +453,10 @@ class Hub:
             # Its folder was moved, or it comes from another machine: its files are those of the new folder.
             await session.workbench.follow_rename(Path(stored.cwd), Path(info.cwd))
         await session.record.store()  # before the first event: its number must not be used again
+        if await asyncio.to_thread(has_worktrees, Path(info.cwd)):
+            agents = [info.summary(), *await self.list(SessionQuery(parent=sid))]
+            interrupted = [each for each in agents if each.task == "interrupted"]
+            session.left_behind = await unmerged_work(interrupted, discards=False)
         return Loaded(session, opened.journal.integrity)
 
     async def _store_of(self, sid: str) -> SessionShelf:

@@ -61,6 +61,7 @@ class Session:
         self, info: SessionInfo, journal: SessionJournal, deps: SessionDeps, host: SessionHost
     ) -> None:
         self._n_restored = 0
+        self.left_behind: tuple[Notice, ...] = ()
         self._library = deps.library
         self._jobs: JobQueue[Job] = JobQueue(self._run)
         self.record = SessionRecord(info, journal, deps, self._jobs)
@@ -193,7 +194,7 @@ class Session:
         return tuple(Event(self.sid, 0, 0, payload) for payload in payloads)
 
     def introduce(self) -> None:
-        """Emit the introduction and a restored queue of a session that was made or loaded."""
+        """Emit the introduction of a session that was made or loaded, and the notices about its past."""
         for event in self.introduction():
             self.record.events.emit(event.data)
         n_restored, self._n_restored = self._n_restored, 0
@@ -201,6 +202,9 @@ class Session:
             self.turns.prompts.emit_queue()
             text = f"When the daemon ended, {n_restored} waited. They run with the next prompt."
             self.record.events.emit(Notice("warning", "Prompts are queued again", text))
+        left, self.left_behind = self.left_behind, ()
+        for notice in left:
+            self.record.events.emit(notice)
 
     async def submit(self, content: Content, **options: Unpack[SubmitOptions]) -> SubmitReceipt:
         """Accept a prompt; return once it runs, waits, or was given to the running turn."""

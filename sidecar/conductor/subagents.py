@@ -18,21 +18,27 @@ While the call runs, the child depends on its parent:
 
 The call ends with the first turn of the child, or at a bound of the task, or when it is cancelled. Then the
 child is closed, unless a client has opened it: it goes on as that client's session. A daemon that dies leaves
-a child with work that is stored as running, and no process that holds it: it is listed as interrupted.
+a child with work that is stored as running, and no process that holds it: it is listed as interrupted. Its
+worktree stays, and a notice with the next load of either names it. A child that is deleted takes its worktree
+along, but for one with work that is nowhere else.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import astuple, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
+from sidecar._internal.errors import InvalidInput, log_fault
 from sidecar.capabilities.contract import SubagentEnd, SubagentTask, ToolContext
-from sidecar.conductor.contract import Author, ContextUsage, TaskState
+from sidecar.capabilities.worktree import describe_place, discard_worktree, find_worktree
+from sidecar.conductor.contract import Author, ContextUsage, SessionSummary, TaskState
 from sidecar.conductor.errors import ModelNotFound
-from sidecar.conductor.events import SubagentChanged, ToolStarted
+from sidecar.conductor.events import Notice, SubagentChanged, ToolStarted
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import TurnOutcome
 from sidecar.conductor.records import SessionInfo
@@ -139,6 +145,26 @@ async def child_info(parent: Session, task: SubagentTask, call_id: str) -> Sessi
         task="running",
         reads_only=task.reads_only,
     )
+
+
+async def unmerged_work(agents: Sequence[SessionSummary], *, discards: bool) -> tuple[Notice, ...]:
+    """Return a notice for each of *agents* that has left work in its worktree, with the place of it.
+
+    With *discards* a worktree without such work is removed.
+    """
+    look, notices = discard_worktree if discards else find_worktree, list[Notice]()
+    for agent in agents:
+        if agent.kind != "subagent" or agent.task == "running":  # then its call looks after it
+            continue
+        try:
+            tree = await asyncio.to_thread(look, Path(agent.cwd))
+        except (InvalidInput, OSError) as error:
+            log_fault("a look at a worktree", error)
+            continue
+        if tree is not None:
+            text = f"{agent.title}: {describe_place(tree)}"
+            notices.append(Notice("warning", "Work of a sub-agent was not merged", text))
+    return tuple(notices)
 
 
 class _Watched:

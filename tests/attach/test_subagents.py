@@ -259,3 +259,50 @@ async def test_children_in_worktrees_work_at_the_same_time_and_merge_what_the_us
         (kept,) = (folder / ".git" / "sidecar").iterdir()
         assert f"its work is in {kept}, on the branch sidecar/{kept.name}" in ended
         assert (kept / "c.txt").read_text() == "c.txt two\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_merged", [True, False])
+async def test_the_worktree_that_a_killed_daemon_leaves_is_named_and_goes_with_its_session(
+    stage: Stage, *, is_merged: bool
+) -> None:
+    folder = stage.paths.home / "project"
+    folder.mkdir()
+    await asyncio.to_thread(subprocess.run, ["git", "init", "--quiet"], cwd=folder, check=True)
+    task = call("task", title="Look", prompt="x", model="child-1", worktree=True)
+    writes = call("write", path="c.txt", content="done\n")
+    models = {"fake-1": {"scripted": [task, DONE]}, "child-1": {"scripted": [writes, HANGS]}}
+    async with stage.shim(options={"models": models}, permission=allow) as client:
+        session = await client.start_session(folder, model="fake-1")
+        await session.prompt("delegate it")
+        begun = await wait_for(client, session.sid, "subagent", state="running")
+        child = begun.data["child"]
+        await client.attach(child, "observe", from_seq=0)
+        await wait_for(client, child, "textDelta")
+        await stage.end(signal.SIGKILL)
+    (tree,) = (folder / ".git" / "sidecar").iterdir()
+    place = f"Look: its work is in {tree}, on the branch sidecar/{tree.name}"
+    async with stage.shim() as client:
+        await client.load_session(session.sid)
+        await wait_for(client, session.sid, "notice", description=place)
+        if is_merged:
+            (folder / "c.txt").write_text("done\n")
+            await client.session_delete(session.sid)
+            assert not tree.exists()
+        else:
+            await client.load_session(child)
+            await wait_for(client, child, "notice", description=place)
+            await client.session_delete(child)
+            assert (tree / "c.txt").read_text() == "done\n"
+            events = client.events(session.sid, 0)
+            notices = [event async for event in _until(events, "notice", 2) if event.kind == "notice"]
+            assert {event.data["description"] for event in notices} == {place}
+
+
+async def _until(events: AsyncIterator[ClientEvent], kind: str, n: int) -> AsyncIterator[ClientEvent]:
+    """Yield *events* up to the *n*-th one of *kind*."""
+    async for event in events:
+        yield event
+        n -= event.kind == kind
+        if not n:
+            return

@@ -12,7 +12,10 @@ import pytest
 from sidecar._internal.errors import InvalidInput
 from sidecar.capabilities.worktree import (
     ChangedFile,
+    discard_worktree,
     find_changed,
+    find_worktree,
+    has_worktrees,
     make_worktree,
     merge_lines,
     remove_worktree,
@@ -96,3 +99,26 @@ def test_lines_that_both_changed_are_not_merged() -> None:
     old = "a\nb\nc\nd\ne\n"
     assert merge_lines("A\nb\nc\nd\ne\n", old, "a\nb\nc\nd\nE\n") == "A\nb\nc\nd\nE\n"
     assert merge_lines("A\nb\nc\nd\ne\n", old, "B\nb\nc\nd\ne\n") is None
+
+
+def test_a_worktree_is_discarded_unless_it_has_work_that_is_nowhere_else(repository: Path) -> None:
+    merged = make_worktree(repository, "merged", "0123456789abcdef")
+    (merged.folder / "a.txt").write_text("three\n")
+    (repository / "a.txt").write_text("three\n")
+    assert find_worktree(merged.folder) == merged
+    assert discard_worktree(merged.folder) is None
+    assert not merged.path.exists()
+    alone = make_worktree(repository, "alone", "123456789abcdef0")
+    assert has_worktrees(repository)
+    (alone.folder / "a.txt").write_text("four\n")
+    git(alone.path, "commit", "--quiet", "--all", "-m", "its own commit")
+    assert discard_worktree(alone.folder) == alone
+    assert (alone.folder / "a.txt").read_text() == "four\n"
+    assert git(repository, "branch", "--list", "sidecar/*").split()[-1] == alone.branch
+
+
+def test_no_other_folder_is_taken_for_a_worktree_of_a_sub_agent(repository: Path) -> None:
+    own = repository / "sidecar" / "part"
+    own.mkdir(parents=True)
+    assert (find_worktree(own), discard_worktree(repository)) == (None, None)
+    assert (find_worktree(repository / "gone" / "sidecar" / "x"), has_worktrees(repository)) == (None, False)
