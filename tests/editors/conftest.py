@@ -9,7 +9,7 @@ prompt, stream                 yes      yes              yes     yes    yes
 diff, allow                    yes      yes              yes     yes    yes
 refuse                         yes      yes              yes     yes    yes
 edit of an unsaved buffer      yes      no buffers       yes     yes    [1]_
-change of the selection        no       no buffers       yes     no     no
+change of the selection        yes      no buffers       yes     yes    no
 steer                          yes      yes              yes     yes    yes
 queue, and take it back        yes      yes              no      no     [2]_
 compact with preview           yes      yes              yes     yes    yes

@@ -33,11 +33,14 @@ ASKS: Final[list[list[dict[str, Any]]]] = [
 WORDS: Final = "one\ntwo\nthree\nfour\nfive\n"
 """The text of ``words.txt``."""
 SHOUT: Final = [{"old_text": text, "new_text": text.upper()} for text in ("one", "three", "five")]
+CALM: Final = [{"old_text": "zero, unsaved", "new_text": "nothing"}]
 SHOUTS: Final[list[list[dict[str, Any]]]] = [
     [{"toolCall": {"name": "read", "input": {"path": "words.txt"}}}],
     [{"toolCall": {"name": "edit", "input": {"path": "words.txt", "edits": SHOUT}}}],
     [{"text": "I have shouted."}],
     [{"text": "It is a number."}],
+    [{"toolCall": {"name": "edit", "input": {"path": "words.txt", "edits": CALM}}}],
+    [{"text": "As you like."}],
 ]
 MODELS: Final = {
     "fake-1": {"scripted": STEPS, "contextWindow": 64_000},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.editors.conftest import INSTALLED, ROOT, write_foreign_session
-from tests.editors.scenes import MODELS, STYLES, STYLING
+from tests.editors.scenes import MODELS, STYLES, STYLING, WORDS
 from tests.editors.test_panel import chromium, drive, screens
 
 pytestmark = [
@@ -21,6 +21,14 @@ pytestmark = [
 ]
 
 VSCODE = ROOT / "editors" / "vscode"
+SETTINGS = {
+    "workbench.startupEditor": "none",
+    "security.workspace.trust.enabled": False,
+    "telemetry.telemetryLevel": "off",
+    "files.autoSave": "off",
+    "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
+    "editor.wordBasedSuggestions": "off",
+}
 
 
 @pytest.fixture(scope="module")
@@ -60,15 +68,10 @@ def test_a_day_in_vs_code(
     program.chmod(0o755)
     script = [*(call for call, _ in STYLING), [{"text": "I have seen the styles."}]]
     settings = {
+        **SETTINGS,
         "sidecar.command": str(program),
         "sidecar.models": {**MODELS, "styling": {"scripted": script}},
         "sidecar.model": "fake-1",
-        "workbench.startupEditor": "none",
-        "security.workspace.trust.enabled": False,
-        "telemetry.telemetryLevel": "off",
-        "files.autoSave": "off",
-        "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
-        "editor.wordBasedSuggestions": "off",
     }
     write_foreign_session(Path(environment["HOME"]), project)
     (project / "a.css").write_text(STYLES)
@@ -87,3 +90,25 @@ def test_a_day_in_vs_code(
     )
     sys.stdout.write(f"{found}\n")
     assert found["asked"] == [result for _, result in STYLING[:-1]], "the last one is shown as a diff"
+
+
+def test_the_selection_in_vs_code(
+    code_server: str, vsix: Path, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = tmp_path / "own-sidecar"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m sidecar "$@"\n')
+    program.chmod(0o755)
+    own = {"sidecar.command": str(program), "sidecar.models": MODELS, "sidecar.model": "shouts-1"}
+    (project / "words.txt").write_text(WORDS)
+    (folder := tmp_path / "code").mkdir()
+    drive(
+        "selection.mjs",
+        str(folder),
+        str(project),
+        json.dumps({**SETTINGS, **own}),
+        CODE_SERVER=code_server,
+        VSIX=str(vsix),
+        SIDECAR_CHROMIUM=chromium(),
+        SCREENS=screens("vscode-selection", tmp_path),
+        **environment,
+    )

@@ -1,41 +1,18 @@
 // A day with the packed extension in a real VS Code: node vscode.mjs FOLDER PROJECT SETTINGS. Prints what it measured.
 // FOLDER is empty; SETTINGS is the JSON of the editor's settings.
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { picture, prompt, until, withPage } from "./browser.mjs";
+import { findPanel, openFile, startEditor } from "./code_server.mjs";
 
 const [folder, project, settings] = process.argv.slice(2);
-const { CODE_SERVER, VSIX, PID_FILE } = process.env;
+const { PID_FILE } = process.env;
 const file = join(project, "a.py");
-const data = join(folder, "data");
-for (const kind of ["User", "Machine"]) {
-  mkdirSync(join(data, kind), { recursive: true });
-  writeFileSync(join(data, kind, "settings.json"), settings);
-}
-writeFileSync(join(folder, "config.yaml"), "auth: none\n");
-const common = [CODE_SERVER, "--user-data-dir", data, "--extensions-dir", join(folder, "extensions"), "--config", join(folder, "config.yaml")];
-execFileSync("node", [...common, "--install-extension", VSIX], { stdio: "ignore" });
-const server = spawn("node", [...common, "--auth", "none", "--bind-addr", "127.0.0.1:0", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust", project], { stdio: ["ignore", "pipe", "ignore"] });
-const address = await new Promise((resolve) => {
-  let text = "";
-  server.stdout.on("data", (part) => {
-    text += part;
-    const found = /listening on (http:\/\/[\d.:]+)/i.exec(text);
-    if (found) resolve(found[1]);
-  });
-});
+const { server, address } = await startEditor(folder, project, settings);
 
 const begun = Date.now();
 const measured = {};
-
-/** The frame of the panel, once it is drawn. */
-const findPanel = (page) =>
-  until(async () => {
-    for (const frame of page.frames()) if ((await frame.locator("#panel textarea.input-text").count().catch(() => 0)) > 0) return frame;
-    return undefined;
-  }, "the panel");
 
 try {
   await withPage({ viewport: { width: 1300, height: 850 } }, async (page) => {
@@ -47,11 +24,7 @@ try {
     await picture(page, "1-start");
 
     // A file with an edit that is not saved, which the model sees; and the selection as a chip.
-    await page.keyboard.press("Control+p");
-    await page.locator(".quick-input-box input").fill("a.py");
-    await page.locator(".quick-input-list .monaco-list-row", { hasText: "a.py" }).first().click();
-    await page.locator(".monaco-editor .view-line").first().click();
-    await page.keyboard.press("Control+Home");
+    await openFile(page, "a.py");
     await page.keyboard.type("unsaved = 1\n");
     await page.keyboard.press("Control+Home");
     await page.keyboard.press("Shift+ArrowDown");

@@ -7,6 +7,7 @@ import { Daemon, folders } from "./daemon";
 import { Gauge } from "./gauge";
 import { findDaemon, installDaemon, NoDaemon, type Places } from "./install";
 import { Questions } from "./questions";
+import { SelectionCommands } from "./selection";
 import { PanelView } from "./view";
 import type { Compaction, ElicitationAnswer, PermissionAnswer, SidecarEvent, Usage, WorkLine } from "./wire";
 
@@ -34,7 +35,9 @@ class Sidecar {
     said: (method, params) => this.said(method, params),
     ask: (request) => {
       this.view.tell("panel/permission", request);
-      return this.questions.ask(request);
+      const answer = this.questions.ask(request);
+      void this.selection.show(request, answer).catch(tellError);
+      return answer;
     },
     elicit: (form) => {
       this.view.tell("panel/form", form);
@@ -43,6 +46,7 @@ class Sidecar {
   });
   readonly view: PanelView;
   readonly editor: EditorContext;
+  readonly selection: SelectionCommands;
   readonly diffs = new DiffTexts();
   readonly parts: vscode.Disposable[];
   private sid = "";
@@ -51,7 +55,7 @@ class Sidecar {
 
   constructor(private readonly context: vscode.ExtensionContext) {
     this.view = new PanelView(context.extensionUri, {
-      request: (method, params) => this.daemon.request(method, params),
+      request: (method, params) => this.request(method, params),
       said: (method, params) => void this.heard(method, params).catch(tellError),
     });
     this.editor = new EditorContext(
@@ -61,10 +65,18 @@ class Sidecar {
         this.view.tell("panel/chips", { chips });
       },
     );
+    this.selection = new SelectionCommands({
+      send: async (text, preserveFocus) => {
+        this.editor.send();
+        await this.view.act("send", { text }, { preserveFocus });
+      },
+      answer: (permissionId, answer) => this.questions.answer(permissionId, answer),
+    });
     this.parts = [
       this.gauge,
       this.questions,
       this.editor,
+      this.selection,
       vscode.window.registerWebviewViewProvider("sidecar.panel", this.view, { webviewOptions: { retainContextWhenHidden: true } }),
       vscode.workspace.registerTextDocumentContentProvider(DiffTexts.SCHEME, this.diffs),
     ];
@@ -99,6 +111,13 @@ class Sidecar {
     const document = (name: string) => vscode.Uri.from({ scheme: "sidecar-session", path: `/${sid}/compaction/${compactionId}/${name}.md` });
     await vscode.commands.executeCommand("vscode.diff", document("before"), document("after"), "Compaction: before ↔ after");
     await vscode.window.showTextDocument(document("facts"), { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true });
+  }
+
+  /** Ask the daemon for the panel. */
+  private async request(method: string, params: object): Promise<unknown> {
+    const result = await this.daemon.request<{ turnId?: string }>(method, params);
+    if (method === "sidecar/turn/start") this.selection.sent((params as { input: { text?: string }[] }).input[0]?.text, result.turnId);
+    return result;
   }
 
   private places(): Places {
@@ -214,6 +233,11 @@ function commands(one: Sidecar): vscode.Disposable[] {
     vscode.commands.registerCommand(`sidecar.ui.${name}`, () => run().catch(tellError));
   return [
     register("prompt", () => one.view.act("focus")),
+    register("ask", () => one.selection.askAbout()),
+    register("change", () => one.selection.begin()),
+    register("accept", () => one.selection.accept()),
+    register("refuse", () => one.selection.refuse()),
+    register("togglePart", () => one.selection.togglePart()),
     register("new", () => one.view.act("begin")),
     register("resume", () => one.view.act("sessions")),
     register("interrupt", () => one.daemon.request("sidecar/turn/interrupt", { sid: one.shown() })),

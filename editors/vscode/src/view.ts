@@ -39,9 +39,9 @@ export class PanelView implements vscode.WebviewViewProvider {
   }
 
   /** Show the panel, and let it do something. */
-  async act(action: string): Promise<void> {
-    await vscode.commands.executeCommand("sidecar.panel.focus");
-    const message = { jsonrpc: "2.0", method: "panel/act", params: { action } };
+  async act(action: string, params: object = {}, options: { preserveFocus?: boolean } = {}): Promise<void> {
+    await vscode.commands.executeCommand("sidecar.panel.focus", options);
+    const message = { jsonrpc: "2.0", method: "panel/act", params: { action, ...params } };
     if (this.isReady) await this.view?.webview.postMessage(message);
     else this.early.push(message);
   }

@@ -26,16 +26,34 @@ export interface Compaction {
 /** A question that waits for an answer. */
 export interface PermissionRequest {
   sid: string;
+  turnId?: string | null;
   permissionId: string;
   title: string;
   description?: string;
-  subject: { detail: string; diffs: unknown[] };
+  subject: { detail: string; diffs: Diff[] };
   options: { optionId: string; name: string; kind: string }[];
 }
 
 export interface PermissionAnswer {
   outcome: "selected" | "cancelled";
   optionId?: string;
+  hunks?: HunkAnswer[];
+}
+
+/** A proposed change of a file, with its parts: lines from 0, ends excluded. A new file has none. */
+export interface Diff {
+  path: string;
+  oldText?: string | null;
+  newText: string;
+  hunks: { oldStart: number; oldEnd: number; newStart: number; newEnd: number }[];
+}
+
+/** The answer about a part that is not kept as proposed. */
+export interface HunkAnswer {
+  diff: number;
+  hunk: number;
+  accepted: boolean;
+  text?: string;
 }
 
 export type QueryKind = "definition" | "references" | "documentSymbols" | "workspaceSymbols" | "hover" | "rename" | "codeActions";

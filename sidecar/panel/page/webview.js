@@ -7,10 +7,11 @@ import { Rpc } from "./rpc.js";
 
 const api = /** @type {{ acquireVsCodeApi: () => Api }} */ (/** @type {unknown} */ (globalThis)).acquireVsCodeApi();
 
-/** What the commands of the editor do in the panel. @type {Record<string, (panel: Panel) => void>} */
+/** What the commands of the editor do in the panel. @type {Record<string, (panel: Panel, params: { text?: string }) => void>} */
 const ACTIONS = {
   focus: (panel) => panel.composer.input.focus(),
   begin: (panel) => void panel.begin().catch((error) => panel.fail(error)),
+  send: (panel, { text = "" }) => void panel.send(text, [], "send").catch((error) => (panel.composer.setText(text), panel.fail(error))),
   sessions: (panel) => panel.sessions.toggle(true),
   context: (panel) => panel.gauge.element.click(),
   preview: (panel) => void panel.preview().catch((error) => panel.fail(error)),
@@ -24,7 +25,7 @@ const rpc = new Rpc((message) => api.postMessage(message), {
     else if (method === "panel/permission") panel.askPermission(params);
     else if (method === "panel/form") panel.askForm(params);
     else if (method === "panel/chips") panel.setChips(params.chips);
-    else if (method === "panel/act") ACTIONS[params.action]?.(panel);
+    else if (method === "panel/act") ACTIONS[params.action]?.(panel, params);
     else panel.receive(method, params);
   },
   asked: (id, method) => rpc.refuse(method, id),
