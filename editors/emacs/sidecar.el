@@ -99,7 +99,7 @@
   sid (phase "idle") usage (queued 0) options commands (title "")
   waiting ends is-stopped is-restarting
   (versions (make-hash-table :test #'eq)) (hints (make-hash-table :test #'equal))
-  buffer questions last-context sent work)
+  buffer questions last-context sent work change)
 
 (defvar sidecar--talks (make-hash-table :test #'equal)
   "The conversations, by the folder of their project.")
@@ -192,7 +192,9 @@ Problems are told unless ON-PROBLEM takes them."
             ;; Else another window has sent the command.
             (when (equal (plist-get params :turnId) (sidecar--talk-sent talk))
               (sidecar--open talk (plist-get (plist-get params :data) :sid)))
-          (sidecar--on-event talk (plist-get params :kind) (plist-get params :data)))))
+          (sidecar--on-event talk (plist-get params :kind) (plist-get params :data))
+          (when (member (plist-get params :kind) '("settled" "faulted"))
+            (sidecar--end-change talk (plist-get params :turnId))))))
      ((equal method "sidecar/sessions/changed")
       (dolist (line (plist-get params :sessions))
         (when (equal (plist-get line :sid) (sidecar--talk-sid talk))
@@ -1207,14 +1209,20 @@ REPLY gets the answer."
 
 (defun sidecar--ask (talk id params)
   "Show the question PARAMS of TALK, the daemon's request ID."
-  (let ((question (cons id params)) (subject (plist-get params :subject))
-        (legend (sidecar--legend params)))
+  (let ((question (cons id params)) (legend (sidecar--legend params)))
     (setf (sidecar--talk-questions talk) (append (sidecar--talk-questions talk) (list question)))
     (sidecar--drawing talk
       (sidecar--draw (sidecar--item (concat "question " (plist-get params :permissionId))
                                     (concat "? " (plist-get params :title)) :face 'sidecar-notice
                                     :details (append legend '("C-c C-a goes to the question"))
                                     :folded 8)))
+    (unless (sidecar--propose talk question) (sidecar--show-question talk question legend))
+    (message "Sidecar asks: %s (M-x sidecar-answer)" (plist-get params :title))
+    (force-mode-line-update t)))
+
+(defun sidecar--show-question (talk question legend)
+  "Show QUESTION of TALK in a buffer of its own, below LEGEND."
+  (let* ((params (cdr question)) (subject (plist-get params :subject)))
     (with-current-buffer (get-buffer-create (format "*sidecar question: %s*" (plist-get params :title)))
       (sidecar-question-mode)
       (setq sidecar--question question sidecar--talk talk)
@@ -1233,17 +1241,140 @@ REPLY gets the answer."
           (insert (or (plist-get subject :detail) "") "\n"))
         (goto-char (point-min)))
       (display-buffer (current-buffer)
-                      '((display-buffer-at-bottom) (window-height . 0.4) (inhibit-switch-frame . t))))
-    (message "Sidecar asks: %s (M-x sidecar-answer)" (plist-get params :title))
-    (force-mode-line-update t)))
+                      '((display-buffer-at-bottom) (window-height . 0.4) (inhibit-switch-frame . t))))))
+
+(defvar-local sidecar--proposal nil
+  "The question whose change is shown in the text of this buffer.")
+(defvar-local sidecar--parts nil
+  "The overlays of that change, one for each part, in order.")
+
+(defvar-keymap sidecar-proposal-mode-map
+  :doc "Keys of a change that is proposed in the text of a file."
+  "C-c C-c" #'sidecar-allow
+  "C-c C-k" #'sidecar-reject
+  "C-c C-t" #'sidecar-toggle-part
+  "C-c C-e" #'sidecar-edit-part)
+
+(define-minor-mode sidecar-proposal-mode
+  "Show a proposed change in the text that it is about, until it is answered.
+
+\\{sidecar-proposal-mode-map}"
+  :lighter " Sidecar?"
+  (unless sidecar-proposal-mode
+    (mapc #'delete-overlay sidecar--parts)
+    (setq sidecar--parts nil sidecar--proposal nil)
+    (kill-local-variable 'header-line-format)))
+
+(defun sidecar--lines-with-ends (text)
+  "Return the lines of TEXT, each with the line feed at its end."
+  (let ((start 0) lines)
+    (while (string-match "[^\n]*\n\\|[^\n]+" text start)
+      (push (match-string 0 text) lines)
+      (setq start (match-end 0)))
+    (nreverse lines)))
+
+(defun sidecar--propose (talk question)
+  "Show QUESTION of TALK in the text of its file, and return whether it is there.
+That is done for the change of a selection, while the file is as it was."
+  (let* ((params (cdr question)) (change (sidecar--talk-change talk))
+         (diffs (plist-get (plist-get params :subject) :diffs)) (diff (car diffs))
+         (buffer (plist-get change :buffer)))
+    (when (and change (equal (plist-get change :turn) (plist-get params :turnId)))
+      (setf (sidecar--talk-change talk) (plist-put change :is-asked t))
+      (when (and (length= diffs 1) (plist-get diff :hunks) (buffer-live-p buffer)
+                 (eq buffer (find-buffer-visiting (plist-get diff :path)))
+                 (equal (plist-get diff :oldText) (with-current-buffer buffer (sidecar--text))))
+        (with-current-buffer buffer
+          (sidecar-proposal-mode -1)
+          (sidecar--show-parts diff change)
+          (setq sidecar--proposal question)
+          (sidecar-proposal-mode 1))
+        (display-buffer buffer)
+        t))))
+
+(defun sidecar--show-parts (diff change)
+  "Show the parts of DIFF in this buffer; CHANGE has the lines that were meant."
+  (let ((lines (sidecar--lines-with-ends (plist-get diff :newText))) is-beyond)
+    (save-excursion
+      (save-restriction
+        (widen)
+        (cl-loop for hunk in (plist-get diff :hunks)
+                 for (start end) = (mapcar (lambda (key)
+                                             (sidecar--point-at (list :line (plist-get hunk key) :character 0)))
+                                           '(:oldStart :oldEnd))
+                 for text = (string-join (seq-subseq lines (plist-get hunk :newStart) (plist-get hunk :newEnd)))
+                 for overlay = (make-overlay start end)
+                 do (overlay-put overlay 'sidecar-proposed text)
+                 do (sidecar--set-part overlay text)
+                 do (when (or (< (plist-get hunk :oldStart) (1- (plist-get change :first)))
+                              (> (plist-get hunk :oldEnd) (plist-get change :last)))
+                      (setq is-beyond t))
+                 collect overlay into overlays
+                 finally (setq sidecar--parts overlays))))
+    (setq header-line-format
+          (concat (and is-beyond " It goes beyond the region!")
+                  " C-c C-c Allow  C-c C-k Reject  C-c C-t Refuse part  C-c C-e Edit part"))))
+
+(defun sidecar--set-part (overlay text)
+  "Let the part of OVERLAY become TEXT; nil refuses it."
+  (let ((is-line (save-excursion (goto-char (overlay-end overlay)) (bolp))))
+    (overlay-put overlay 'sidecar-text text)
+    (overlay-put overlay 'face (if text 'diff-removed 'sidecar-detail))
+    (overlay-put overlay 'after-string
+                 (concat (unless is-line "\n")
+                         (if text (propertize text 'face 'diff-added)
+                           (propertize "· this part is refused\n" 'face 'sidecar-detail))))))
+
+(defun sidecar--part-at-point ()
+  "Return the part of the proposed change that is nearest to point."
+  (unless sidecar--parts (user-error "No change is proposed here; `sidecar-change' asks for one"))
+  (car (sort (copy-sequence sidecar--parts)
+             (lambda (one other) (< (sidecar--distance one) (sidecar--distance other))))))
+
+(defun sidecar--distance (overlay)
+  "Return how far point is from OVERLAY."
+  (max 0 (- (overlay-start overlay) (point)) (- (point) (max (overlay-start overlay) (1- (overlay-end overlay))))))
+
+(defun sidecar-toggle-part ()
+  "Refuse the part of the proposed change at point, or take it back in."
+  (interactive nil sidecar-proposal-mode)
+  (let ((part (sidecar--part-at-point)))
+    (sidecar--set-part part (unless (overlay-get part 'sidecar-text) (overlay-get part 'sidecar-proposed)))))
+
+(defun sidecar-edit-part ()
+  "Edit the part of the proposed change at point before it is made."
+  (interactive nil sidecar-proposal-mode)
+  (let ((part (sidecar--part-at-point)))
+    (string-edit "What is to stand there; nothing is changed before you allow it."
+                 (or (overlay-get part 'sidecar-text) (overlay-get part 'sidecar-proposed))
+                 (lambda (text)
+                   (when-let* ((buffer (overlay-buffer part))) ; else it was answered meanwhile
+                     (with-current-buffer buffer (sidecar--set-part part text))))
+                 :abort-callback #'ignore)))
+
+(defun sidecar--part-answers ()
+  "Return the answers about parts that are not kept as proposed."
+  (cl-loop for part in sidecar--parts
+           for index from 0
+           for text = (overlay-get part 'sidecar-text)
+           unless (equal text (overlay-get part 'sidecar-proposed))
+           collect (append (list :diff 0 :hunk index :accepted (if text t :false))
+                           (and text (list :text text)))))
+
+(defun sidecar--end-change (talk turn)
+  "Forget the change of a selection by TURN of TALK, which is over."
+  (when-let* ((change (sidecar--talk-change talk)) ((equal turn (plist-get change :turn))))
+    (setf (sidecar--talk-change talk) nil)
+    (unless (plist-get change :is-asked) (message "Nothing was asked; M-x sidecar shows the answer"))))
 
 (defun sidecar--question-id (question)
   "Return the id of QUESTION, for permission or with a form."
   (or (plist-get (cdr question) :permissionId) (plist-get (cdr question) :elicitationId)))
 
-(defun sidecar--end-question (talk id answer)
+(defun sidecar--end-question (talk id answer &optional parts)
   "End the question ID of TALK with ANSWER, nil where it is over.
-It is an option of a question for permission, and for a form the answer whole."
+It is an option of a question for permission, and for a form the answer whole.
+PARTS are the answers about parts of a change that are not kept as proposed."
   (when-let* ((question (cl-find id (sidecar--talk-questions talk) :test #'equal
                                  :key #'sidecar--question-id)))
     (setf (sidecar--talk-questions talk) (delq question (sidecar--talk-questions talk)))
@@ -1251,7 +1382,8 @@ It is an option of a question for permission, and for a form the answer whole."
                               :result (cond ((plist-get (cdr question) :elicitationId)
                                              (or answer '(:action "cancel")))
                                             (answer (list :outcome "selected"
-                                                          :optionId (plist-get answer :optionId)))
+                                                          :optionId (plist-get answer :optionId)
+                                                          :hunks (vconcat parts)))
                                             (t '(:outcome "cancelled")))))
     (sidecar--drawing talk
       (let ((item (sidecar--item (concat "question " id) "?")))
@@ -1260,6 +1392,8 @@ It is an option of a question for permission, and for a form the answer whole."
               (sidecar--item-details item) nil)
         (sidecar--draw item)))
     (dolist (buffer (buffer-list))
+      (when (eq question (buffer-local-value 'sidecar--proposal buffer))
+        (with-current-buffer buffer (sidecar-proposal-mode -1)))
       (when (eq question (buffer-local-value 'sidecar--question buffer))
         (when-let* ((window (get-buffer-window buffer t)))
           (quit-restore-window window 'kill))
@@ -1346,26 +1480,29 @@ After a quit it is there still, for later."
 
 (defun sidecar--answer-with (kinds)
   "Answer the question of this buffer with its first option of KINDS."
-  (unless sidecar--question (user-error "Nothing is asked here; `sidecar-answer' goes to the question"))
-  (let* ((params (cdr sidecar--question))
+  (unless (or sidecar--question sidecar--proposal)
+    (user-error "Nothing is asked here; `sidecar-answer' goes to the question"))
+  (let* ((params (cdr (or sidecar--question sidecar--proposal)))
          (option (cl-find-if (lambda (each) (member (plist-get each :kind) kinds))
                              (plist-get params :options))))
     (unless option (user-error "The question has no such answer"))
-    (sidecar--end-question sidecar--talk (plist-get params :permissionId) option)))
+    (sidecar--end-question (sidecar--here) (plist-get params :permissionId) option
+                           (and (string-prefix-p "allow" (plist-get option :kind))
+                                (sidecar--part-answers)))))
 
 (defun sidecar-allow ()
   "Allow what is asked, this time."
-  (interactive nil sidecar-question-mode)
+  (interactive nil sidecar-question-mode sidecar-proposal-mode)
   (sidecar--answer-with '("allow_once")))
 
 (defun sidecar-allow-always ()
   "Always allow this in this session, as far as the answer names."
-  (interactive nil sidecar-question-mode)
+  (interactive nil sidecar-question-mode sidecar-proposal-mode)
   (sidecar--answer-with '("allow_always")))
 
 (defun sidecar-reject ()
   "Reject what is asked."
-  (interactive nil sidecar-question-mode)
+  (interactive nil sidecar-question-mode sidecar-proposal-mode)
   (sidecar--answer-with '("reject_once")))
 
 (defun sidecar-answer ()
@@ -1375,6 +1512,9 @@ After a quit it is there still, for later."
     (unless question (user-error "Nothing is asked"))
     (when (plist-get (cdr question) :elicitationId) (sidecar--fill-form talk question))
     (dolist (buffer (buffer-list))
+      (when (eq question (buffer-local-value 'sidecar--proposal buffer))
+        (pop-to-buffer buffer)
+        (goto-char (overlay-start (car sidecar--parts))))
       (when (eq question (buffer-local-value 'sidecar--question buffer))
         (pop-to-buffer buffer '((display-buffer-reuse-window display-buffer-at-bottom)))))))
 
@@ -1389,8 +1529,9 @@ After a quit it is there still, for later."
     (goto-char (point-max))
     (sidecar--with-session talk #'ignore)))
 
-(defun sidecar--submit (talk text when-busy)
-  "Send TEXT to the conversation of TALK; WHEN-BUSY is \"queue\" or \"steer\"."
+(defun sidecar--submit (talk text when-busy &optional run)
+  "Send TEXT to the conversation of TALK; WHEN-BUSY is \"queue\" or \"steer\".
+RUN gets the turn."
   (sidecar--with-session
    talk
    (lambda ()
@@ -1398,7 +1539,9 @@ After a quit it is there still, for later."
      (sidecar--request talk "sidecar/turn/start"
                        (list :sid (sidecar--talk-sid talk) :whenBusy when-busy
                              :input (vector (list :type "text" :text text)))
-                       (lambda (started) (setf (sidecar--talk-sent talk) (plist-get started :turnId)))
+                       (lambda (started)
+                         (setf (sidecar--talk-sent talk) (plist-get started :turnId))
+                         (when run (funcall run (plist-get started :turnId))))
                        (lambda (problem)
                          (sidecar--say talk (format "not sent: %s\n%s" (plist-get problem :message) text)
                                        'error))))))
@@ -1429,6 +1572,34 @@ After a quit it is there still, for later."
                  "")))
     (display-buffer (sidecar--chat talk))
     (sidecar--submit talk (concat text about) "queue")))
+
+(defun sidecar--selected-lines ()
+  "Return the first and the last line of the region, or the line of point twice."
+  (let ((end (if (use-region-p) (region-end) (point))))
+    (list (line-number-at-pos (if (use-region-p) (region-beginning) (point)) t)
+          (line-number-at-pos (if (and (use-region-p) (> end (region-beginning))) (1- end) end) t))))
+
+(defun sidecar--lines-name (first last)
+  "Return FIRST and LAST in words."
+  (if (= first last) (format "line %d" first) (format "lines %d to %d" first last)))
+
+;;;###autoload
+(defun sidecar-change (instruction)
+  "Have the lines of the region, or this one, changed by INSTRUCTION.
+The change is proposed in the text itself, and made once you allow it."
+  (interactive (list (read-string (format "Change %s: " (apply #'sidecar--lines-name
+                                                               (sidecar--selected-lines))))))
+  (unless buffer-file-name (user-error "Only lines of a file can be changed, and this buffer has none"))
+  (unless (string-blank-p instruction)
+    (pcase-let* ((talk (sidecar--here)) (`(,first ,last) (sidecar--selected-lines))
+                 (change (list :buffer (current-buffer) :first first :last last))
+                 (name (file-relative-name (file-truename buffer-file-name) (sidecar--talk-root talk))))
+      (deactivate-mark)
+      (sidecar--submit talk
+                       (format "Change only %s, @\"%s:%d-%d\", and do it by an edit: %s"
+                               (sidecar--lines-name first last) name first last instruction)
+                       "queue"
+                       (lambda (turn) (setf (sidecar--talk-change talk) (plist-put change :turn turn)))))))
 
 (defun sidecar--slash (name)
   "Send the command NAME, and show the conversation."

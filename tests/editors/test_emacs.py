@@ -22,7 +22,7 @@ from tests.editors.conftest import (
     stored_text,
     write_foreign_session,
 )
-from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, ask
+from tests.editors.scenes import ASKING, CODE, MODELS, QUESTIONS, RENAMED, WORDS, ask
 
 pytestmark = [
     pytest.mark.e2e,
@@ -257,6 +257,56 @@ def test_a_day_in_emacs(
 def batch(emacs: str, settings: Path, folder: Path, environment: dict[str, str], *forms: str) -> str:
     arguments = [part for form in forms for part in ("--eval", form)]
     return output_of([emacs, "--batch", "-l", str(settings), *arguments], folder, environment)
+
+
+def test_the_region_is_changed_in_its_text_in_emacs(
+    emacs: str, settings: Path, project: Path, environment: dict[str, str], keep: Keep
+) -> None:
+    settings.write_text(settings.read_text().replace('sidecar-model "fake-1"', 'sidecar-model "shouts-1"'))
+    (project / "words.txt").write_text(WORDS)
+    screen = Emacs(emacs, settings, project, environment)
+    screen.wait_for("answer = 42")
+    screen.type("\x18\x06words.txt\r")
+    screen.wait_for("five")
+    screen.type("zero, unsaved\r\x00\x0e\x0e\x0e\x0e")
+    screen.command("sidecar-change")
+    screen.wait_for("Change lines 2 to 5:")
+    screen.type("shout\r")
+    screen.wait_for("It goes beyond the region! C-c C-c Allow  C-c C-k Reject  C-c C-t Refuse part")
+    screen.wait_for("THREE")
+    keep("change", screen.shown)
+    screen.command("sidecar-answer")
+    screen.type("\x03\x14")
+    screen.wait_for("this part is refused")
+    assert "ONE" not in screen.shown
+    screen.type("\x1b>\x03\x05")
+    screen.wait_for("nothing is changed before you allow it")
+    screen.wait_for("*edit string*")
+    screen.type("\x05, yes\x03\x03")
+    screen.wait_for("FIVE, yes")
+    keep("edited", screen.shown)
+    screen.type("\x03\x03")
+    text = '(with-current-buffer "words.txt" (buffer-string))'
+    screen.wait_for(lambda: screen.value(text) == "zero, unsaved\none\ntwo\nTHREE\nfour\nFIVE, yes\n")
+    screen.wait_for(lambda: "I have shouted." in screen.chat)
+    assert "Refuse part" not in screen.shown
+    assert (project / "words.txt").read_text() == WORDS, "it is for the user to save"
+    assert "the user kept 1 of 3 hunks as proposed, refused 1, edited 1" in stored_text(environment)
+
+    screen.command("sidecar-change")
+    screen.wait_for("Change line 7:")
+    screen.type("what is this line?\r")
+    screen.wait_for("Nothing was asked; M-x sidecar shows the answer")
+    screen.command("sidecar-change")
+    screen.type("calm down\r")
+    screen.wait_for("nothing")
+    screen.type("\x03\x0b")
+    screen.wait_for(lambda: "As you like." in screen.chat)
+    assert screen.value(text).startswith("zero, unsaved\n")
+    screen.type("\x18\x03")
+    screen.wait_for("Save file")
+    screen.type("nyes\r")
+    assert screen.end() == 0
 
 
 def test_the_package_compiles_without_a_warning_and_its_words_are_checked(
