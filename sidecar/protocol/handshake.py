@@ -18,7 +18,7 @@ PROTOCOL: Final = 1
 _MAX_COALESCE_MS: Final = 1000
 
 
-SCHEMA_HASH: Final = "sha256:638077e1189ef4432f460412c496e21cd1caed1176ba28baed1860bb0eabebac"
+SCHEMA_HASH: Final = "sha256:9aca5cb120799747da1124c52895f3f065a5c403d09486098ee086faddee49e5"
 """The hash that ``sidecar.protocol.schema.schema_hash`` returns; a test compares the two."""
 
 METHOD_NAMES: Final = (
@@ -75,6 +75,7 @@ METHOD_NAMES: Final = (
     "sidecar/checkpoint/diff",
     "sidecar/checkpoint/restore",
     "sidecar/complete",
+    "sidecar/highlight",
     "sidecar/model/list",
     "sidecar/permission/rules",
     "sidecar/extension/list",

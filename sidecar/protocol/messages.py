@@ -905,6 +905,31 @@ class CompleteResult(Value):
     is_incomplete: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HighlightParams:
+    """Source code, and its *language*; without one the name of the file *path* tells it."""
+
+    text: str
+    path: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightRun:
+    """A part of the text with its kind; *start* and *length* are in UTF-16 units."""
+
+    start: int
+    length: int
+    kind: Literal["keyword", "string", "comment", "number", "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightResult:
+    """The parts in their order; none of an unknown language, or of more than 100,000 characters."""
+
+    runs: tuple[HighlightRun, ...]
+
+
 # Messages of ``sidecar/permission/rules``.
 
 

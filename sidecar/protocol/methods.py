@@ -478,6 +478,13 @@ _EDITOR: Final = (
         "daemon",
         "Complete a slash command, its arguments, or a mention such as `@src/main.py` in a prompt.",
     ),
+    Method(
+        "sidecar/highlight",
+        m.HighlightParams,
+        m.HighlightResult,
+        "daemon",
+        "Return the keywords, strings and other parts of source code that a client colours.",
+    ),
 )
 
 _MODEL: Final = (

@@ -294,3 +294,23 @@ async def test_hunks_of_a_change_in_a_browser(home: Path, project: Path, tmp_pat
         with serving(project, own) as url:
             kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("hunks", tmp_path)}
             await asyncio.to_thread(drive, "hunks.mjs", url, str(project), **kept)
+
+
+CODE: Final = '```python\ndef one():  # the first\n    return [1, "one"]\n```\n\nI write it.'
+CLASS: Final = '@final\nclass One:  # the first\n    """It is one."""\n\n    size = 1\n'
+SHOWN: Final[list[list[dict[str, Any]]]] = [
+    [{"text": CODE}, {"toolCall": {"name": "write", "input": {"path": "one.py", "content": CLASS}}}],
+    [{"text": "Not written."}],
+]
+
+
+async def test_code_and_changes_have_colours_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
+    browser = chromium()
+    own = {"HOME": str(home), "INDUSAGI_HOME": str(home)}
+    models = {"fake-1": {"scripted": SHOWN * 2, "contextWindow": 64_000}}
+    shared = (*SIDECAR, "serve", "--shared")
+    async with SidecarClient.spawn(shared, cwd=project, env=own, options={"models": models}) as client:
+        assert (await client.status()).pid
+        with serving(project, own) as url:
+            kept = {"SIDECAR_CHROMIUM": browser, "SCREENS": screens("colours", tmp_path)}
+            await asyncio.to_thread(drive, "colours.mjs", url, **kept)

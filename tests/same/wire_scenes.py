@@ -185,6 +185,9 @@ async def spell_out(scenery: Scenery) -> None:
     await client.call("session/export", sid=sid, path=str(place.project / "full.md"))
     await import_sessions(client)
     await client.call("complete", text="@a", position=2, cwd=project, limit=3)
+    code = "def f():\n    return [1, 'one']  # \U0001f600"
+    await client.call("highlight", text=code, path="a.py")
+    await client.call("highlight", text=code, language="unheard-of")
     for encoding in ("utf-8", "utf-16", "utf-32"):
         await client.call("complete", text="@a", position=2, sid=sid, encoding=encoding, limit=3)
     await change_rules(client, sid)

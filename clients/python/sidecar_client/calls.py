@@ -116,6 +116,7 @@ class _Calls:
     model_list = _Method("sidecar/model/list", m.SidParams, m.ModelListResult)
     permission_rules = _Method("sidecar/permission/rules", m.PermissionRulesParams, m.PermissionRulesResult)
     extension_list = _Method("sidecar/extension/list", m.SidParams, m.ExtensionListResult)
+    highlight = _Method("sidecar/highlight", m.HighlightParams, m.HighlightResult)
     complete = _Method("sidecar/complete", m.CompleteParams, m.CompleteResult)
     compact_read = _Method("sidecar/compact/read", m.CompactReadParams, m.CompactReadResult)
 

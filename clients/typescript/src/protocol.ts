@@ -659,6 +659,25 @@ export interface HeadChanged {
   editedFiles: string[];
 }
 
+/** Source code, and its `language`; without one the name of the file `path` tells it. */
+export interface HighlightParams {
+  text: string;
+  path?: string;
+  language?: string;
+}
+
+/** The parts in their order; none of an unknown language, or of more than 100,000 characters. */
+export interface HighlightResult {
+  runs: HighlightRun[];
+}
+
+/** A part of the text with its kind; `start` and `length` are in UTF-16 units. */
+export interface HighlightRun {
+  start: number;
+  length: number;
+  kind: "keyword" | "string" | "comment" | "number" | "name";
+}
+
 /** The answer about one hunk of a proposed change. `diff` and `hunk` are its indices in the diffs of the question and in the `hunks` of that diff. With `text` it is kept as the user has edited it. */
 export interface HunkAnswer {
   diff: number;
@@ -1724,6 +1743,7 @@ export interface Methods {
   "sidecar/checkpoint/diff": { params: CheckpointDiffParams; result: CheckpointDiffResult };
   "sidecar/checkpoint/restore": { params: CheckpointRestoreParams; result: CheckpointRestoreResult };
   "sidecar/complete": { params: CompleteParams; result: CompleteResult };
+  "sidecar/highlight": { params: HighlightParams; result: HighlightResult };
   "sidecar/model/list": { params: SidParams; result: ModelListResult };
   "sidecar/permission/rules": { params: PermissionRulesParams; result: PermissionRulesResult };
   "sidecar/extension/list": { params: SidParams; result: ExtensionListResult };

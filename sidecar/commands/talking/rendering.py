@@ -21,6 +21,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from sidecar.commands.terminal import Screen, short_path
+from sidecar.text.highlight import MOST_CHARS, language_of
 from sidecar.text.visible import make_visible
 
 if TYPE_CHECKING:
@@ -112,9 +113,6 @@ _MOST_COMPARED: Final = 2_000
 _MOST_SHOWN: Final = 60
 _MOST_ROWS: Final = 3
 """Rows of one line; a longer one is mostly made by a program."""
-
-_MOST_COLOURED: Final = 100_000
-"""Characters of a change; to colour more would hold up the terminal."""
 
 _MARGIN: Final = " " * 9
 _STYLES: Final = {"+": "green", "-": "red", " ": "dim", "@": "cyan"}
@@ -228,9 +226,9 @@ def highlight(lines: Sequence[str], path: str) -> list[Text]:
     from rich.syntax import Syntax  # not above: it loads the languages
 
     code = "\n".join(lines)
-    if len(code) > _MOST_COLOURED:
+    if len(code) > MOST_CHARS:
         return [*map(Text, lines)]
-    found = Syntax("", Syntax.guess_lexer(path), theme="ansi_dark").highlight(code).split("\n")
+    found = Syntax("", language_of(path) or "default", theme="ansi_dark").highlight(code).split("\n")
     texts = [*found][: len(lines)]
     return texts if [text.plain for text in texts] == [*lines] else [*map(Text, lines)]
 

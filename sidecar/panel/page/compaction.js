@@ -170,7 +170,7 @@ async function readTurns(home, sid, compactionId, at) {
 /** @param {Compaction} compaction @param {CompactionActions} actions */
 async function openComparison({ compactionId }, { home, sid }) {
   const [before, after] = await Promise.all(["before", "after"].map(async (at) => (await readTurns(home, sid(), compactionId, at)).map(nodeText).join("\n")));
-  openDialog("The conversation that the model sees, before and after", diffView(foldKept(compareLines(before ?? "", after ?? "")), "Before and after the compaction"));
+  openDialog("The conversation that the model sees, before and after", diffView(foldKept(compareLines(before ?? "", after ?? "")), "Before and after the compaction", ""));
 }
 
 /** @param {NodeView} node */

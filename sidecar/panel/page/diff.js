@@ -1,5 +1,6 @@
 /** The difference of two texts by lines, and its picture. */
 
+import { UNCOLOURED } from "./colours.js";
 import { button, h, visible } from "./dom.js";
 
 /** Above this product of lengths the changed middle is shown as one replacement. */
@@ -150,9 +151,10 @@ const READ_ALOUD = { "+": "added: ", "-": "removed: ", " ": "", "@": "" };
  * Return the picture of a difference. While a part of it is not shown, it holds a button of the class `unshown`.
  * @param {DiffLine[]} lines
  * @param {string} label
+ * @param {string} path the file, which tells the language; empty for none
  * @param {(hunk: number) => Node} [bar] what stands above the lines of a hunk
  */
-export function diffView(lines, label, bar) {
+export function diffView(lines, label, path, bar) {
   /** @type {number | undefined} */
   let hunk;
   const drawn = lines.slice(0, MOST_LINES).flatMap((line) => {
@@ -160,7 +162,7 @@ export function diffView(lines, label, bar) {
     hunk = line.hunk ?? hunk;
     return isNext ? [bar(/** @type {number} */ (line.hunk)), lineView(line)] : [lineView(line)];
   });
-  const view = h("div", { class: "diff", role: "group", "aria-label": label, tabindex: "0" }, drawn);
+  const view = h("div", { class: path ? `diff ${UNCOLOURED}` : "diff", "data-path": path || null, role: "group", "aria-label": label, tabindex: "0" }, drawn);
   if (lines.length > MOST_LINES) {
     const rest = button(`Show the other ${(lines.length - MOST_LINES).toLocaleString()} lines`, () => {
       for (let at = MOST_LINES; at < lines.length; at += BUNDLE) view.append(h("div", { class: "diff-bundle" }, lines.slice(at, at + BUNDLE).map(lineView)));

@@ -13,6 +13,7 @@
  * followed only to http and https. Other links are files, which the home opens.
  */
 
+import { UNCOLOURED } from "./colours.js";
 import { h, readable, visible } from "./dom.js";
 
 const MOST_DEPTH = 12;
@@ -223,7 +224,7 @@ function drawBlock(block, drawing) {
     case "table":
       return drawTable(block.lines, drawing);
     case "code":
-      return codeBlock(block.lines.join("\n"), block.info ?? "");
+      return codeBlock(block.lines.join("\n"), block.info ?? "", !drawing.isOpen);
     case "paragraph":
       return h("p", {}, inline(text(), drawing));
   }
@@ -242,9 +243,10 @@ function drawBlocks(lines, drawing) {
  * Return code with its language and a button that copies it.
  * @param {string} text
  * @param {string} language
+ * @param {boolean} [isWhole] whether it may be coloured: nothing more will come
  */
-export function codeBlock(text, language) {
-  const code = h("code", {}, readable(text));
+export function codeBlock(text, language, isWhole = false) {
+  const code = h("code", isWhole && language ? { class: UNCOLOURED, "data-language": language } : {}, readable(text));
   const copy = h("button", { type: "button", class: "copy", onclick: () => void copyText(code.textContent ?? "", copy) }, "Copy");
   const head = h("div", { class: "code-head" }, h("span", {}, language || "text"), copy);
   return h("div", { class: "code-block" }, head, h("pre", { tabindex: "0" }, code));

@@ -8,6 +8,7 @@
 import { CompletionSource } from "./completion.js";
 import { Composer } from "./composer.js";
 import { compactionCard, openPreview } from "./compaction.js";
+import { Colours } from "./colours.js";
 import { diffView, readUnified } from "./diff.js";
 import { askText, button, fill, h, iconButton, openDialog, readable, shortPath, visible } from "./dom.js";
 import { Gauge, openContext } from "./gauge.js";
@@ -66,6 +67,7 @@ export class Panel {
     this.home = home;
     const fail = (/** @type {unknown} */ error) => this.fail(error);
     const shared = { home, sid: () => this.sid, folder: () => this.folder, fail };
+    this.colours = new Colours((text, named) => (this.#methods.has("sidecar/highlight") ? home.request("sidecar/highlight", { text, ...named }) : Promise.resolve({ runs: [] })));
     this.painter = new RowPainter({
       folder: "", links: { openFile: home.openFile, openLink: home.openLink }, openDiff: home.openDiff,
       rewind: (row) => void this.#rewind(row).catch(fail), fork: (row) => void this.#fork(row).catch(fail),
@@ -440,7 +442,7 @@ export class Panel {
       this.#reportFiles(done.restoredFiles);
     };
     const press = (/** @type {"keep" | "restore"} */ how) => () => void go(how).catch((error) => this.fail(error));
-    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, shortPath(file.uri, this.folder), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`)));
+    const changes = files.map((file) => h("details", { class: "change" }, h("summary", {}, shortPath(file.uri, this.folder), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), diffView(readUnified(file.diff), `Changes of ${file.uri}`, file.uri)));
     const dialog = openDialog("Go back to before this prompt", h("blockquote", { class: "quoted" }, readable(row.text.slice(0, 400))),
       h("p", {}, "The conversation goes on from here. What came after stays stored, on a branch of its own. The prompt is put into the box."),
       files.length > 0 && [h("h3", {}, "Files that were changed since"), changes],
@@ -479,7 +481,7 @@ export class Panel {
       await this.#readTimes();
     };
     const dialog = openDialog(`Files as they were at ${new Date(at).toLocaleTimeString()}`, h("p", {}, "The changes since then. A file that others have changed meanwhile stays as it is."),
-      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(file.uri, this.folder)), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`))),
+      files.map((file) => h("section", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(file.uri, this.folder)), h("span", { class: "badge" }, OUTCOMES[file.outcome] ?? file.outcome)), file.reason ? h("p", { class: "dim" }, visible(file.reason)) : null, diffView(readUnified(file.diff), `Changes of ${file.uri}`, file.uri))),
       h("div", { class: "buttons" }, button("Take the files back", () => void restore().catch((error) => this.fail(error)), "primary"), button("Cancel", () => dialog.close())));
   }
 

@@ -110,8 +110,8 @@ export class Permissions {
     const changes = diffs.map(({ path = "", oldText, newText = "", hunks = [] }, at) => {
       const { openDiff } = home;
       return h("div", { class: "change" }, h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(path, folder())), openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
-        hunks.length === 0 ? diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`)
-          : diffView(foldKept(linesOfHunks(oldText ?? "", newText, hunks)), `Changes of ${path}`, (hunk) => /** @type {HunkChoice} */ (chosen[at]).bar(hunk)));
+        hunks.length === 0 ? diffView(foldKept(compareLines(oldText ?? "", newText)), `Changes of ${path}`, path)
+          : diffView(foldKept(linesOfHunks(oldText ?? "", newText, hunks)), `Changes of ${path}`, path, (hunk) => /** @type {HunkChoice} */ (chosen[at]).bar(hunk)));
     });
     const path = shortPath(subject.detail, folder());
     // A change shows its path, and so does the title of a question about one; all else stands in the box, whole.

@@ -157,7 +157,7 @@ export class RowPainter {
     const diffs = changes.map(({ path, oldText, newText, lines }) => h("div", { class: "change" },
       h("div", { class: "code-head" }, h("span", { class: "path" }, shortPath(path, this.actions.folder)),
         openDiff && h("button", { type: "button", class: "copy", onclick: () => openDiff(path, oldText ?? "", newText) }, "Open diff")),
-      diffView(foldKept(lines), `Changes of ${path}`)));
+      diffView(foldKept(lines), `Changes of ${path}`, path)));
     const places = links.openFile === undefined ? [] : row.locations.map(({ path, line }) =>
       h("button", { type: "button", class: "link", onclick: () => links.openFile?.(path, line) }, shortPath(path, this.actions.folder)));
     const input = typeof row.input === "object" && row.input !== null && row.diffs.length === 0 ? Object.entries(row.input) : [];

@@ -2,12 +2,15 @@
 
 ``sidecar/checkpoint/*`` lists the kept files, compares them with the present ones and takes files back;
 ``sidecar/editor/context`` and ``sidecar/complete`` are about the editor of a client and prompts that are
-typed in it; ``sidecar/permission/rules`` and ``sidecar/extension/list`` list the rules for the agent's
-actions and its commands, skills, hooks and tool servers.
+typed in it, ``sidecar/highlight`` about code that it shows; ``sidecar/permission/rules`` and
+``sidecar/extension/list`` list the rules for the agent's actions and its commands, skills, hooks and tool
+servers.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,6 +108,20 @@ async def complete(connection: Connection, params: m.CompleteParams) -> m.Comple
     return m.CompleteResult(items, is_incomplete)
 
 
+async def highlight(_: Connection, params: m.HighlightParams) -> m.HighlightResult:
+    """Return the coloured parts of source code."""
+    return await asyncio.to_thread(find_runs, params)
+
+
+def find_runs(params: m.HighlightParams) -> m.HighlightResult:
+    """Return the parts of the text; the languages are loaded when the first text is asked about."""
+    from sidecar.text.highlight import highlight, language_of
+
+    language = params.language or language_of(params.path)
+    runs = highlight(params.text, language, time.monotonic)
+    return m.HighlightResult(tuple(m.HighlightRun(*run) for run in runs))
+
+
 async def permission_rules(
     connection: Connection, params: m.PermissionRulesParams
 ) -> m.PermissionRulesResult:
@@ -137,6 +154,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "sidecar/checkpoint/diff": diff_checkpoint,
     "sidecar/checkpoint/restore": restore_checkpoint,
     "sidecar/complete": complete,
+    "sidecar/highlight": highlight,
     "sidecar/permission/rules": permission_rules,
     "sidecar/extension/list": list_extensions,
 }

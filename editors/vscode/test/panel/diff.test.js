@@ -37,5 +37,5 @@ test("a unified diff is read", () => {
 });
 
 test("a screen reader is told what a line is", () => {
-  expect(diffView(compareLines("a", "b"), "Changes").textContent).toContain("removed: a");
+  expect(diffView(compareLines("a", "b"), "Changes", "").textContent).toContain("removed: a");
 });
