@@ -189,13 +189,13 @@ def _has_keyring_service() -> bool:
 
     Without one, the package would load all its back ends to find that out, while the first session waits.
     """
-    if not sys.platform.startswith("linux"):
-        return True
-    if any(map(read_raw, _KEYRING_VARIABLES)) or find_spec("keyrings") is not None:
-        return True
-    settings = Path(read_raw("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "python_keyring")
-    bus = Path(read_raw("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
-    return settings.exists() or bus.exists()
+    is_there = True
+    if sys.platform.startswith("linux"):
+        settings = Path(read_raw("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "python_keyring")
+        bus = Path(read_raw("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}", "bus")
+        is_set = any(map(read_raw, _KEYRING_VARIABLES)) or find_spec("keyrings") is not None
+        is_there = is_set or settings.exists() or bus.exists()
+    return is_there
 
 
 def load_keyring() -> None:
