@@ -46,7 +46,7 @@ PREPARED = (
 )
 PREPARED += "# Plan\nGo on.\n# Carryover\nnone"
 UPDATED = PREPARED.replace("morning", "evening")
-WINDOW = 12_500
+WINDOW = 13_100
 
 
 def asked(stage: Any, call: int) -> str:
@@ -64,7 +64,8 @@ def near(session: Session) -> list[CompactionNear]:
 
 
 async def prepared(session: Session) -> None:
-    """Return once no preparation is under way."""
+    """Return once no preparation is under way; one begins behind the answer of a turn."""
+    await session._jobs.wait_idle()
     await session.window.preparer.take("windowBudget")
 
 
