@@ -136,14 +136,19 @@ async def ask_permission(
         return PermissionAnswer("cancelled")
     for option in request.options:
         if option.option_id == option_id:
-            return PermissionAnswer("selected", option.option_id, read_hunks(reply) or None)
+            try:
+                return PermissionAnswer("selected", option.option_id, read_hunks(reply) or None)
+            except ValueError:
+                return PermissionAnswer("cancelled")  # some part was refused, and it is not known which
     return PermissionAnswer("cancelled")
 
 
 def read_hunks(reply: Any) -> tuple[HunkAnswer, ...]:
-    """Return the answers about hunks in *reply*, beside the outcome or in ``_meta``; none for another shape.
+    """Return the answers about hunks in *reply*, beside the outcome or in ``_meta``; empty without any.
 
-    >>> read_hunks({"hunks": [{"diff": 0, "hunk": 1, "accepted": False}, {"diff": "a"}]})
+    Raises ValueError for answers of another shape.
+
+    >>> read_hunks({"hunks": [{"diff": 0, "hunk": 1, "accepted": False}]})
     (HunkAnswer(diff=0, hunk=1, accepted=False, text=None),)
     """
     from sidecar.conductor.contract import HunkAnswer
@@ -153,12 +158,16 @@ def read_hunks(reply: Any) -> tuple[HunkAnswer, ...]:
     meta = reply.get("_meta")
     own = meta.get("sidecar") if isinstance(meta, Mapping) else None
     hunks = (own if isinstance(own, Mapping) else reply).get("hunks")
+    kinds = {"diff": int, "hunk": int, "accepted": bool}
+    for each in [] if hunks is None else hunks if isinstance(hunks, list) else [hunks]:
+        if not (
+            isinstance(each, Mapping)
+            and all(type(each.get(name)) is kind for name, kind in kinds.items())
+            and isinstance(each.get("text"), str | None)
+        ):
+            raise ValueError("an answer about a hunk has another shape")
     return tuple(
-        HunkAnswer(each["diff"], each["hunk"], each.get("accepted") is not False, each.get("text"))
-        for each in (hunks if isinstance(hunks, list) else ())
-        if isinstance(each, Mapping)
-        and all(type(each.get(name)) is int for name in ("diff", "hunk"))
-        and isinstance(each.get("text"), str | None)
+        HunkAnswer(each["diff"], each["hunk"], each["accepted"], each.get("text")) for each in hunks or ()
     )
 
 

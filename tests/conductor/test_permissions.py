@@ -11,7 +11,7 @@ import pytest
 from fake_client import FakeClient
 from sidecar.capabilities.contract import PermissionDecision, PermissionQuestion
 from sidecar.conductor.clients import Audience
-from sidecar.conductor.contract import PermissionAnswer, WorkState
+from sidecar.conductor.contract import HunkAnswer, PermissionAnswer, WorkState
 from sidecar.conductor.record.log import EventLog
 from sidecar.conductor.record.queue import Job, JobQueue, PromptQueue
 from sidecar.conductor.record.work import PendingQuestion, SessionWork
@@ -63,6 +63,11 @@ def selected(option: str) -> PermissionAnswer:
         pytest.param(selected("allow_always"), True, id="allowed for good"),
         pytest.param(selected("reject_once"), False, id="rejected"),
         pytest.param(selected("sure"), False, id="an option nobody offered is a no"),
+        pytest.param(
+            PermissionAnswer("selected", "allow_once", (HunkAnswer(0, 0, accepted=False),)),
+            False,
+            id="a hunk that was not shown is refused with the rest",
+        ),
         pytest.param(PermissionAnswer("cancelled"), False, id="cancelled is a no"),
         pytest.param(PermissionAnswer("shrugged"), False, id="an unknown outcome is a no"),
     ],

@@ -89,14 +89,15 @@ class PermissionBroker(Struct):
             description=f"{verdict.why[:1].upper()}{verdict.why[1:]}.",
         )
         offered = [each.option_id for each in request.options]
-
+        shown = {(at, hunk) for at, diff in enumerate(diffs) for hunk in range(len(diff["hunks"]))}
         refused = PermissionAnswer("selected", "reject_once")
 
         async def put(client: ClientPort) -> PermissionAnswer | None:
             answer = await client.request_permission(self.board.as_asked(request, client))
             if answer.outcome != "selected":
                 return None
-            return answer if answer.option_id in offered else refused
+            is_known = shown.issuperset((each.diff, each.hunk) for each in answer.hunks or ())
+            return answer if is_known and answer.option_id in offered else refused
 
         poll, option, by = Poll(put, no=refused), "cancelled", "the tool call"
         hunks: tuple[HunkAnswer, ...] = ()
