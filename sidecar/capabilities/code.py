@@ -413,6 +413,8 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
         if before is not None and record is not None and record.hash == before.hash:
             record_known(context, applied, shift_ranges(record.ranges or ((1, None),), edited.replaced))
         notes += [f"{display_path(change.target.path, context.cwd)}: {applied.note}"] if applied.note else []
+        if applied.is_chosen:  # the note tells what was written in place of the edit
+            continue
         n_more = 0
         for each in edited.replaced:
             places.append(CodePlace(change.target.path.as_uri(), each.first_line + n_more))
@@ -426,7 +428,7 @@ async def make_edit(edit: Any, encoding: PositionEncoding, context: ToolContext,
         locations=tuple(
             Location(change.target.path, edited.replaced[0].first_line) for change, edited in planned
         ),
-        diffs=tuple(change.diff for change, _ in planned),
+        diffs=tuple(applied.diff_of(change) for (change, _), applied in zip(planned, done, strict=True)),
     )
 
 

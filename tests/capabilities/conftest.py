@@ -36,6 +36,7 @@ class Desk:
     root: Path
     workspace: Workspace
     answer: bool = True
+    hunks: Mapping[tuple[int, int], str | None] = field(default_factory=dict)
     max_output_chars: int = 30_000
     sees_images: bool = False
     may_fetch_private: bool = False
@@ -112,7 +113,7 @@ class Desk:
     async def _ask(self, ask: PermissionQuestion) -> PermissionDecision:
         self.asked.append(ask)
         self.before_answer()
-        return PermissionDecision(self.answer)
+        return PermissionDecision(self.answer, hunks=self.hunks)
 
     def _on_progress(self, text: str) -> None:
         self.progress.append(text)

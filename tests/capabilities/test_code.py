@@ -243,6 +243,18 @@ async def test_a_rename_changes_all_files_with_one_question(desk: Desk, shape: s
     assert desk.reads.get(second) is None
 
 
+async def test_a_rename_of_which_the_user_kept_a_part_is_shown_as_it_was_written(desk: Desk) -> None:
+    first, second = desk.put("a.py", TEXT), desk.put("b.py", "from a import run\n")
+    let_answer(desk, {"changes": {uri(first): RENAMED, uri(second): edit_of((span(0, 14, 17), "go"))}})
+    desk.hunks = {(1, 0): None}
+    reply = await desk.run(CODE, {"kind": "rename", "path": "a.py", "symbol": "run", "new_name": "go"})
+    assert desk.text("b.py") == "from a import run\n"
+    assert [diff.new_text for diff in reply.diffs] == [desk.text("a.py"), desk.text("b.py")]
+    assert "a.py:5: def go(self):" in str(reply.output)
+    assert "b.py:1:" not in str(reply.output)
+    assert "refused 1 in b.py" in str(reply.output)
+
+
 async def test_a_refused_rename_changes_nothing(desk: Desk) -> None:
     path = desk.put("a.py", TEXT)
     desk.answer = False
