@@ -284,8 +284,6 @@ class SessionAgent:
             invoke = self._record.models.invoker(self._config.model)
             card = self._record.card_of(self._config.model)
             n_tokens = self._request.make_input().context_tokens
-            if self._knowledge.sources:
-                n_tokens += self._knowledge.max_tokens(card.context_window if card is not None else 0)
             return self._record.spending.meter(lambda: invoke(prepared, notifying), card, n_tokens)
 
         if self._knowledge.sources:
