@@ -106,9 +106,7 @@ class ClientFeatures(Value):
     *takes_events* is whether events were declared at all. *kinds* are the kinds of events to send, None for
     all; *opt_out* are kinds and notifications to leave out. *coalesce_s*, in seconds, at most 1, is how long
     a delta but the first may wait for more of its message. *shows_forms* and *shows_urls* are the kinds of
-    questions that it shows.
-    a delta but the first may wait for more of its message. *answers_queries* are the kinds of
-    ``sidecar/editor/query`` that it answers.
+    questions that it shows. *answers_queries* are the kinds of ``sidecar/editor/query`` that it answers.
     """
 
     takes_events: bool = False
