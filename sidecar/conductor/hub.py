@@ -34,7 +34,7 @@ from sidecar.conductor.record.shelf import OpenedSession, SessionShelf
 from sidecar.conductor.records import SessionInfo, find_renames, from_record, newest_info, to_record
 from sidecar.conductor.session import Session
 from sidecar.conductor.spending import Spending
-from sidecar.conductor.subagents import run_subagent, unmerged_work
+from sidecar.conductor.subagents import child_info, run_child, unmerged_work
 from sidecar.conductor.window.knowledge import check_sources
 from sidecar.conductor.window.session_engines import check_policy
 from sidecar.conductor.window.weights import entry_tokens
@@ -211,7 +211,12 @@ class Hub:
         self, sid: str, task: SubagentTask, context: ToolContext, cancel: CancelToken
     ) -> SubagentEnd:
         """Run a sub-agent for a call of session *sid*. Raises SidecarError where it cannot begin."""
-        return await run_subagent(self, self.session(sid), task, context, cancel)
+        parent = self.session(sid)
+        child = await self.open_child(await child_info(parent, task, context.call_id), parent)
+        try:
+            return await run_child(child, parent, task, context, cancel, self.audience.listeners(sid))
+        finally:
+            await self.leave_child(child)
 
     async def open_child(self, info: SessionInfo, parent: Session) -> Session:
         """Start a sub-agent of *parent* with its models. Raises TooManySessionsError."""

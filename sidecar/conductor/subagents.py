@@ -29,13 +29,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sidecar._internal.async_cancel import cancel_future
 from sidecar._internal.cancel import CancelToken
 from sidecar._internal.errors import InvalidInput, log_fault
 from sidecar.capabilities.contract import SubagentEnd, SubagentTask, ToolContext
 from sidecar.capabilities.worktree import describe_place, discard_worktree, find_worktree
+from sidecar.conductor.clients import ClientPort
 from sidecar.conductor.contract import Author, ContextUsage, SessionSummary, TaskState
 from sidecar.conductor.errors import ModelNotFound
 from sidecar.conductor.events import Notice, SubagentChanged, ToolStarted
@@ -45,33 +46,35 @@ from sidecar.conductor.records import SessionInfo
 from sidecar.conductor.session import Session
 from sidecar.llmgateway.contract import CostBudget
 
-if TYPE_CHECKING:  # the hub runs them
-    from sidecar.conductor.hub import Hub
-
 _ENDS: Final = {"cancelled": "its user stopped it", "budget": "its next call would break a budget"}
 """Why a sub-agent did not finish, by the reason why its turn ended."""
 
 
-async def run_subagent(
-    hub: Hub, parent: Session, task: SubagentTask, context: ToolContext, cancel: CancelToken
+async def run_child(
+    child: Session,
+    parent: Session,
+    task: SubagentTask,
+    context: ToolContext,
+    cancel: CancelToken,
+    clients: Sequence[ClientPort],
 ) -> SubagentEnd:
-    """Run one sub-agent to its end. Raises ModelNotFound, TooManySessionsError.
+    """Run a sub-agent, which was just opened, to its end.
 
     Args:
-        hub: the sessions.
+        child: its session.
         parent: the session of the call.
         task: the task and its bounds.
         context: the surroundings of the call that started it.
         cancel: ends it.
+        clients: the followers of the parent.
     """
-    child = await hub.open_child(await child_info(parent, task, context.call_id), parent)
     sid, events = child.sid, parent.record.events
     stop_sharing = parent.workbench.policy.share_with(child.workbench.policy)
     child.workbench.tools.offer("servers", parent.workbench.servers.tools)
     if task.folder is None:
         child.workbench.checkpoints.outer = context.checkpoints
     events.emit(SubagentChanged(sid, context.call_id, task.title, "running"))
-    for client in hub.audience.listeners(parent.sid):
+    for client in clients:
         client.follow_child(sid)
     watched = _Watched(child, task, context)
     stop_watching = child.record.log.follow(watched.on_event)
@@ -110,7 +113,6 @@ async def run_subagent(
         child.workbench.checkpoints.outer = None
         child.record.amend(lambda info: replace(info, task=state))
         events.emit(SubagentChanged(sid, context.call_id, task.title, state, watched.usage))
-        await hub.leave_child(child)
     return SubagentEnd(
         text="" if outcome is None else outcome.text,
         problem=problem,
