@@ -12,7 +12,6 @@ from sidecar.conductor.engine import CompactionPlan, CompactionRequest, EngineIn
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.spending import counts_of
 from sidecar.conductor.token_estimate import ModelFactors, estimate_turn_tokens
-from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.knowledge import Knowledge
 from sidecar.conductor.window.session_engines import SessionEngines
@@ -106,17 +105,25 @@ class NextRequest:
         """Return the tokens of a request with other turns, which are estimated at *turn_tokens*."""
         return self._occupancy(Weights(tokens=turn_tokens, anchor=self._weigh(self._history.current).anchor))
 
-    def measure_plan(self, plan: CompactionPlan, given: EngineInput) -> CompactionPlan:
+    def size_with(self, history: History) -> int:
+        """Return the tokens of a request with *history*, a prepared move, in place of the conversation."""
+        return self.size_of(self._weigh(history).tokens)
+
+    def measure_plan(self, plan: CompactionPlan, kept: int, overhead_tokens: int) -> CompactionPlan:
         """Return *plan* in the tokens of the meter; its parts and the overhead add up to the size before it.
 
-        The length of the summary is the engine's guess in any case. Works on every turn that is kept.
+        The length of the summary is the engine's guess in any case.
+
+        Args:
+            plan: the plan, in the tokens of its engine.
+            kept: the estimated tokens of the turns that it keeps.
+            overhead_tokens: the part of its sizes that is no turn.
         """
         used, overhead, beside = self.used(), self._head.overhead().total, plan.kept_tokens
-        kept = sum(map(estimate_turn_tokens, kept_turns(plan, given.history)))
-        share = used / ((self._weigh(given.history).tokens + overhead) or 1)
+        share = used / ((self._weigh(self._history.current).tokens + overhead) or 1)
 
         def measure(size: int) -> int:
-            return min(used, self.size_of(kept + max(0, size - beside - given.overhead_tokens)))
+            return min(used, self.size_of(kept + max(0, size - beside - overhead_tokens)))
 
         high = used if plan.high_tokens >= plan.pre_tokens else measure(plan.high_tokens)
         kept_tokens = round(share * kept)

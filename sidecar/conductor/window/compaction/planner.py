@@ -29,6 +29,7 @@ from sidecar.conductor.errors import HeadMovedError, WouldExceedWindowError
 from sidecar.conductor.record.branching import without_notes
 from sidecar.conductor.record.compactions import describe_plan, with_size
 from sidecar.conductor.record.session_record import SessionRecord
+from sidecar.conductor.token_estimate import estimate_turn_tokens
 from sidecar.conductor.window.compaction.chronicling import (
     Keeping,
     fold_without_note,
@@ -44,6 +45,7 @@ from sidecar.conductor.window.compaction.restoring import (
     without_restored,
 )
 from sidecar.conductor.window.compaction.summarizer import Summarizer
+from sidecar.conductor.window.compaction.tail import kept_turns
 from sidecar.conductor.window.request import NextRequest
 from sidecar.conductor.window.session_engines import SessionEngines
 from sidecar.conductor.window.weights import entry_tokens
@@ -127,7 +129,7 @@ class CompactionPlanner:
         if isinstance(done, NoOp):
             return Plan(plan.plan_id, plan.expect_head, engine.name, plan.gate, noop=done)
         done = await bring_files_back(planned, done, self.keeping)
-        size = self.request.size_of(sum(map(entry_tokens, done.entries)))
+        size = self.request.size_of(await asyncio.to_thread(sum, map(entry_tokens, done.entries)))
         return with_size(plan, size, size, size)
 
     async def compact_locally(self, planned: PlannedCompaction) -> CompactionResult | NoOp:
@@ -172,7 +174,10 @@ class CompactionPlanner:
         uses = await asyncio.to_thread(rank_kept, given, found)
         restored, fresh = await find_files(given, planned.gate, found, uses, self.files.look)
         projected, files = project_files(found, planned.gate, restored)
-        measured = self.request.measure_plan(projected, given)
+        kept = await asyncio.to_thread(
+            lambda: sum(map(estimate_turn_tokens, kept_turns(found, given.history)))
+        )
+        measured = self.request.measure_plan(projected, kept, given.overhead_tokens)
         described = await asyncio.to_thread(describe_plan, plan, measured, given.history, detail=detail)
         return replace(described, rehydrate=self.name_files(files, fresh))
 
@@ -212,7 +217,7 @@ class CompactionPlanner:
 
     def check_fits(self, history: History) -> None:
         """Raise WouldExceedWindowError unless the window holds *history*, once a compaction is taken back."""
-        tokens, window = self.request.size_of(sum(map(entry_tokens, history))), self._record.window
+        tokens, window = self.request.size_with(history), self._record.window
         if window and tokens > window:
             raise WouldExceedWindowError(self._record.sid, tokens, window)
 
