@@ -405,6 +405,20 @@ class Index(Generic[S]):
         if self._is_used and history.since(self._present[0]) is None:
             self._next = history, self._fold(self._start(), history, history)
 
+    def peek(self, history: History) -> S:
+        """Return the state of *history*, a move to which is prepared, and stay at the present one.
+
+        For an index whose steps make new states.
+
+        >>> prompts = Index(lambda: 0, lambda n, entry, in_view: n + 1)
+        >>> prompts.peek(History()), prompts.of(History())
+        (0, 0)
+        """
+        known, state = self._next or self._present
+        if count_shared(known, history) < len(known):
+            known, state = History(), self._start()
+        return self._fold(state, history, history[len(known) :])
+
     def apart(self, copy: Callable[[S], S]) -> Index[S]:
         """Return an index at the same place, which goes on by itself; *copy* returns a state of its own."""
         other = Index(self._start, self._step, reaches_folded=self._reaches_folded)

@@ -149,6 +149,19 @@ def test_a_prepared_move_folds_nothing_more(is_healed: bool) -> None:
     assert steps[0] == 1
 
 
+def test_a_look_at_a_prepared_move_folds_nothing_more_and_moves_nothing() -> None:
+    index, steps = counting_index()
+    path = History([entry(f"{n}") for n in range(100)])
+    here = index.of(path)
+    back = History(path[:60])
+    index.prepare(back)
+    steps[0] = 0
+    moved = back.extended([A])
+    looked = index.peek(moved)
+    assert (steps[0], index.of(path), steps[0]) == (1, here, 1)
+    assert (index.of(moved), steps[0]) == (looked, 2)
+
+
 def test_an_index_that_nobody_asked_prepares_nothing() -> None:
     index, steps = counting_index()
     index.prepare(History([A, B]))

@@ -107,7 +107,7 @@ class NextRequest:
 
     def size_with(self, history: History) -> int:
         """Return the tokens of a request with *history*, a prepared move, in place of the conversation."""
-        return self.size_of(self._weigh(history).tokens)
+        return self.size_of(self._weights.peek(history).tokens)
 
     def measure_plan(self, plan: CompactionPlan, kept: int, overhead_tokens: int) -> CompactionPlan:
         """Return *plan* in the tokens of the meter; its parts and the overhead add up to the size before it.
