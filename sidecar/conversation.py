@@ -408,7 +408,7 @@ class Index(Generic[S]):
     def peek(self, history: History) -> S:
         """Return the state of *history*, a move to which is prepared, and stay at the present one.
 
-        For an index whose steps make new states.
+        The steps of the index must make new states and not change the present one.
 
         >>> prompts = Index(lambda: 0, lambda n, entry, in_view: n + 1)
         >>> prompts.peek(History()), prompts.of(History())
