@@ -61,15 +61,20 @@ async def test_a_waiting_session_is_opened_from_the_board(
 ) -> None:
     board = Screened(tmp_path, env, "sessions", "--watch")
 
+    def is_drawn() -> bool:
+        lines = [line for line in board.shown.splitlines() if line]
+        return (
+            len(lines) > 2
+            and lines[1].startswith("waits for you")
+            and "Make the file" in lines[1]
+            and lines[2].startswith("idle")
+            and "Look around" in lines[2]
+        )
+
     def look() -> None:
         board.wait_for("1 of 2 sessions wait for you")
-        board.wait_for("waits for you")
         board.wait_for("Run touch b.txt")
-        lines = [line for line in board.shown.splitlines() if line]
-        assert lines[1].startswith("waits for you")
-        assert "Make the file" in lines[1]
-        assert lines[2].startswith("idle")
-        assert "Look around" in lines[2]
+        board.wait_for(is_drawn)
         board.type("\r")
         board.wait_for("[y]es")
         board.type("y")
