@@ -132,10 +132,7 @@ def test_every_option_is_one(option: str) -> None:
     assert option == "--help" or any(f'"{option}"' in path.read_text(encoding="utf-8") for path in modules)
 
 
-WAYS = {
-    title: re.findall(r"`([\w/]+\.py)` `([\w.]+)`", text)
-    for title, text in re.findall(r"(?ms)^(A [\w ]+), from .*?:\n\n(.*?)(?=^A |^#)", CONTRIBUTING)
-}
+WAYS = dict(re.findall(r"(?ms)^(A [\w ]+), from .*?:\n\n(.*?)(?=^A |^#)", CONTRIBUTING))
 
 
 @cache
@@ -158,13 +155,18 @@ def test_a_journey_passes_the_functions_that_are_named_in_their_order(
 ) -> None:
     """A class stands for any function of it."""
     passed = iter(played()[journey])
-    named = WAYS[title]
+    named = re.findall(r"`([\w/]+\.py)` `([\w.]+)`", WAYS[title])
     assert len(named) >= least
     for module, name in named:
         assert any(
             (module, name) == (where, what) or (module == where and what.startswith(f"{name}."))
             for where, what in passed
         ), f"{module} {name}"
+
+
+def test_every_module_that_a_journey_passes_is_named() -> None:
+    passed = {module for calls in played().values() for module, _ in calls}
+    assert passed - {*re.findall(r"`([\w/]+\.py)`", "".join(WAYS.values()))} == set()
 
 
 def test_the_drawing_and_the_words_stand_in_the_text() -> None:
