@@ -26,8 +26,7 @@ from sidecar.capabilities.paths import (
     PermissionRefused,
     display_path,
     require_permission,
-    resolve,
-    view_file,
+    view_or_error,
 )
 from sidecar.conversation import FileRead, LineRange
 from sidecar.permissions.access import EditAccess, PatchAccess
@@ -82,13 +81,13 @@ class AppliedChange(Value):
 
 async def find_target(context: ToolContext, spelled: str) -> Target:
     """Return the file *spelled* by the model, as it is now. Raises FileAccessError but for ``notFound``."""
-    resolved = await resolve(context, spelled)
-    try:
-        return Target(resolved, await view_file(context, resolved.path))
-    except FileAccessError as error:
-        if error.problem != "notFound":
-            raise
-        return Target(resolved, None)
+    resolved, view = await context.workspace.view_spelled(spelled, context.cwd, context.roots)
+    view = view or await view_or_error(context, resolved.path)
+    if not isinstance(view, FileAccessError):
+        return Target(resolved, view)
+    if view.problem != "notFound":
+        raise view
+    return Target(resolved, None)
 
 
 def require_current(context: ToolContext, view: FileView) -> FileRead:

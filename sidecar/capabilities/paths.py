@@ -61,6 +61,21 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
         FileAccessError: *spelled* can name no file.
     """
     resolved = await resolve(context, spelled)
+    await require_readable(context, resolved, tool)
+    return resolved.path
+
+
+async def view_readable(
+    context: ToolContext, spelled: str, tool: str
+) -> tuple[Path, FileView | FileAccessError]:
+    """Resolve as :func:`resolve_readable`; return the file as it is now as well, or why it cannot be read."""
+    resolved, view = await context.workspace.view_spelled(spelled, context.cwd, context.roots)
+    await require_readable(context, resolved, tool)
+    return resolved.path, view or await view_or_error(context, resolved.path)
+
+
+async def require_readable(context: ToolContext, resolved: ResolvedPath, tool: str) -> None:
+    """Ask the user about a path outside; raises as :func:`resolve_readable`."""
     is_own = context.output_folder is not None and resolved.path.parent == context.output_folder
     if not resolved.inside and not is_own:
         path = resolved.path
@@ -74,7 +89,6 @@ async def resolve_readable(context: ToolContext, spelled: str, tool: str) -> Pat
         )
         await require_permission(context, question)
         await asyncio.to_thread(require_resolved, resolved.path)
-    return resolved.path
 
 
 async def view_file(context: ToolContext, path: Path) -> FileView:
@@ -83,6 +97,14 @@ async def view_file(context: ToolContext, path: Path) -> FileView:
     if view.path != path:
         raise error_of_swap(path)
     return view
+
+
+async def view_or_error(context: ToolContext, path: Path) -> FileView | FileAccessError:
+    """Return the resolved *path* as it is now, or the reason why it cannot be read."""
+    try:
+        return await view_file(context, path)
+    except FileAccessError as problem:
+        return problem
 
 
 async def require_permission(context: ToolContext, question: PermissionQuestion) -> PermissionDecision:

@@ -33,7 +33,7 @@ from sidecar.capabilities.file_formats import (
 )
 from sidecar.capabilities.listing import LsArguments, list_tree
 from sidecar.capabilities.output import LINE_CAP, NumberedLines, number_lines
-from sidecar.capabilities.paths import display_path, resolve_readable, view_file
+from sidecar.capabilities.paths import display_path, view_readable
 from sidecar.capabilities.search_worker import count_lines, skip_mark, split_blocks
 from sidecar.capabilities.typed_tool import TypedTool, error_reply
 from sidecar.text.calls import READS_FILE
@@ -44,6 +44,9 @@ from sidecar.workspace.line_index import LineText
 
 _DEFAULT_LIMIT = 2000
 _MARKER_CHARS = 120
+_SHORT_CHARS = 16_384
+"""The lines of a text up to this size are numbered in less time than a thread takes to begin."""
+
 _UNSAVED = "[unsaved buffer]"
 _LARGE_FILE_S = 20
 """So long the lines of a file that is too large to be held are looked for."""
@@ -66,7 +69,7 @@ class ReadArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_file(arguments: ReadArguments, context: ToolContext, cancel: CancelToken) -> ToolReply:
     """Answer with the file in the form that fits it."""
-    path = await resolve_readable(context, arguments.path, "read")
+    path, view = await view_readable(context, arguments.path, "read")
     name = display_path(path, context.cwd)
     if path.suffix.lower() == ".pdf" and await asyncio.to_thread(is_pdf, path):
         pages = await asyncio.to_thread(
@@ -78,19 +81,17 @@ async def read_file(arguments: ReadArguments, context: ToolContext, cancel: Canc
             is_cancelled=lambda: cancel.cancelled,
         )
         return show_pages(name, path, "page", pages, context.max_output_chars)
-    try:
-        view = await view_file(context, path)
-    except FileAccessError as error:
-        if error.problem == "isDirectory":
+    if isinstance(view, FileAccessError):
+        if view.problem == "isDirectory":
             return await list_tree(LsArguments(path=arguments.path), context, cancel)
-        if error.problem not in ("binary", "tooLarge"):
-            raise
+        if view.problem not in ("binary", "tooLarge"):
+            raise view
         other = await asyncio.to_thread(read_other, arguments, path, name, context, cancel)
-        if other is None and error.problem == "tooLarge":
+        if other is None and view.problem == "tooLarge":
             message = f"cannot read {path} as text: it does not begin with text"
-            raise FileAccessError("binary", message, hint="look at it with a tool for its format") from error
+            raise FileAccessError("binary", message, hint="look at it with a tool for its format") from view
         if other is None:
-            raise
+            raise view
         return other
     if path.suffix.lower() == ".ipynb" and not arguments.raw and view.text:
         cells = await asyncio.to_thread(
@@ -165,7 +166,8 @@ async def read_lines(arguments: ReadArguments, view: FileView, name: str, contex
         cap_chars = context.max_output_chars - _MARKER_CHARS
         return number_lines(lines, first=arguments.offset, cap_chars=cap_chars), text.n_lines
 
-    page, n_lines = await asyncio.to_thread(number_page)
+    is_short = len(view.text) <= _SHORT_CHARS
+    page, n_lines = number_page() if is_short else await asyncio.to_thread(number_page)
     if page.n_lines == 0 and view.text:
         return error_reply(
             f"read: {name} has no line {arguments.offset}, it has {n_lines}", "read with a smaller offset"

@@ -300,7 +300,8 @@ class SessionToolBox:
         try:
             with cancel_future(cancel) as cancelled:
                 await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
-            await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
+            if not task.done():
+                await asyncio.wait((task,), timeout=_CANCEL_GRACE_S)
         finally:
             if not task.done():
                 task.cancel()

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from sidecar._internal.errors import SidecarError
 from sidecar._internal.values import Value
+
+if TYPE_CHECKING:  # it imports this module
+    from sidecar.workspace.paths import ResolvedPath
 
 FileSource: TypeAlias = Literal["buffer", "disk"]
 PositionEncoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
@@ -200,6 +203,20 @@ class WorkspacePort(Protocol):
 
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now, buffer first. Raises FileAccessError."""
+        ...
+
+    async def view_spelled(
+        self, spelled: str, cwd: Path, roots: Sequence[Path]
+    ) -> tuple[ResolvedPath, FileView | FileAccessError | None]:
+        """Resolve a path as ``resolve_path`` does, and view the file there, in one thread together.
+
+        Returns:
+            Where it leads, and the file as it is now or the reason why it cannot be read. None stands for a
+            file outside of *roots*, which nobody has looked at.
+
+        Raises:
+            FileAccessError: *spelled* can name no file.
+        """
         ...
 
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:

@@ -41,7 +41,7 @@ from sidecar.workspace.files import (
     require_resolved,
     text_hash,
 )
-from sidecar.workspace.paths import path_to_uri, resolve_project_file
+from sidecar.workspace.paths import ResolvedPath, path_to_uri, resolve_path, resolve_project_file
 from sidecar.workspace.watch import Coalescer, DiskWatch, WatchSource, watch_with_watchfiles
 
 _CHECK_DELAY_S = 0.05
@@ -95,6 +95,21 @@ class Workspace:
         """Return *path* as it is now, buffer first. Raises FileAccessError."""
         return await self._view(*await asyncio.to_thread(_look, path, self._limit_bytes))
 
+    async def view_spelled(
+        self, spelled: str, cwd: Path, roots: Sequence[Path]
+    ) -> tuple[ResolvedPath, FileView | FileAccessError | None]:
+        """Resolve a path, and view the file there; see ``WorkspacePort.view_spelled``."""
+
+        def look() -> tuple[ResolvedPath, DiskText | FileAccessError | None]:
+            resolved = resolve_path(spelled, cwd, roots)
+            return resolved, _read(resolved.path, self._limit_bytes) if resolved.inside else None
+
+        resolved, disk = await asyncio.to_thread(look)
+        try:
+            return resolved, None if disk is None else await self._view(resolved.path, disk)
+        except FileAccessError as problem:
+            return resolved, problem
+
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
         """Return a file of the project that nobody asked for; see ``WorkspacePort.view_project_file``."""
 
@@ -118,6 +133,8 @@ class Workspace:
 
     async def find_existing(self, paths: Sequence[Path]) -> Sequence[Path]:
         """Return the existing ones of *paths*; see ``WorkspacePort.find_existing``."""
+        if not paths:
+            return ()
         on_disk = await asyncio.to_thread(lambda: [path for path in paths if os.path.lexists(path)])
         if not self._buffers.by_key:
             return on_disk
@@ -373,10 +390,14 @@ def with_real_parents(paths: Iterable[Path]) -> Sequence[Path]:
 def _look(path: Path, limit_bytes: int) -> tuple[Path, DiskText | FileAccessError]:
     """Return the real path of *path*, and its text on disk or the reason why there is none."""
     real = real_path(path)
+    return real, _read(real, limit_bytes)
+
+
+def _read(real: Path, limit_bytes: int) -> DiskText | FileAccessError:
     try:
-        return real, read_text(real, limit_bytes, follow_links=False)
+        return read_text(real, limit_bytes, follow_links=False)
     except FileAccessError as problem:
-        return real, problem
+        return problem
 
 
 def _view_of_disk(path: Path, disk: DiskText) -> FileView:

@@ -21,6 +21,7 @@ from sidecar.workspace.contract import TextChange, TextRange
 from sidecar.workspace.line_index import LineText
 from sidecar.workspace.paths import path_to_uri
 from sidecar.workspace.workspace import Workspace
+from stopwatch import measured, tell
 
 pytestmark = pytest.mark.processes
 """A search runs in a process of its own."""
@@ -104,6 +105,29 @@ def test_grep_against_a_plain_loop(benchmark: BenchmarkFixture, tree: Path, patt
     benchmark.pedantic(lambda: asyncio.run(search_with_the_tool(tree, pattern)), rounds=1)  # type: ignore[no-untyped-call]  # it has no types
     print(f"\ngrep {pattern!r}: {tool_s / plain_s:.2f} of a plain loop ({tool_s:.3f} s of {plain_s:.3f} s)")
     assert tool_s <= 1.5 * plain_s
+
+
+def test_a_read_costs_a_few_bare_reads(benchmark: BenchmarkFixture, tree: Path) -> None:
+    """Of a small file, by the tool, against one in a thread: one hand-over, links, permission and numbers."""
+    path, n_reads = tree / "package_000" / "module_000.py", 200
+
+    async def measure() -> tuple[float, float]:
+        workspace, times_s = Workspace(), list[tuple[float, float]]()
+        context, cancel = context_for(tree, workspace), CancelToken()
+        for _ in range(20):
+            began = time.process_time()
+            for _ in range(n_reads):
+                await asyncio.to_thread(path.read_text)
+            between = time.process_time()
+            for _ in range(n_reads):
+                await READ.run({"path": str(path)}, context, cancel)
+            times_s.append((between - began, time.process_time() - between))
+        await workspace.close()
+        return min(bare_s for bare_s, _ in times_s), min(tool_s for _, tool_s in times_s)
+
+    bare_s, tool_s = measured(benchmark, lambda: asyncio.run(measure()))
+    tell(f"a read: {tool_s / bare_s:.1f}x of a bare one in a thread ({tool_s / n_reads * 1e6:.0f} us)")
+    assert tool_s <= 7 * bare_s
 
 
 def type_into(text: LineText, line: int, n_keys: int) -> None:

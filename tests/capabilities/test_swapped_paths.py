@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from sidecar.capabilities.edit import EDIT, WRITE
 from sidecar.capabilities.grep import GREP
 from sidecar.capabilities.listing import LS
 from sidecar.capabilities.read import READ
+from sidecar.workspace.paths import ResolvedPath, resolve_path
 from swapped_folders import swap
 
 if TYPE_CHECKING:
@@ -70,11 +72,11 @@ async def test_a_folder_inside_that_leads_outside_by_now_is_not_read(
 ) -> None:
     secret = desk.put("../secret/f.txt", "secret\n").parent
     desk.put("sub/f.txt", "free\n")
-    view = desk.workspace.view
 
-    async def swap_first(path: Path) -> object:
+    def resolve_and_swap(spelled: str, cwd: Path, roots: Iterable[Path]) -> ResolvedPath:
+        resolved = resolve_path(spelled, cwd, roots)
         swap(desk.root / "sub", secret)
-        return await view(path)
+        return resolved
 
-    monkeypatch.setattr(desk.workspace, "view", swap_first)
+    monkeypatch.setattr("sidecar.workspace.workspace.resolve_path", resolve_and_swap)
     assert "has become a link" in await desk.failure(READ, path="sub/f.txt")

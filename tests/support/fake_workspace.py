@@ -23,7 +23,7 @@ from sidecar.workspace.contract import (
     WatchStatus,
 )
 from sidecar.workspace.files import text_hash
-from sidecar.workspace.paths import path_to_uri
+from sidecar.workspace.paths import ResolvedPath, path_to_uri, resolve_path
 from sidecar.workspace.workspace import FileTracker
 
 
@@ -84,6 +84,16 @@ class FakeWorkspace:
     async def view(self, path: Path) -> FileView:
         """Return *path* as it is now."""
         return self.now(path)
+
+    async def view_spelled(
+        self, spelled: str, cwd: Path, roots: Sequence[Path]
+    ) -> tuple[ResolvedPath, FileView | FileAccessError | None]:
+        """Return where *spelled* leads, and the file there as it is now."""
+        resolved = resolve_path(spelled, cwd, roots)
+        try:
+            return resolved, self.now(resolved.path) if resolved.inside else None
+        except FileAccessError as problem:
+            return resolved, problem
 
     async def view_project_file(self, path: Path, roots: Sequence[Path], *, limit_bytes: int) -> FileView:
         """Return *path* as it is now; there are no links here."""

@@ -151,4 +151,5 @@ class RequestHead:
         system, tools = self.system(), self._tools.descriptors()
         if self._weighed is None or self._weighed[:2] != (system, tools):
             self._weighed = (system, tools, overhead_of(system, tools))
-        return replace(self._weighed[2], rules=self.user_rules.tokens if self.user_rules.all else 0)
+        weighed = self._weighed[2]
+        return replace(weighed, rules=self.user_rules.tokens) if self.user_rules.all else weighed

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -439,6 +440,7 @@ QUIRKS: Final[tuple[Quirk, ...]] = (
 """The table."""
 
 
+@cache
 def dialect_of(base_url: str | None, provider: str, model: str) -> ChatDialect:
     """Return the dialect of *model* at *base_url*; *provider* stands for an address that is not known.
 
