@@ -70,7 +70,7 @@ class AcpSink:
         followed = self._followed.get(sid)
         return None if followed is None else followed.log
 
-    def follow(self, log: EventLog, after_seq: int) -> None:
+    def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
         """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
         followed = self._followed.get(log.sid)
         if followed is None or followed.log is not log:
@@ -85,7 +85,7 @@ class AcpSink:
 
         coalesce_s = 0.0 if features is None else features.coalesce_s
         projection = Projection(wants, partial(self._encode, mapper), coalesce_s)
-        self._outbox.follow(log, after_seq, projection)
+        self._outbox.follow(log, after_seq, projection, parent)
 
     def unfollow(self, sid: str) -> None:
         """Stop sending the events of *sid*."""
@@ -100,16 +100,16 @@ class AcpSink:
         """
         if method == "sidecar/event":
             for body in self._encode_event(self._past_mapper, params):
-                self._outbox.put(body)
+                self._outbox.put(body, params["sid"])
         elif self._knows(method):
-            self._outbox.put_state(encode_notification(f"_{method}", params))
+            self._outbox.put_state(encode_notification(f"_{method}", params), params.get("sid"))
         if method == "sidecar/sessions/changed" and (self._profile.features is None or self._knows(method)):
             for line in params.get("sessions", ()):
                 self.show_work(line)
 
-    def replay(self, events: Iterator[Event]) -> None:
+    def replay(self, sid: str, events: Iterator[Event]) -> None:
         """Send the updates of a past, each when there is room for it."""
-        self._outbox.put_past(events, partial(self._encode, self._past_mapper))
+        self._outbox.put_past(sid, events, partial(self._encode, self._past_mapper))
 
     def show_terminal(self, sid: str, call_id: str, terminal_id: str) -> None:
         """Show that a tool call of session *sid* runs in a terminal of the client."""
@@ -172,7 +172,7 @@ class AcpSink:
 
     def _send_updates(self, sid: str, updates: Iterable[Update]) -> None:
         for update in updates:
-            self._outbox.put(_encode_update(sid, update))
+            self._outbox.put(_encode_update(sid, update), sid)
 
     def _encode(self, mapper: UpdateMapper, item: FeedItem) -> Iterable[bytes]:
         if not isinstance(item, Gap):

@@ -287,9 +287,9 @@ class LspSink:
         """Return the number of open requests and the number of bytes that wait to be sent."""
         return self._peer.requests_open, self._outbox.unsent_bytes
 
-    def follow(self, log: EventLog, after_seq: int) -> None:
+    def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
         """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
-        self._outbox.follow(log, after_seq, self._projection)
+        self._outbox.follow(log, after_seq, self._projection, parent)
         self._views.follow(log)
 
     def unfollow(self, sid: str) -> None:
@@ -307,14 +307,14 @@ class LspSink:
         else:
             is_wanted = method not in features.opt_out
         if is_wanted:
-            self._outbox.put_state(encode_notification(method, params))
+            self._outbox.put_state(encode_notification(method, params), params.get("sid"))
 
-    def replay(self, events: Iterator[Event]) -> None:
+    def replay(self, sid: str, events: Iterator[Event]) -> None:
         """Send the events of a past that the client wants, each when there is room for it."""
         features = self._profile.features
         if features is not None:
             self._outbox.put_past(
-                events, lambda event: event_bodies(event) if features.wants_kind(event.kind) else ()
+                sid, events, lambda event: event_bodies(event) if features.wants_kind(event.kind) else ()
             )
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:

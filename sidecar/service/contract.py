@@ -90,8 +90,11 @@ class ClientSink(Protocol):
         """Return the number of open requests and the number of bytes that wait to be sent."""
         ...
 
-    def follow(self, log: EventLog, after_seq: int) -> None:
-        """Send the events of *log* after *after_seq*, from now on; a second call only moves forward."""
+    def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
+        """Send the events of *log* after *after_seq*, from now on; a second call only moves forward.
+
+        None of a sub-agent goes before the event of its *parent* that introduces it.
+        """
         ...
 
     def unfollow(self, sid: str) -> None:
@@ -99,11 +102,14 @@ class ClientSink(Protocol):
         ...
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send one notification, in order with everything else."""
+        """Send one notification, in order with everything else but the past of another session."""
         ...
 
-    def replay(self, events: Iterator[Event]) -> None:
-        """Send the past of a session, in order with everything else; each event is made when it is sent."""
+    def replay(self, sid: str, events: Iterator[Event]) -> None:
+        """Send the past of session *sid*; each event is made when it is sent.
+
+        It is in order with everything that is sent about the session. Other messages may overtake it.
+        """
         ...
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:

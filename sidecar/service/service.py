@@ -239,7 +239,8 @@ class Connection:
     def follow(self, session: Session, after_seq: int, *, controls: bool = True) -> None:
         """Send the session's events after *after_seq* to this client, and its questions if it *controls*."""
         self.hub.audience.attach(self, session.sid, controls=controls)
-        self.sink.follow(session.record.log, after_seq)
+        call = self.hub.audience.parent_calls.get(session.sid)
+        self.sink.follow(session.record.log, after_seq, None if call is None else call.sid)
         if controls:
             self.hub.ask_newcomer(self, session)
         asyncio.get_running_loop().call_soon(

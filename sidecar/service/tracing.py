@@ -233,9 +233,9 @@ class TracedSink:
         self._recording: list[Callable[[], None]] = []
         tracer.on_switch.add(self._record_events)
 
-    def follow(self, log: EventLog, after_seq: int) -> None:
+    def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
         """Send the events of *log*, and record each when it happens."""
-        self._sink.follow(log, after_seq)
+        self._sink.follow(log, after_seq, parent)
         self._logs[log.sid] = log
         self._record_events()
 
@@ -250,7 +250,7 @@ class TracedSink:
         self._tracer.record(self._client_id, "out", {"method": method}, params)
         self._sink.notify(method, params)
 
-    def replay(self, events: Iterator[Event]) -> None:
+    def replay(self, sid: str, events: Iterator[Event]) -> None:
         """Send the past of a session, and record each event when it is made."""
 
         def record() -> Iterator[Event]:
@@ -259,7 +259,7 @@ class TracedSink:
                     self._record_event(event)
                 yield event
 
-        self._sink.replay(record())
+        self._sink.replay(sid, record())
 
     async def request_permission(self, request: PermissionRequest) -> PermissionAnswer:
         """Ask the user."""

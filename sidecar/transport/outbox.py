@@ -2,20 +2,29 @@
 
 The problem: responses and the events of several sessions share one stream. An event must never overtake a
 message that was queued before it, nor fall behind one queued after it. A client that stops reading must
-not cost memory without bound.
+not cost memory without bound. And the long past of one session must not hold back everything else.
 
-The queue therefore holds three things: ready messages, as bytes, marks, and pasts. A mark says "send the
-events of this log up to number n here"; a past is a series of events that is older than any log. Events stay
-in their log or series, and are pulled and encoded only when the stream has room, so a waiting event costs
-nothing. A new event moves the newest mark of its log forward, unless a message was queued behind that mark;
-then a new mark is queued. ``epoch`` counts the queued messages to tell the two cases apart. For example, with
-logs a and b and an answer::
+The queue therefore holds ready messages, as bytes, marks, and pasts. A mark says "send the events of this log
+up to number n here"; a past is a series of events that is older than any log. Events stay in their log or
+series, and are pulled and encoded only when the stream has room, so a waiting event costs nothing. A new
+event moves the newest mark of its log forward, unless a message was queued behind that mark; then a new mark
+is queued. ``epoch`` counts the queued messages to tell the two cases apart. For example, with logs a and b
+and an answer::
 
     a:1  b:1  a:2  <answer>  a:3     leads to the queue     [a up to 2] [b up to 1] <answer> [a up to 3]
 
 The waiting events of one log are a :class:`Feed`, a cursor: a client that never reads costs its cursor and
 nothing more. Events that the log has dropped meanwhile become a :class:`Gap`; waiting deltas of one message
 are merged into one.
+
+A past, or a log of which the client has missed much, may take seconds to send. It keeps its order with the
+messages of its own session alone: with it begins a lane, and until that is empty, all messages of the session
+are queued there. The lane itself stands in the queue like a message. When it is reached, it leaves the queue
+and is sent beside it: each batch takes the messages of the queue first and then some of one lane after the
+other. For example, with the past of a::
+
+    <past of a>  b:1  <answer about a>  <answer>    leads to the queue    [lane of a] [b up to 1] <answer>
+                                                    and to the lane       [past of a] <answer about a>
 
 Responses are never dropped. When more bytes than the high-water mark wait, :attr:`Outbox.is_full` asks the
 owner to accept no more work. Nothing here blocks or waits: the stream reports when it has room.
@@ -27,7 +36,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -44,6 +53,8 @@ HIGH_WATER_BYTES: Final = 8 * 1024 * 1024
 _LOW_WATER_BYTES: Final = HIGH_WATER_BYTES // 2
 _BATCH_BYTES: Final = 64 * 1024
 _PULL_EVENTS: Final = 64
+_LEAST_BYTES: Final = 16 * 1024
+"""The size that so many events count at least: a batch ends also where the client wants few of them."""
 
 
 class _Mark(Struct):
@@ -57,7 +68,6 @@ class _Mark(Struct):
     up_to: int
     epoch: int
     waiting_chars: int = 0
-    least_bytes: ClassVar[int] = 0
 
     def take(self) -> tuple[Sequence[FeedItem], bool]:
         """Return the next events, and whether more follow."""
@@ -73,8 +83,6 @@ class _Past(Struct):
 
     events: Iterator[Event]
     encode: Callable[[Event], Iterable[bytes]]
-    least_bytes: ClassVar[int] = 256
-    """The size that an event counts at least: a batch ends also where the client wants few of them."""
 
     def take(self) -> tuple[Sequence[FeedItem], bool]:
         """Return the next events, and whether more follow."""
@@ -84,6 +92,10 @@ class _Past(Struct):
         except Exception as error:
             log_fault("replaying the past", error)
         return events, len(events) == _PULL_EVENTS
+
+
+_Queue: TypeAlias = deque["bytes | _Mark | _Past | _Queue"]
+"""Messages in their order; a queue in a queue is a lane."""
 
 
 class _FollowedLog(Struct):
@@ -124,7 +136,9 @@ class Outbox:
         self._frame = frame
         self._on_room = on_room
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[bytes | _Mark | _Past] = deque()
+        self._queue: _Queue = deque()
+        self._lanes: dict[str, _Queue] = {}
+        self._begun: deque[_Queue] = deque()
         self._queued_states: set[bytes] = set()
         self._queued_bytes = 0
         self._written_bytes = 0
@@ -144,14 +158,14 @@ class Outbox:
         """Bytes of ready messages that the kernel does not have yet."""
         return self._queued_bytes + (0 if self._stream.has_room else self._written_bytes)
 
-    def put(self, body: bytes) -> None:
-        """Queue one message."""
-        self._put_framed(self._frame(body))
+    def put(self, body: bytes, sid: str | None = None) -> None:
+        """Queue one message, of session *sid*; None for one that needs no order with any session."""
+        self._put_framed(self._frame(body), sid)
 
-    def _put_framed(self, framed: bytes) -> None:
+    def _put_framed(self, framed: bytes, sid: str | None) -> None:
         if self._is_closed:
             return
-        self._queue.append(framed)
+        self._queue_of(sid).append(framed)
         self._queued_bytes += len(framed)
         unsent_bytes = self.unsent_bytes
         self._account.set(unsent_bytes)
@@ -159,23 +173,24 @@ class Outbox:
         self._epoch += 1
         self._schedule()
 
-    def put_state(self, body: bytes) -> None:
+    def put_state(self, body: bytes, sid: str | None = None) -> None:
         """Queue one message about a state, unless the queue is full and holds the same message already."""
         framed = self._frame(body)
         if not (self.is_full and framed in self._queued_states):
             self._queued_states.add(framed)
-            self._put_framed(framed)
+            self._put_framed(framed, sid)
 
-    def put_past(self, events: Iterator[Event], encode: Callable[[Event], Iterable[bytes]]) -> None:
+    def put_past(self, sid: str, events: Iterator[Event], encode: Callable[[Event], Iterable[bytes]]) -> None:
         """Queue a series of events that may be long; each is made and encoded when there is room to send it.
 
         Args:
+            sid: the session of the events.
             events: makes the events, the oldest first.
             encode: returns the message bodies for one event.
         """
         if not self._is_closed:
-            self._queue.append(_Past(events, encode))
-            self._epoch += 1
+            self._open_lane(sid)
+            self._queue_of(sid).append(_Past(events, encode))
             self._schedule()
 
     def put_if_room(self, body: bytes) -> None:
@@ -183,16 +198,21 @@ class Outbox:
         if not self.is_full:
             self.put(body)
 
-    def follow(self, log: EventLog, after_seq: int, projection: Projection) -> None:
+    def follow(
+        self, log: EventLog, after_seq: int, projection: Projection, parent: str | None = None
+    ) -> None:
         """Send the events of *log* from now on; a second call for the same log only skips ahead.
 
         Args:
             log: the event log of one session.
             after_seq: the number of the last event that the client has.
             projection: selects and encodes the events.
+            parent: the session that started this one as a sub-agent; its events introduce this one.
         """
         if self._is_closed:
             return
+        if parent is not None and parent in self._lanes:
+            self._lanes.setdefault(log.sid, self._lanes[parent])
         followed = self._logs.get(log.sid)
         if followed is None or followed.feed.log is not log:
             self.unfollow(log.sid)
@@ -202,6 +222,8 @@ class Outbox:
             )
             self._logs[log.sid] = followed
         followed.feed.skip_to(after_seq)
+        if log.seq - followed.feed.cursor > _PULL_EVENTS:
+            self._open_lane(log.sid)
         self._advance_mark(followed)
         self._schedule()
 
@@ -220,15 +242,16 @@ class Outbox:
     def pump(self) -> None:
         """Write the next batch if the stream has room; further batches are scheduled."""
         self._unschedule()
-        if self._stream.has_room and self._queue:
-            batch = b"".join(self._take_batch())
+        if self._stream.has_room and (self._queue or self._begun):
+            batch = self._take_batch()
             self._written_bytes = len(batch)
             if batch:
                 self._stream.write(batch)
-        if self._stream.has_room and self._queue:
-            self._schedule()
-        if self._stream.has_room and not self._queue:
-            self._idle.set()
+        if self._stream.has_room:
+            if self._queue or self._begun:
+                self._schedule()
+            else:
+                self._idle.set()
         unsent_bytes = self.unsent_bytes
         self._account.set(unsent_bytes)
         if self.is_full and unsent_bytes <= _LOW_WATER_BYTES:
@@ -245,6 +268,8 @@ class Outbox:
         for sid in tuple(self._logs):
             self.unfollow(sid)
         self._queue.clear()
+        self._lanes.clear()
+        self._begun.clear()
         self._queued_states.clear()
         self._queued_bytes = self._written_bytes = 0
         self._account.set(0)
@@ -285,7 +310,7 @@ class Outbox:
         else:
             feed = followed.feed
             followed.mark = _Mark(feed, feed.projection.encode, up_to, self._epoch)
-            self._queue.append(followed.mark)
+            self._queue_of(feed.log.sid).append(followed.mark)
             self._idle.clear()
 
     def _schedule(self) -> None:
@@ -302,31 +327,60 @@ class Outbox:
         self._soon = self._later = None
         self._is_due = False
 
-    def _take_batch(self) -> Iterator[bytes]:
-        """Take framed messages off the queue until a batch is full; a mark yields events of its log."""
+    def _queue_of(self, sid: str | None) -> _Queue:
+        """Return the queue in which the messages of session *sid* stand in order."""
+        return self._lanes.get(sid, self._queue) if sid is not None else self._queue
+
+    def _open_lane(self, sid: str) -> None:
+        """Queue the messages of session *sid* in a lane from now on; the caller queues the first one."""
+        self._epoch += 1
+        if sid not in self._lanes:
+            self._lanes[sid] = lane = _Queue()
+            self._queue.append(lane)
+
+    def _take_batch(self) -> bytes:
+        """Take framed messages until a batch is full; at least one lane that has begun gets its turn."""
+        batch: list[bytes] = []
         size = 0
         while self._queue and size < _BATCH_BYTES:
-            head = self._queue[0]
-            if isinstance(head, bytes):
-                self._queue.popleft()
-                self._queued_states.discard(head)
-                self._queued_bytes -= len(head)
-                size += len(head)
-                yield head
-                continue
-            items, has_more = head.take()
-            if not has_more:
-                self._queue.popleft()
-            encode = head.encode
-            for item in items:
-                size += head.least_bytes
-                try:
-                    for framed in map(self._frame, encode(item)):  # type: ignore[arg-type]  # of a past no gap
-                        size += len(framed)
-                        yield framed
-                except Exception as error:
-                    # One event that cannot be encoded must not stop all others.
-                    log_fault("encoding an event", error)
+            size += self._take(self._queue, batch)
+        while self._begun:
+            lane = self._begun.popleft()
+            size += self._take(lane, batch)
+            if lane:
+                self._begun.append(lane)
+            else:
+                self._lanes = {sid: each for sid, each in self._lanes.items() if each is not lane}
+            if size >= _BATCH_BYTES:
+                break
+        return b"".join(batch)
+
+    def _take(self, queue: _Queue, batch: list[bytes]) -> int:
+        """Move the first message of *queue* to *batch*, or events of its first mark; return their size."""
+        head = queue[0]
+        if isinstance(head, bytes):
+            queue.popleft()
+            self._queued_states.discard(head)
+            self._queued_bytes -= len(head)
+            batch.append(head)
+            return len(head)
+        if isinstance(head, deque):
+            queue.popleft()
+            self._begun.append(head)
+            return 0
+        items, has_more = head.take()
+        if not has_more:
+            queue.popleft()
+        size = 0
+        for item in items:
+            try:
+                for framed in map(self._frame, head.encode(item)):  # type: ignore[arg-type]  # of a past no gap
+                    size += len(framed)
+                    batch.append(framed)
+            except Exception as error:
+                # One event that cannot be encoded must not stop all others.
+                log_fault("encoding an event", error)
+        return max(size, _LEAST_BYTES) if has_more else size
 
 
 MERGED_CHARS: Final = 4 * 1024

@@ -76,6 +76,20 @@ class Dialect(Value):
     cancel: Callable[[Id], tuple[str, dict[str, Any]]]
 
 
+def session_of(message: Any) -> str | None:
+    """Return the session that params or a result name in the words of any front end, None for none.
+
+    >>> session_of({"sid": "s"}), session_of({"sessionId": "s"}), session_of([])
+    ('s', 's', None)
+    >>> session_of({"command": "sidecar.prompt", "arguments": [{"sid": "s"}]})
+    's'
+    """
+    match message:
+        case {"sid": str(sid)} | {"sessionId": str(sid)} | {"arguments": [{"sid": str(sid)}]}:
+            return sid
+    return None
+
+
 class Frontend(Protocol):
     """The part of a connection that knows the methods."""
 
@@ -163,11 +177,12 @@ class Peer:
         request_id = f"s{next(self._numbers)}"
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._own_requests[request_id] = (method, future)
-        self.outbox.put(jsonrpc.encode_request(request_id, method, params))
+        sid = session_of(params)
+        self.outbox.put(jsonrpc.encode_request(request_id, method, params), sid)
         try:
             return await future
         except asyncio.CancelledError:
-            self.notify(*self._dialect.cancel(request_id))
+            self.outbox.put(jsonrpc.encode_notification(*self._dialect.cancel(request_id)), sid)
             raise
         finally:
             self._own_requests.pop(request_id, None)
@@ -326,7 +341,9 @@ class Peer:
         except (TypeError, ValueError, RecursionError) as error:
             self._answer_error(request, error)
             return
-        self._settle(request, body, None)
+        # An answer that introduces a session goes in front of its events.
+        introduced = session_of(answer.value)
+        self._settle(request, body, None, introduced)
         if answer.then is not None:
             try:
                 answer.then()
@@ -339,9 +356,11 @@ class Peer:
             error = SidecarError(f"{request.method!r} failed with {type(error).__name__}, see the log")
         self._settle(request, self._encode_error(request.id, error), error.kind)
 
-    def _settle(self, request: jsonrpc.Request, body: bytes, error_kind: str | None) -> None:
+    def _settle(
+        self, request: jsonrpc.Request, body: bytes, error_kind: str | None, sid: str | None = None
+    ) -> None:
         if self._in_flight.settle(request.id):
-            self.outbox.put(body)
+            self.outbox.put(body, sid or session_of(request.params))
             self._frontend.on_answered(request.method, request.id, error_kind)
 
     def _refuse(self, request_id: Id | None, problem: SidecarError) -> None:

@@ -52,7 +52,7 @@ class FakeSink:
         """Return the requests being answered and the bytes on their way out."""
         return 1, 0
 
-    def follow(self, log: EventLog, after_seq: int) -> None:
+    def follow(self, log: EventLog, after_seq: int, parent: str | None = None) -> None:
         """Take the events of *log* after *after_seq*; again only moves on."""
         self._cursors[log.sid] = max(after_seq, self._cursors.get(log.sid, 0))
         if log.sid not in self._following:
@@ -68,7 +68,7 @@ class FakeSink:
         """Take one notification."""
         self.notices.append((method, params))
 
-    def replay(self, events: Iterator[Event]) -> None:
+    def replay(self, sid: str, events: Iterator[Event]) -> None:
         """Take a past at once, as notifications."""
         for event in events:
             self.notify("sidecar/event", event_to_wire(event))

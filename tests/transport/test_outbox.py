@@ -342,12 +342,15 @@ async def test_a_log_that_is_unfollowed_during_its_notification_is_not_followed(
     assert box.sent == []
 
 
-steps = st.lists(st.sampled_from(["a", "b", "put", "stall", "read", "turn"]), max_size=60)
+steps = st.lists(st.sampled_from(["a", "b", "put", "past", "stall", "read", "turn"]), max_size=60)
 
 
 @given(steps)
 def test_order_holds_whatever_the_reader_does(script: list[str]) -> None:
-    """After answer n, no event from before it; before answer n, none from after it; nothing is lost."""
+    """After answer n, no event from before it; before answer n, none from after it; nothing is lost.
+
+    That holds for all sessions, but for a one whose past is sent for the answers about it alone.
+    """
     asyncio.run(play(script))
 
 
@@ -355,12 +358,22 @@ async def play(script: list[str]) -> None:
     box, logs = Box(), {sid: log_named(sid) for sid in "ab"}
     for log in logs.values():
         box.outbox.follow(log, 0, ALL)
-    answers: list[dict[str, int]] = []
+    expected: dict[str, list[Any]] = {"a": [], "b": []}
+    has_past = False
+    n_answers = 0
     for step in script:
         match step:
             case "put":
-                box.outbox.put(b'"answer"')
-                answers.append({sid: log.seq for sid, log in logs.items()})
+                for sid, log in logs.items():
+                    if sid == "b" or not has_past:
+                        expected[sid].append((n_answers, log.seq))
+                box.outbox.put(b"%d" % n_answers, "b" if has_past else None)
+                n_answers += 1
+            case "past":
+                has_past = True
+                expected["a"].append((-1, logs["a"].seq))
+                box.outbox.put_past("a", past_of("a", 100), tell)
+                box.outbox.put(b"-1", "a")
             case "stall":
                 box.stream.stall()
             case "read":
@@ -372,19 +385,31 @@ async def play(script: list[str]) -> None:
     box.stream.read_on()
     await box.outbox.drain()
     seen = {"a": 0, "b": 0}
-    expected = iter(answers)
+    found: dict[str, list[Any]] = {"a": [], "b": []}
+    n_past = 0
     for message in box.sent:
-        if message == "answer":
-            assert seen == next(expected)
+        if isinstance(message, int):
+            for sid, seq in seen.items():
+                found[sid].append((message, seq))
+            assert message >= 0 or n_past % 100 == 0
+        elif message[1] < 0:
+            n_past += 1
         else:
             sid, seq = message
             assert seq == seen[sid] + 1
             seen[sid] = seq
-    assert next(expected, None) is None
+    for sid in "ab":
+        judged = {number for number, _ in expected[sid]}
+        assert [each for each in found[sid] if each[0] in judged] == expected[sid]
+    assert n_past == 100 * script.count("past")
     assert seen == {sid: log.seq for sid, log in logs.items()}
 
 
-async def test_a_past_is_made_only_as_far_as_there_is_room_and_nothing_overtakes_it() -> None:
+def past_of(sid: str, n_events: int = 10_000) -> Iterator[Event]:
+    return (Event(sid, number, 0, Notice("info", "old")) for number in range(-n_events, 0))
+
+
+async def test_a_past_is_made_only_as_far_as_there_is_room_and_its_session_waits_for_it() -> None:
     box, log, made = Box(), log_named("a"), []
 
     def past() -> Iterator[Event]:
@@ -396,10 +421,10 @@ async def test_a_past_is_made_only_as_far_as_there_is_room_and_nothing_overtakes
         assert isinstance(event.data, Notice)
         return [] if int(event.data.title) % 10 else [event.data.title.encode()]
 
-    box.outbox.put(b'"before"')
-    box.outbox.put_past(past(), encode)
+    box.outbox.put(b'"before"', "a")
+    box.outbox.put_past("a", past(), encode)
     box.outbox.follow(log, 0, Projection(None, tell))
-    box.outbox.put(b'"after"')
+    box.outbox.put(b'"after"', "a")
     box.stream.stall()
     box.outbox.pump()
     assert 0 < len(made) < 1_000
@@ -419,8 +444,90 @@ async def test_a_past_that_cannot_be_made_ends_and_holds_nothing_back(
         yield Event("a", 0, 0, Notice("info", "one", ""))
         raise ValueError("no more")
 
-    box.outbox.put_past(past(), tell)
-    box.outbox.put(b'"after"')
+    box.outbox.put_past("a", past(), tell)
+    box.outbox.put(b'"after"', "a")
     await box.outbox.drain()
     assert box.sent == [["a", 0], "after"]
     assert "replaying the past" in caplog.text
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["in the log", "from before the log"])
+async def test_what_is_queued_behind_a_long_past_leaves_with_the_next_batch(is_kept: bool) -> None:
+    """An answer and an event of another session do not wait; an answer of the same session does."""
+    box, a, b = Box(), log_named("a"), log_named("b")
+    box.outbox.follow(b, 0, ALL)
+    if is_kept:
+        for _ in range(10_000):
+            notice(a)
+        box.outbox.follow(a, 0, ALL)
+    else:
+        box.outbox.put_past("a", past_of("a"), tell)
+        box.outbox.follow(a, 0, ALL)
+    box.outbox.pump()
+    box.outbox.put(b'"of a"', "a")
+    box.outbox.put(b'"of b"', "b")
+    notice(b)
+    n_before = len(box.sent)
+    box.outbox.pump()
+    assert n_before < 1_000
+    assert box.sent[n_before : n_before + 2] == ["of b", ["b", 1]]
+    notice(a)
+    await box.outbox.drain()
+    assert box.sent[-2] == "of a"
+    assert len(box.sent) == 10_000 + 4
+
+
+async def test_several_pasts_are_sent_in_turns() -> None:
+    box = Box()
+    for sid in "ab":
+        box.outbox.put_past(sid, past_of(sid), tell)
+    await box.outbox.drain()
+    assert len(box.sent) == 20_000
+    assert len({sid for sid, _ in box.sent[:1_000]}) == 2
+
+
+async def test_a_past_goes_on_while_other_messages_never_end() -> None:
+    box = Box()
+    box.outbox.put_past("a", past_of("a", 200), tell)
+    while len(box.sent) < 200:
+        box.outbox.put(b'"' + b"x" * 100_000 + b'"')
+        box.outbox.pump()
+        box.stream.received_bytes[:] = b"".join(
+            line for line in bytes(box.stream.received_bytes).splitlines(keepends=True) if b"xx" not in line
+        )
+    assert box.sent == [["a", n] for n in range(-200, 0)]
+
+
+async def test_a_sub_agent_waits_with_the_session_that_introduces_it() -> None:
+    box, parent, child = Box(), log_named("a"), log_named("b")
+    box.outbox.put_past("a", past_of("a"), tell)
+    box.outbox.follow(parent, 0, ALL)
+    notice(parent)
+    box.outbox.follow(child, 0, ALL, parent="a")
+    notice(child)
+    await box.outbox.drain()
+    assert box.sent[10_000:] == [["a", 1], ["b", 1]]
+    notice(child)
+    await box.outbox.drain()
+    assert box.sent[-1] == ["b", 2]
+
+
+async def test_messages_behind_a_past_fill_the_queue_as_others_do() -> None:
+    box = Box()
+    box.stream.stall()
+    box.outbox.put_past("a", past_of("a"), tell)
+    box.outbox.put(b'"' + b"x" * HIGH_WATER_BYTES + b'"', "a")
+    assert box.outbox.is_full
+    box.stream.read_on()
+    await box.outbox.drain()
+    assert (box.outbox.is_full, box.rooms, box.outbox.unsent_bytes) == (False, 1, 0)
+
+
+async def test_after_close_no_past_goes_on() -> None:
+    box = Box()
+    box.outbox.put_past("a", past_of("a"), tell)
+    box.outbox.pump()
+    box.outbox.close()
+    n_sent = len(box.sent)
+    box.outbox.pump()
+    assert len(box.sent) == n_sent

@@ -125,10 +125,10 @@ async def load(connection: Connection, params: m.SessionLoadParams) -> Answer:
             describe = session.workbench.tools.describe
             if replay == "full":
                 past = replay_timeline(session.sid, parts, describe)
-                connection.sink.replay(past)
+                connection.sink.replay(session.sid, past)
             elif isinstance(replay, Mapping):
                 entries = last_turns(history, replay["lastTurns"])
-                connection.sink.replay(replay_timeline(session.sid, entries, describe))
+                connection.sink.replay(session.sid, replay_timeline(session.sid, entries, describe))
             connection.follow(session, seq)
         if is_followed:
             connection.introduce(session)
