@@ -5,8 +5,9 @@ then made once more for its slots. For the six hundred of a daemon that was half
 struct of msgspec instead. Nothing is compiled for it, and one is created ten times as fast.
 
 To everyone else it is a frozen dataclass with slots: the functions of ``dataclasses`` take it, and type
-checkers know its fields. Parts that it does not have, such as fields without comparison, need a dataclass.
-``replace`` takes values alone, and a tenth of the time of the function with its name in ``dataclasses``.
+checkers know its fields. The ``name`` of a field is its name on the wire. Parts that it does not have, such
+as fields without comparison, need a dataclass. ``replace`` takes values alone, and a tenth of the time of the
+function with its name in ``dataclasses``.
 """
 
 from __future__ import annotations
@@ -44,16 +45,18 @@ else:
                 for base in kind.__mro__
                 for name, hint in getattr(base, "__annotations__", {}).items()
             }
-            defaults = kind.__struct_defaults__
-            n_required = len(kind.__struct_fields__) - len(defaults)
+            names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+            required = (dataclasses.MISSING,) * (len(names) - len(defaults))
             specs = []
-            for name, default in zip(
-                kind.__struct_fields__, (dataclasses.MISSING,) * n_required + defaults, strict=True
+            for name, wire, default in zip(
+                names, kind.__struct_encode_fields__, required + defaults, strict=True
             ):
                 factory = getattr(default, "factory", dataclasses.MISSING)
                 if default is NODEFAULT or factory is not dataclasses.MISSING:
                     default = dataclasses.MISSING
-                specs.append((name, types[name], dataclasses.field(default=default, default_factory=factory)))
+                metadata = {"wire": wire} if wire != name else None
+                made = dataclasses.field(default=default, default_factory=factory, metadata=metadata)
+                specs.append((name, types[name], made))
             made = dataclasses.make_dataclass(
                 kind.__name__,
                 specs,

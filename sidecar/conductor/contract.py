@@ -7,9 +7,12 @@ Each class is a shape of the wire, which ``sidecar.protocol.codec`` spells in ca
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from msgspec import field
 
 from sidecar._internal.values import Value
 from sidecar.llmgateway.contract import BudgetPeriod
@@ -465,7 +468,7 @@ class PermissionAnswer(Value):
     hunks: tuple[HunkAnswer, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)  # stored by the names of its fields
 class Elicitation:
     """Questions to the user as a form. It counts as not answered after *expiresAt*.
 
@@ -479,7 +482,7 @@ class Elicitation:
     sid: str
     turn_id: str | None
     elicitation_id: str
-    asker: str = field(metadata={"wire": "from"})
+    asker: str = dataclasses.field(metadata={"wire": "from"})
     message: str
     schema: Mapping[str, Any]
     expires_at: int
@@ -667,18 +670,18 @@ _NOUNS: Final[Mapping[FactName, str]] = {"modified": "changed file", "read": "re
 _PINNED: Final = "The user pinned these passages of the conversation. They hold, word for word:"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # stored by the names of its fields
 class KindLoss:
     """The facts of one kind that a compaction folded away, by their state."""
 
     kind: FactName
     kept: int
     shortened: int
-    let_go: int = field(metadata={"wire": "gone"})
+    let_go: int = dataclasses.field(metadata={"wire": "gone"})
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)  # stored by the names of its fields
 class Loss:
     """The facts that stood in the folded part of a conversation, each counted once.
 
@@ -689,7 +692,7 @@ class Loss:
 
     kept: int
     shortened: int
-    let_go: int = field(metadata={"wire": "gone"})
+    let_go: int = dataclasses.field(metadata={"wire": "gone"})
     mended: int = 0
     kinds: tuple[KindLoss, ...] = ()
     line: int | None = None
@@ -807,18 +810,16 @@ RuleSource: TypeAlias = Literal["user", "summary", "found"]
 earlier version."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRevocation:
+class RuleRevocation(Value):
     """The words that took a rule back; without *text* it was withdrawn by hand."""
 
     source: Literal["user", "summary"]
     at: int
     text: str | None = None
-    node_id: str | None = field(default=None, metadata={"wire": "node"})
+    node_id: str | None = field(default=None, name="node")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRule:
+class SessionRule(Value, kw_only=True):
     """A rule of the user, word for word.
 
     *node* is the prompt that it is quoted from, and *quote* its words there; a rule set by hand has neither.
@@ -830,8 +831,8 @@ class SessionRule:
     id: str
     text: str
     source: RuleSource
-    at: int = field(metadata={"wire": "since"})
-    node_id: str | None = field(default=None, metadata={"wire": "node"})
+    at: int = field(name="since")
+    node_id: str | None = field(default=None, name="node")
     quote: str | None = None
     proposed: bool = False
     holds: bool = True

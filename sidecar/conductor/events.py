@@ -8,10 +8,9 @@ metadata ``wire`` of a field is its name on the wire where Python needs another 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from sidecar._internal.values import Value
 from sidecar.conductor.contract import (
@@ -89,15 +88,14 @@ class DiffContent(Value):
     new_text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
+class ToolStarted(Value):
     """A tool call begins."""
 
     kind: ClassVar[str] = "toolStarted"
     tool_call_id: str
     name: str
     title: str
-    tool_kind: str = field(metadata={"wire": "kind"})
+    tool_kind: str = field(name="kind")
     input: Any = None
     locations: tuple[ToolLocation, ...] = ()
 
@@ -110,15 +108,14 @@ class ToolProgress(Value):
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
+class ToolFinished(Value):
     """A tool call has its one result; *is_cancelled* is True where the call was cancelled, else absent."""
 
     kind: ClassVar[str] = "toolFinished"
     tool_call_id: str
     name: str
     title: str
-    tool_kind: str = field(metadata={"wire": "kind"})
+    tool_kind: str = field(name="kind")
     content: Any
     is_error: bool
     locations: tuple[ToolLocation, ...] = ()
@@ -254,8 +251,7 @@ class Retry(Value):
     withdrawn: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Value):
     """A message for the user.
 
     The *kind* ``budget`` is about a budget that has stopped the turn, and ``priceUnknown`` about a model that
@@ -266,7 +262,7 @@ class Notice:
     severity: Literal["info", "warning", "error"]
     title: str
     description: str = ""
-    notice_kind: Literal["budget", "priceUnknown"] | None = field(default=None, metadata={"wire": "kind"})
+    notice_kind: Literal["budget", "priceUnknown"] | None = field(default=None, name="kind")
 
 
 class QueueChanged(Value):
@@ -348,13 +344,12 @@ class Settled(Value):
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Faulted:
+class Faulted(Value):
     """The turn failed; always the last event of its turn."""
 
     kind: ClassVar[str] = "faulted"
     turn_id: str
-    error_kind: str = field(metadata={"wire": "kind"})
+    error_kind: str = field(name="kind")
     message: str
     head: str | None
     usage: ContextUsage

@@ -287,12 +287,10 @@ class ModelCard:
             object.__setattr__(self, "wire_id", self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Value):
     """The input of one model call: the turns, the system prompt and the offered tools."""
 
     turns: tuple[Turn, ...]
-    _: KW_ONLY
     system: str | None = None
     tools: tuple[ToolDescriptor, ...] | None = None
 

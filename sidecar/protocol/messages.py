@@ -7,10 +7,11 @@ Those in ``__all__`` are for clients, which import the protocol alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
-from sidecar._internal.values import Value
+from msgspec import field
+
+from sidecar._internal.values import Value, hide_in_repr
 from sidecar.conductor.contract import (
     Compaction,
     CompletionItem,
@@ -82,16 +83,16 @@ class SeqResult(Value):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class NamedValue:
+class NamedValue(Value):
     """An environment variable or a header."""
 
     name: str
-    value: str = field(repr=False)
+    value: str
+
+    __repr__ = hide_in_repr("value")
 
 
-@dataclass(frozen=True, slots=True)
-class McpServerConfig:
+class McpServerConfig(Value):
     """A server of the Model Context Protocol; its tools stand beside the daemon's own.
 
     A server of type ``stdio`` is started as a process and needs *command*: an absolute path, or a program in
@@ -99,17 +100,17 @@ class McpServerConfig:
     """
 
     name: str
-    _: KW_ONLY
     type: Literal["stdio", "http", "sse"] = "stdio"
     command: str | None = None
-    args: tuple[str, ...] = field(default=(), repr=False)
+    args: tuple[str, ...] = ()
     env: tuple[NamedValue, ...] = ()
-    url: str | None = field(default=None, repr=False)
+    url: str | None = None
     headers: tuple[NamedValue, ...] = ()
 
+    __repr__ = hide_in_repr("args", "url")
 
-@dataclass(frozen=True, slots=True)
-class SessionNewParams:
+
+class SessionNewParams(Value):
     """The new session. *cwd* is an absolute folder; *roots* are further folders for the tools.
 
     *policy* overrides thresholds of the engine: ``triggerRatio``, a share of the window from 0 to 1,
@@ -124,7 +125,6 @@ class SessionNewParams:
     """
 
     cwd: str
-    _: KW_ONLY
     roots: tuple[str, ...] = ()
     title: str | None = None
     model: str | None = None
@@ -147,8 +147,7 @@ class SessionNewResult(Value, kw_only=True):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLoadParams:
+class SessionLoadParams(SidParams, kw_only=True):
     """The stored session, and the part of its past to send again after the result.
 
     *cwd* and *roots* replace its folders if it is not in memory yet. *replay* is ``"none"``, ``"full"``,
@@ -156,8 +155,6 @@ class SessionLoadParams:
     them is not stored, so a session that was not in memory has only the servers of this request.
     """
 
-    sid: str
-    _: KW_ONLY
     cwd: str | None = None
     roots: tuple[str, ...] | None = None
     replay: Literal["none", "full"] | Mapping[str, int] = "none"
@@ -182,8 +179,7 @@ class SessionLoadResult(Value, kw_only=True):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionListParams:
+class SessionListParams(Value):
     """The sessions to list: of folder *cwd*, with *query* in the title, with *content*; each is optional.
 
     *content* are words that all stand in the conversation, its compacted turns included. *archived* includes
@@ -192,7 +188,6 @@ class SessionListParams:
     """
 
     cwd: str | None = None
-    _: KW_ONLY
     query: str | None = None
     archived: bool = False
     cursor: str | None = None
@@ -240,16 +235,13 @@ class SessionReadResult(Value):
     next_cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionForkParams:
+class SessionForkParams(SidParams, kw_only=True):
     """The session to copy, up to *at_node* or up to its head; it need not be loaded.
 
     *cwd* and *roots* replace its folders. Without *mcp_servers* the new session takes the servers of a
     session that is in memory.
     """
 
-    sid: str
-    _: KW_ONLY
     at_node: str | None = None
     title: str | None = None
     cwd: str | None = None
@@ -357,8 +349,7 @@ class SetConfigOptionResult(Value):
 # Messages of ``sidecar/turn/*`` and ``sidecar/queue/*``.
 
 
-@dataclass(frozen=True, slots=True)
-class TurnParams:
+class TurnParams(SidParams):
     """The prompt. *input* is a list of content blocks (text, resource_link, resource, image).
 
     A second request with the *idempotency_key* of an earlier one gets the same answer and starts nothing. On
@@ -370,9 +361,7 @@ class TurnParams:
     budget of the session for the same period.
     """
 
-    sid: str
     input: tuple[Mapping[str, Any], ...]
-    _: KW_ONLY
     expect_head: str | None = None
     when_busy: Literal["queue", "steer", "reject"] = "queue"
     idempotency_key: str | None = None
@@ -462,15 +451,12 @@ class QueueResult(Value):
 # Messages of ``sidecar/compact/*``.
 
 
-@dataclass(frozen=True, slots=True)
-class CompactPreviewParams:
+class CompactPreviewParams(SidParams, kw_only=True):
     """The compaction to plan. *mode* ``auto`` plans one only above the threshold, ``force`` always.
 
     *engine* and *policy* replace the session's own for this plan; *instructions* go to the summarizer.
     """
 
-    sid: str
-    _: KW_ONLY
     engine: str | None = None
     mode: Literal["auto", "force"] = "auto"
     policy: Mapping[str, float] | None = None
@@ -496,16 +482,13 @@ class CompactCompareResult(Value):
     plans: tuple[Plan, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CompactStartParams:
+class CompactStartParams(SidParams, kw_only=True):
     """The compaction to run: the previewed plan *plan_id*, or the one that the other members describe.
 
     *expect_head* refuses the compaction when the conversation has moved on. *when_busy* says whether to wait
     for the running turn or to refuse. On the LSP face *work_done_token* gets the progress.
     """
 
-    sid: str
-    _: KW_ONLY
     plan_id: str | None = None
     engine: str | None = None
     mode: Literal["auto", "force"] = "force"
@@ -648,17 +631,14 @@ class ContextDropResult(Value):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextExpandParams:
+class ContextExpandParams(SidParams):
     """The turns behind a summary that the model is to see again, as they were said.
 
     *compaction_id* names the summary, the one that stands by default. Without nodes all turns come back;
     *node_ids* or a range *from_node* to *to_node* choose some, tool calls with their results.
     """
 
-    sid: str
     compaction_id: str | None = None
-    _: KW_ONLY
     node_ids: tuple[str, ...] = ()
     from_node: str | None = None
     to_node: str | None = None
@@ -678,15 +658,12 @@ class ContextExpandResult(Value):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPinParams:
+class ContextPinParams(SidParams, kw_only=True):
     """The passage to pin: a fact of a loss report, a node on any branch, or a text; or the pin to take away.
 
     At most one of them; without any the pins are listed.
     """
 
-    sid: str
-    _: KW_ONLY
     fact_id: str | None = None
     node_id: str | None = None
     text: str | None = None
@@ -905,8 +882,7 @@ class CompleteResult(Value):
     is_incomplete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightParams:
+class HighlightParams(Value):
     """Source code, and its *language*; without one the name of the file *path* tells it."""
 
     text: str
@@ -914,8 +890,7 @@ class HighlightParams:
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightRun:
+class HighlightRun(Value):
     """A part of the text with its kind; *start* and *length* are in UTF-16 units."""
 
     start: int
@@ -923,8 +898,7 @@ class HighlightRun:
     kind: Literal["keyword", "string", "comment", "number", "name"]
 
 
-@dataclass(frozen=True, slots=True)
-class HighlightResult:
+class HighlightResult(Value):
     """The parts in their order; none of an unknown language, or of more than 100,000 characters."""
 
     runs: tuple[HighlightRun, ...]
@@ -933,16 +907,14 @@ class HighlightResult:
 # Messages of ``sidecar/permission/rules``.
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionTest:
+class PermissionTest(Value):
     """A call to judge without running it: the *tool* and its *input*, such as ``bash`` and ``{command}``."""
 
     tool: str
     input: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionChange:
+class PermissionChange(Value):
     """A rule to add to the user's settings, or with *remove* to take out of them.
 
     A rule is the beginning of a command, such as ``git push`` or ``npm run *``, or ``edit: docs/**``,
@@ -954,18 +926,14 @@ class PermissionChange:
     remove: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRulesParams:
+class PermissionRulesParams(SidParams, kw_only=True):
     """The session. Without *test* and *set* its rules are listed; each answer has the list."""
 
-    sid: str
-    _: KW_ONLY
     test: PermissionTest | None = None
     set: PermissionChange | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRulesResult:
+class PermissionRulesResult(Value):
     """The rules in the order in which they decide, and the *verdict* on the call of *test*.
 
     A change holds in every session at once. It is stored in the user's own settings and never in a folder.
@@ -1056,8 +1024,7 @@ class ImportableSession(Value, kw_only=True):
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionImportParams:
+class SessionImportParams(Value):
     """The session to import: the absolute *path* of its file, or the *id* of a listed one, or its beginning.
 
     A database needs both. *source* is the agent, recognised where it is absent: ``claude-code``, ``codex``,
@@ -1074,7 +1041,6 @@ class SessionImportParams:
     source: str | None = None
     path: str | None = None
     id: str | None = None
-    _: KW_ONLY
     list_only: bool = False
     limit: int = 50
     cwd: str | None = None
@@ -1110,8 +1076,7 @@ class SessionImportReport(Value, kw_only=True):
     notes: tuple[ImportNote, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionImportResult:
+class SessionImportResult(Value):
     """The id of the new session, which is stored and not loaded, and a report; or the listed *sessions*.
 
     They are listed newest first.
@@ -1140,11 +1105,10 @@ class SessionCounts(Value):
     running: int
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCounts:
+class QueueCounts(Value):
     """The number of unanswered requests, and the number of bytes waiting to be sent."""
 
-    requests: int = field(metadata={"wire": "in"})
+    requests: int = field(name="in")
     out_bytes: int
 
 
@@ -1253,12 +1217,11 @@ class AttachParams(Value):
     from_seq: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRange:
+class EventRange(Value):
     """A range of event numbers, both ends included."""
 
-    first: int = field(metadata={"wire": "from"})
-    last: int = field(metadata={"wire": "to"})
+    first: int = field(name="from")
+    last: int = field(name="to")
 
 
 class AttachResult(Value):
@@ -1293,16 +1256,15 @@ class EventNotification(Value, kw_only=True):
     turn_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GapNotification:
+class GapNotification(Value):
     """A range of events that this client will not get.
 
     *reason* is ``slowClient`` when it read too slowly, or ``notKept`` when they are no longer stored.
     """
 
     sid: str
-    first: int = field(metadata={"wire": "from"})
-    last: int = field(metadata={"wire": "to"})
+    first: int = field(name="from")
+    last: int = field(name="to")
     reason: str
 
 

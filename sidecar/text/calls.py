@@ -19,13 +19,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from sidecar._internal.values import replace
+from sidecar._internal.values import Value, replace
 from sidecar.conversation import LineRange, merge_ranges
 from sidecar.text.results import LONE_HIT, NAMED_HIT, exit_code_in, numbered_range, output_of
 from sidecar.text.touches import LineUse, Touch, TouchKind, in_folder, use_of_line
@@ -50,8 +49,7 @@ PATH_ARGUMENTS: Final = ("path", "file_path", "filePath", "file")
 COMMAND_ARGUMENTS: Final = ("command", "cmd")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolEffects:
+class ToolEffects(Value):
     """The effects of the calls of one tool.
 
     Attributes:

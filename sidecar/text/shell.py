@@ -32,13 +32,11 @@ The cost is linear in the length of the line; a loop has at most 20 words. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import Final
 
-from msgspec import Struct
-from msgspec import field as struct_field
+from msgspec import Struct, field
 
-from sidecar._internal.values import Value
+from sidecar._internal.values import Value, replace
 from sidecar.text.visible import is_hidden
 
 MAX_CHARS: Final = 50_000
@@ -188,7 +186,7 @@ def read_command_line(line: str) -> CommandLine:
 class _WordBuffer(Struct):
     """A word while it is read: its parts, and the marks of the shell among them."""
 
-    parts: list[str] = struct_field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
     last: str = ""
     is_known: bool = True
     is_pattern: bool = False
@@ -233,16 +231,15 @@ class _Scope(Struct):
     """
 
     is_strict: bool = True
-    texts: dict[str, str] = struct_field(default_factory=dict)
-    names: set[str] = struct_field(default_factory=set)
-    used: set[str] = struct_field(default_factory=set)
+    texts: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
     has_loop: bool = False
-    doubts: list[str] = struct_field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
     n_shells: int = 0
 
 
-@dataclass(slots=True)
-class _Parser:
+class _Parser(Struct):
     """The state of reading; *depth* is the number of groups and computed words around *at*.
 
     The text begins at *offset* in the line, and *shells* are the subshells around it.
