@@ -12,16 +12,20 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from sidecar._internal.env import read_raw
 from sidecar._internal.state_folder import replace_state_file
 from sidecar._internal.values import Value, hide_in_repr
 from sidecar.llmgateway.contract import GatewayError, gateway_error
 from sidecar.llmgateway.names import Provider
+
+if TYPE_CHECKING:  # the extra may be absent
+    from keyring.backend import KeyringBackend
 
 AUTH_FILE: Final = "auth.json"
 KEYRING_SERVICE: Final = "sidecar"
@@ -32,6 +36,10 @@ _KEYRING_VARIABLES: Final = (
     "DISPLAY",
     "WAYLAND_DISPLAY",
 )
+_OWN_KEYRINGS: Final = {"darwin": "macOS.Keyring", "win32": "Windows.WinVaultKeyring"}
+_OTHER_KEYRINGS: Final = ("keyrings", "dbus", "gi")
+"""The packages of back ends that users install, and of those for KWallet and GNOME."""
+
 _UNLOCK_S: Final = 60.0
 """How long the user of a terminal has to unlock the keyring that a key is written to."""
 
@@ -198,24 +206,30 @@ def _has_keyring_service() -> bool:
     return is_there
 
 
-def load_keyring() -> None:
-    """Load the packages of the system's keyring, which takes longer than a look-up; it is not searched.
+@cache
+def load_keyring() -> KeyringBackend:
+    """Return the system's keyring, with its packages loaded, which takes longer than a look-up.
+
+    It is the back end that the user has set up, else that of the system. All are loaded and tried only where
+    a package is there that another one needs.
 
     Raises:
-        ImportError: they are not installed.
+        ImportError: the packages are not installed.
+        RuntimeError: the keyring does not answer.
     """
-    from keyring import get_keyring
+    from keyring import core
 
-    get_keyring()
+    if any(map(find_spec, _OTHER_KEYRINGS)):
+        return core.get_keyring()
+    own = _OWN_KEYRINGS.get(sys.platform, "SecretService.Keyring")
+    return core.load_env() or core.load_config() or core.load_keyring(f"keyring.backends.{own}")
 
 
 def search_keyring(name: str) -> str | None:
     """Return the key *name* of the system's keyring, or None when it has none or gives no answer in time."""
 
     def search() -> str | None:
-        import keyring
-
-        return keyring.get_password(KEYRING_SERVICE, name)
+        return load_keyring().get_password(KEYRING_SERVICE, name)
 
     return ask_keyring(search, _KEYRING_DEADLINE_S)
 
@@ -224,8 +238,7 @@ def write_to_keyring(name: str, value: str | None) -> bool:
     """Write the key *name*, None to remove it, and return whether the keyring has *value* now."""
 
     def write() -> bool:
-        import keyring
-
+        keyring = load_keyring()
         if value is not None:
             keyring.set_password(KEYRING_SERVICE, name, value)
         elif keyring.get_password(KEYRING_SERVICE, name) is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import types
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,11 @@ OPENAI = PROVIDERS_BY_NAME["openai"]
 
 
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("OPENAI_API_KEY", "GROQ_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
+    yield
+    credentials.load_keyring.cache_clear()
 
 
 def write(home: Path, keys: object, mode: int = 0o600) -> Path:
@@ -87,18 +90,45 @@ def test_a_key_shows_in_no_repr(tmp_path: Path) -> None:
     assert "sk-secret" not in repr(Credentials(tmp_path).find(OPENAI))
 
 
-def fake_keyring(monkeypatch: pytest.MonkeyPatch, get_password: object) -> None:
+def fake_keyring(
+    monkeypatch: pytest.MonkeyPatch, get_password: object, packages: Sequence[str] = ("keyring",)
+) -> list[str]:
+    """Install a keyring with *packages*, and return the list of the back ends that are loaded."""
+    loaded: list[str] = []
+    backend = types.SimpleNamespace(get_password=get_password)
+
+    def load(name: str) -> types.SimpleNamespace:
+        loaded.append(name)
+        return backend
+
+    core = types.SimpleNamespace(
+        load_env=lambda: None, load_config=lambda: None, load_keyring=load, get_keyring=lambda: load("all")
+    )
     module = types.ModuleType("keyring")
-    module.get_password = get_password  # type: ignore[attr-defined]  # the one function we call
+    module.core = core  # type: ignore[attr-defined]  # all that we use of it
     monkeypatch.setitem(sys.modules, "keyring", module)
-    monkeypatch.setattr(credentials, "find_spec", lambda name: object())
+    monkeypatch.setattr(credentials, "find_spec", lambda name: object() if name in packages else None)
+    monkeypatch.setattr(credentials, "_has_keyring_service", lambda: True)
+    credentials.load_keyring.cache_clear()
+    return loaded
 
 
 def test_the_systems_keyring_is_searched_under_our_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_keyring(monkeypatch, lambda service, name: f"{service}/{name}")
+    loaded = fake_keyring(monkeypatch, lambda service, name: f"{service}/{name}")
     keyring = system_keyring()
     assert keyring is not None
-    assert keyring("openai") == "sidecar/openai"
+    assert keyring("openai") == keyring("openai") == "sidecar/openai"
+    assert len(loaded) == 1
+    assert loaded != ["all"]
+
+
+@pytest.mark.parametrize("package", ["keyrings", "dbus", "gi"])
+def test_every_back_end_is_tried_where_there_may_be_another(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    loaded = fake_keyring(monkeypatch, lambda service, name: "key", ("keyring", package))
+    assert credentials.search_keyring("openai") == "key"
+    assert loaded == ["all"]
 
 
 def test_a_keyring_that_fails_or_waits_for_ever_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
