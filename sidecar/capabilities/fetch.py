@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import http.client
 import ipaddress
 import re
 import socket
@@ -32,7 +31,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 import msgspec
@@ -50,6 +49,9 @@ from sidecar.capabilities.processes import ChildSpec, run_child
 from sidecar.capabilities.typed_tool import TypedTool
 from sidecar.permissions.access import FetchAccess
 from sidecar.text.calls import FETCHES_PAGE
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 _MOST_REDIRECTS: Final = 5
 _MOST_BYTES: Final = 5_000_000
@@ -221,11 +223,13 @@ class WebRequest(Struct):
 
     def run(self) -> WebPage:
         """Send the request and return the answer. Raises FetchError."""
+        from http.client import HTTPConnection, HTTPException  # not above: few sessions fetch
+
         host, port = self.url.hostname or "", self.url.port or (443 if self.url.scheme == "https" else 80)
         ends_at = time.monotonic() + self.timeout_s
         proxy = self.find_proxy(self.url.scheme, host)
         address = self.choose_address(host, port, has_proxy=proxy is not None)
-        connection = http.client.HTTPConnection(host, port)
+        connection = HTTPConnection(host, port)
         try:
             if proxy is None or is_near(address):
                 plain = socket.create_connection((address, port), timeout=min(_STEP_S, self.timeout_s))
@@ -245,7 +249,7 @@ class WebRequest(Struct):
             connection.request("GET", path + query, headers=headers)
             with closing(connection.getresponse()) as response:
                 return self.read_answer(response, ends_at)
-        except (OSError, http.client.HTTPException, ValueError, zlib.error) as error:
+        except (OSError, HTTPException, ValueError, zlib.error) as error:
             reason = "it was stopped" if self._is_stopped else describe_failure(error)
             raise FetchError(f"cannot fetch {self.url.geturl()}: {reason}") from error
         finally:
@@ -273,7 +277,7 @@ class WebRequest(Struct):
         # A proxy may well have no way to the newer addresses.
         return min(addresses, key=lambda address: ":" in address) if has_proxy else addresses[0]
 
-    def read_answer(self, response: http.client.HTTPResponse, ends_at: float) -> WebPage:
+    def read_answer(self, response: HTTPResponse, ends_at: float) -> WebPage:
         """Return the answer, as much of it as is allowed."""
         url, content_type = self.url.geturl(), response.headers.get("Content-Type", "")
         location = response.headers.get("Location")
@@ -304,6 +308,8 @@ def open_tunnel(proxy: str, address: str, port: int, timeout_s: float) -> socket
 
     Raises OSError, also for a proxy that refuses; no message holds its password.
     """
+    from http.client import HTTPConnection  # not above, as before
+
     try:
         url = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         host, proxy_port = url.hostname, url.port or 80
@@ -315,7 +321,7 @@ def open_tunnel(proxy: str, address: str, port: int, timeout_s: float) -> socket
     if url.username is not None:
         words = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
         headers["Proxy-Authorization"] = f"Basic {base64.b64encode(words).decode()}"
-    tunnel = http.client.HTTPConnection(host, proxy_port, timeout=timeout_s)
+    tunnel = HTTPConnection(host, proxy_port, timeout=timeout_s)
     tunnel.set_tunnel(address, port, headers)
     try:
         tunnel.connect()

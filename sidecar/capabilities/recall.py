@@ -49,7 +49,8 @@ WHOLE_CHARS = 2_000
 """In an entry of so many characters a whole match counts half."""
 
 _WORD = re.compile(r"[^\W_]+")
-_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WITHOUT_BLANKS = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""A pattern that takes 2 ms to compile, so the first search does it."""
 
 
 class RecallArguments(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +118,7 @@ def words_of(query: str) -> tuple[str, ...]:
     """
     words: dict[str, None] = {}
     for word in _WORD.findall(query.lower()):
-        if _WITHOUT_BLANKS.search(word) and len(word) > 2:
+        if re.search(_WITHOUT_BLANKS, word) and len(word) > 2:
             words.update(dict.fromkeys(word[at : at + 2] for at in range(len(word) - 1)))
         else:
             words[word] = None

@@ -26,7 +26,6 @@ from sidecar.permissions.access import (
     ReadAccess,
     ServerToolAccess,
 )
-from sidecar.permissions.commands import needs_of_command
 from sidecar.permissions.protected import SessionFolders
 from sidecar.permissions.rules import EDITS, Need, Rule, Rules, need_of_edit, need_of_reading
 
@@ -162,6 +161,8 @@ def needs_of(access: Access, place: SessionFolders) -> tuple[Need, ...]:
         case CommandAccess(line, cwd, is_posix):
             if not is_posix:
                 return (Need(text=line, why="it is not a line of a POSIX shell"),)
+            from sidecar.permissions.commands import needs_of_command  # not above: it takes 4 ms to load
+
             return needs_of_command(line, cwd, place)
         case ReadAccess(path):
             return (need_of_reading(path, os.path.isdir(path)),)

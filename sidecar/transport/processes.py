@@ -39,9 +39,17 @@ def is_process_id(pid: int | None) -> TypeGuard[int]:
 
 def is_alive(pid: int) -> bool:
     """Whether there is a process *pid*, of any user."""
-    import psutil
+    if os.name == "nt":
+        import psutil
 
-    return psutil.pid_exists(pid)
+        return psutil.pid_exists(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it belongs to another user
+    return True
 
 
 def was_left_behind(read_fd: int, parent: int = STARTED_BY) -> bool:

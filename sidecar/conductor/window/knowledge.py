@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sidecar._internal.errors import InvalidInput
 from sidecar._internal.secrets import mask_secrets
@@ -21,7 +21,6 @@ from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.events import Notice
 from sidecar.conductor.record.session_record import SessionRecord
 from sidecar.conductor.record.shelf import SessionShelf
-from sidecar.conductor.window.engines.room import CLIENTS, MODEL, USER
 from sidecar.conversation import Entry, History, Index
 from sidecar.llmgateway.contract import AssistantTurn, TextBlock, Turn, UserTurn
 from sidecar.rooms import (
@@ -33,8 +32,10 @@ from sidecar.rooms import (
     RoomEvent,
     TextContent,
 )
-from sidecar.rooms.memory import RetrievalMemory, SlidingWindowMemory
 from sidecar.runtime.store.place import SessionQuery
+
+if TYPE_CHECKING:
+    from sidecar.rooms.memory import RetrievalMemory
 
 MAX_TOKENS: Final = 4_000
 """The most tokens of the message with the results."""
@@ -144,6 +145,11 @@ class Knowledge:
             self._library.ingest(self._roots[0], [event for event in events if event is not None])
 
     async def _search(self, prompt: Turn, window: int) -> UserTurn | None:
+        from sidecar.rooms.memory import (  # not above: few sessions search
+            RetrievalMemory,
+            SlidingWindowMemory,
+        )
+
         max_tokens = self.max_tokens(window)
         if max_tokens not in self._memories:
             self._memories[max_tokens] = RetrievalMemory(
@@ -220,6 +226,8 @@ def _id_of(turn: Turn, text: str) -> str:
 
 
 def _event(sid: str, turn: Turn, text: str, created_at: datetime) -> RoomEvent:
+    from sidecar.conductor.window.engines.room import CLIENTS, MODEL, USER  # not above, as before
+
     source = EventSource(CLIENTS, ChannelType.WEBSOCKET, participant_id=USER)
     if isinstance(turn, AssistantTurn):
         source = EventSource(MODEL, ChannelType.AI)

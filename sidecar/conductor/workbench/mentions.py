@@ -61,7 +61,6 @@ _LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
 _ENDS: Final = ".,;:!?)]}'*`>"
 _PATH_LIKE: Final = re.compile(r"(?!//).*/.*\.\w{1,8}")
 _NAME_LIKE: Final = re.compile(r"[\w-]+\.\w{1,8}")
-_SUFFIXES: Final = frozenset(mimetypes.MimeTypes().types_map[True])
 _MOST_NAMES: Final = 2_000
 
 
@@ -274,9 +273,10 @@ def lines_of(selected: EditorRange) -> tuple[int, int]:
 
 def list_suffixes(folder: Path) -> set[str]:
     """Return the suffixes that files usually have, or that files of *folder* have."""
+    suffixes = set(mimetypes.MimeTypes().types_map[True])
     with suppress(OSError), os.scandir(folder) as entries:
-        return {Path(each.name).suffix.lower() for each in islice(entries, _MOST_NAMES)} | _SUFFIXES
-    return set(_SUFFIXES)
+        return {Path(each.name).suffix.lower() for each in islice(entries, _MOST_NAMES)} | suffixes
+    return suffixes
 
 
 def path_of(name: str, cwd: Path) -> Path | None:

@@ -13,7 +13,6 @@ from typing import Final
 
 from sidecar._internal.secrets import MASK, mask_secrets
 from sidecar.llmgateway.contract import GatewayError, GatewayErrorKind
-from sidecar.llmgateway.providers.overflow import is_overflow, window_tokens_in
 from sidecar.text.clip import clip
 
 _MESSAGE_CHARS: Final = 500
@@ -85,6 +84,11 @@ def to_gateway_error(
         key: the key that was used, to be masked in the message.
         now_s: the time in seconds since 1970, for a server that names the time of the next attempt.
     """
+    from sidecar.llmgateway.providers.overflow import (  # not above: few calls fail
+        is_overflow,
+        window_tokens_in,
+    )
+
     status = failure.status
     kind: GatewayErrorKind
     if status is None or status < 400:

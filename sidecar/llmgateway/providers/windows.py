@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
-from urllib.request import ProxyHandler, Request, build_opener
 
 _DEADLINE_S: Final = 4.0
 _ONE_ANSWER_S: Final = 1.5
@@ -107,6 +106,8 @@ async def list_models(base_url: str, key: str | None = None) -> tuple[str, ...] 
 
 def _get_json(url: str, key: str | None, body: Mapping[str, Any] | None = None) -> Any:
     """Return the JSON at *url*, None when there is none."""
+    from urllib.request import ProxyHandler, Request, build_opener  # not above: few models have a server here
+
     headers = {"Accept": "application/json", "Content-Type": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"

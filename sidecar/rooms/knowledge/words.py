@@ -37,7 +37,9 @@ LINES_AFTER = 9
 _WORD = re.compile(r"\w+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts that are written without spaces: a run of them is one plain word, so it is found by its pairs.
-_UNSPACED = re.compile("[぀-ヿ㐀-䶿一-鿿가-힯豈-﫿]+")
+_UNSPACED = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
+"""A pattern that takes 2 ms to compile, so the first name in such a script does it."""
+
 # A list of words is easier to read as words.
 _STOPWORDS = frozenset(
     """
@@ -88,7 +90,7 @@ def _words_in_name(name: str) -> Iterator[str]:
         if len(parts) > 1:
             yield from (part.lower() for part in parts if len(part) > 1 and not part.isdigit())
     if not name.isascii():
-        for run in _UNSPACED.findall(name):
+        for run in re.findall(_UNSPACED, name):
             yield from (run[start : start + 2] for start in range(max(1, len(run) - 1)))
 
 

@@ -36,6 +36,7 @@ import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import date, time
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -164,7 +165,8 @@ def _text(value: Any, _: object) -> str:
     return value
 
 
-def make_converter() -> Converter:
+@cache  # not at once: a session without a turn needs none
+def _converter() -> Converter:
     converter = Converter(detailed_validation=False)
     converter.register_structure_hook(str, _text)
     for block in _BLOCKS:
@@ -178,16 +180,13 @@ def make_converter() -> Converter:
     return converter
 
 
-_CONVERTER: Final = make_converter()
-
-
 def turn_to_record(turn: Turn) -> dict[str, Any]:
     """Return *turn* as JSON; values in it that are not JSON are converted (see :func:`to_json`).
 
     >>> turn_to_record(ToolTurn((ToolResultBlock("c1", "ok", is_error=False),)))["blocks"]
     [{'callId': 'c1', 'output': 'ok', 'isError': False, 'kind': 'tool_result'}]
     """
-    blocks = _CONVERTER.unstructure(turn.blocks, unstructure_as=tuple[Block, ...])
+    blocks = _converter().unstructure(turn.blocks, unstructure_as=tuple[Block, ...])
     return {"role": turn.role, "blocks": to_json(blocks)}
 
 
@@ -215,7 +214,7 @@ def turn_from_record(record: Any) -> Turn:
     """
     if record["role"] not in _TURNS:
         raise ValueError("unknown role")
-    blocks: tuple[Block, ...] = _CONVERTER.structure(record["blocks"], tuple[Block, ...])
+    blocks: tuple[Block, ...] = _converter().structure(record["blocks"], tuple[Block, ...])
     return _TURNS[record["role"]](blocks)
 
 

@@ -24,7 +24,6 @@ from sidecar.conductor.contract import RuleStatement, SessionRule
 from sidecar.conductor.deps import SessionDeps
 from sidecar.conductor.engine import CompactionResult, SessionEngine
 from sidecar.conductor.record.session_record import SessionRecord
-from sidecar.conductor.window.compaction.check import drop_unfounded, find_fault, plain_text, shorten_note
 from sidecar.conductor.window.head import RequestHead
 from sidecar.conductor.window.rule_changes import RULES_MARK, ask_about_rules, split_statements
 from sidecar.conductor.window.weights import estimate_request_tokens
@@ -228,6 +227,13 @@ class CheckedModel(Struct):
 
     async def ask(self, conversation: Conversation, options: StreamOptions) -> AsyncGenerator[Emission, None]:
         """Yield the answer to *conversation*; raises GatewayError where the model wrote no summary."""
+        from sidecar.conductor.window.compaction.check import (  # not above: it compiles for 3 ms
+            drop_unfounded,
+            find_fault,
+            plain_text,
+            shorten_note,
+        )
+
         self.shown.append("\n".join(map(text_of_turn, conversation.turns)))
         conversation = with_question(conversation, f"{LENGTH}\n\n{ask_about_rules(self.rules)}")
         for _ in range(_ATTEMPTS):
