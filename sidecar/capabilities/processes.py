@@ -32,6 +32,8 @@ from sidecar.workspace.files import hold_folder
 _GRACE_S = 0.04
 _TIMEOUT_GRACE_S = 2.0
 _DRAIN_S = 1.0
+_ROUNDS = 3
+"""How often descendants are looked for: one may start another while it is being killed."""
 _SUPERVISOR = (sys.executable, "-I", "-S", "-X", "utf8", str(Path(__file__).with_name("supervisor.py")))
 
 END_REQUEST = b"t"
@@ -207,19 +209,21 @@ class _Child(asyncio.SubprocessProtocol):
 
 
 def signal_group(transport: asyncio.SubprocessTransport, sent: signal.Signals) -> None:
-    """Send a signal to the group that a child leads; on Windows end the child and its descendants instead."""
+    """Send a signal to the group that a child leads. By force, and on Windows, its descendants end too."""
     pid = transport.get_pid()
-    if sys.platform != "win32":
+    if sys.platform != "win32" and sent != KILL:
         # The child leads its group, which bears its id. A group that is gone is as it should be.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, sent)
     elif transport.get_returncode() is None:  # else its id may be that of another process by now
-        import psutil  # not above: elsewhere the system itself does this
+        import psutil  # not above: elsewhere, and mostly here, the system itself does this
 
-        started = []
         with contextlib.suppress(psutil.Error):
-            started = psutil.Process(pid).children(recursive=True)
+            child = psutil.Process(pid)
+            # A supervisor that has had no time yet starts nothing from here on, and still adopts orphans.
+            child.suspend()
+            for _ in range(_ROUNDS):
+                for process in child.children(recursive=True):
+                    with contextlib.suppress(psutil.Error):  # one that is gone stays gone
+                        process.kill()
         transport.kill()
-        for process in started:  # one that is gone stays gone, also where its id was given to another
-            with contextlib.suppress(psutil.Error):
-                process.kill()

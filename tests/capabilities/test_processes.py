@@ -121,6 +121,19 @@ async def test_a_child_may_tidy_up_after_a_timeout(child: Child) -> None:
     assert (end, child.output) == (ChildEnd(7, "timeout"), b"up\ntidied\n")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+async def test_a_supervisor_that_does_nothing_any_more_takes_all_below_it_along(
+    child: Child, life: Life
+) -> None:
+    """It is stopped here; a slow machine may give it no time either."""
+    script = "exec 9>life; (setsid sleep 1000 &); sleep 1000 & kill -STOP $PPID; echo up; sleep 1000"
+    running = asyncio.ensure_future(child.run(script))
+    await child.has_output.wait()
+    child.cancel.cancel()
+    assert (await running).reason == "cancelled"
+    await life.ends()
+
+
 async def test_a_task_that_is_cancelled_takes_its_child_along(child: Child, life: Life) -> None:
     running = asyncio.ensure_future(child.run("exec 9>life; echo up; sleep 1000 & sleep 1000"))
     await child.has_output.wait()
