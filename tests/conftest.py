@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -60,23 +60,49 @@ os.environ["TESTS_RUN"] = _RUN
 def no_process_stays() -> Iterator[None]:
     """Fail a run when a process that its tests have started, or one of its children, is there at its end.
 
-    Those that are ending have ten seconds. It is the first of the fixtures of a run, and so ends last.
+    Those that are ending have ten seconds, then they are killed. It is the first of the fixtures of a run,
+    and so ends last.
     """
     yield
     ends_at = time.monotonic() + 10
     while (left := _started_by_this_run()) and time.monotonic() < ends_at:
         time.sleep(0.1)
     if left:
-        pytest.fail(f"these processes were started and are still there: {', '.join(left)}", pytrace=False)
+        _kill(left)
+        pytest.fail(f"started, and still there at the end: {', '.join(left.values())}", pytrace=False)
 
 
-def _started_by_this_run() -> list[str]:
-    found = []
+def _started_by_this_run(before: frozenset[int] = frozenset()) -> dict[psutil.Process, str]:
+    """Return the processes of this run without those numbered in *before*, each with command and test."""
+    found = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            if process.pid != os.getpid() and process.environ().get("TESTS_RUN") == _RUN:
-                found.append(f"{process.pid} {' '.join(process.cmdline())[:200]}")
+            env = process.environ()
+            if env.get("TESTS_RUN") == _RUN and process.pid not in before | {os.getpid()}:
+                command = " ".join(process.cmdline())[:200]
+                found[process] = f"{process.pid} {command} of {env.get('PYTEST_CURRENT_TEST')}"
     return found
+
+
+def _kill(processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+_BEFORE_FAILURE: Final = pytest.StashKey[frozenset[int]]()
+"""The numbers of all processes that were there before the call of a test that failed."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep what a failing test must leave alone."""
+    before = frozenset(psutil.pids())
+    try:
+        return (yield)
+    except BaseException:
+        item.stash[_BEFORE_FAILURE] = before
+        raise
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -124,7 +150,7 @@ _LOOK_UPS = {"ldconfig", "gcc", "cc", "objdump", "ld", "uname", "lsb_release"}
 
 
 def _record_process(event: str, arguments: tuple[object, ...]) -> None:
-    if event in ("subprocess.Popen", "os.fork", "os.posix_spawn"):
+    if event in ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"):
         program = str(arguments[0]) if arguments else event
         if Path(program).name not in _LOOK_UPS:
             _started.append(program)
@@ -141,11 +167,17 @@ def pytest_runtest_setup() -> None:
     _started.clear()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Fail a test that started a process or a server and is not marked for it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Kill what a failed test has left, and fail one that started something and is not marked for it."""
+    try:
+        result = yield
+    finally:
+        if (before := item.stash.get(_BEFORE_FAILURE, None)) is not None:
+            _kill(_started_by_this_run(before))
     is_marked = item.get_closest_marker("e2e") or item.get_closest_marker("processes")
     if _started and not is_marked:
         pytest.fail(
             f"starts {_started[0]}; mark the test or its module with pytest.mark.processes", pytrace=False
         )
+    return result

@@ -105,8 +105,10 @@ def serving(project: Path, own: dict[str, str]) -> Iterator[str]:
     command = [*SIDECAR, "panel", "--no-open", "--cwd", str(project)]
     with subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True) as panel:
         assert panel.stdout is not None
-        yield panel.stdout.readline().strip()
-        panel.terminate()
+        try:
+            yield panel.stdout.readline().strip()
+        finally:
+            panel.terminate()
 
 
 async def test_a_day_with_the_panel_in_a_browser(home: Path, project: Path, tmp_path: Path) -> None:
