@@ -105,9 +105,13 @@ async def take_back_in_parts(scenery: Scenery) -> None:
 
 
 async def compact_unasked(scenery: Scenery) -> None:
-    """A small window: the conversation is compacted before a prompt, within a run, and after a refusal."""
+    """A small window: the conversation is compacted before a prompt, within a run, and after a refusal.
+
+    The model always says the same: whether a summary is prepared before or after its next answer goes by the
+    load.
+    """
     scenery.place.write("a.txt", LINES * 12)
-    near = [say(f"Answer {number}. {_FACTS[number % 4]} {PROSE * 30}") for number in range(60)]
+    near = [say(f"It does this. {' '.join(_FACTS)} {PROSE * 30}")] * 60
     refusal = {
         "error": {
             "kind": "http",

@@ -14,7 +14,7 @@ import shutil
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -82,8 +82,12 @@ class Place:
 async def own_place(name: str) -> AsyncIterator[Place]:
     """Give the place of the scene *name*, empty; another run that plays the scene waits until the end."""
     PLACES.mkdir(exist_ok=True)
+    with suppress(PermissionError):  # it is another user's
+        PLACES.chmod(0o1777)
     folder = PLACES / name
-    with (PLACES / f"{name}.lock").open("w") as lock:
+    with suppress(FileExistsError):
+        (PLACES / f"{name}.lock").touch(exist_ok=False)
+    with (PLACES / f"{name}.lock").open() as lock:
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         shutil.rmtree(folder, ignore_errors=True)
         try:
