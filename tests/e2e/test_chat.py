@@ -98,12 +98,13 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     chat.type("make it 43\r")
     for text in ("[y]es", "- answer = 42", "+ answer = 43", "? waiting for you"):
         chat.wait_for(text)  # the change is seen before it is allowed
-    assert rings(chat) == [b"\x07", b"\x1b]9;sidecar: waiting for you: Write a.py\x1b\\"]
+    bells = [b"\x07", b"\x1b]9;sidecar: waiting for you: Write a.py\x1b\\"]
+    chat.wait_for(lambda: rings(chat) == bells)
     chat.type("y")
     chat.wait_for("It is 43 now.")
     assert (project / "a.py").read_text().startswith("answer = 43\n")
-    assert chat.text.count("+ answer = 43") == 1
-    assert "? waiting for you" not in chat.shown
+    chat.wait_for(lambda: "? waiting for you" not in chat.shown)
+    chat.wait_for(lambda: chat.text.count("+ answer = 43") == 1)
 
     chat.type("/rewind\r")
     chat.wait_for("go back to before")
@@ -113,7 +114,7 @@ def test_a_conversation_is_seen_at_any_width(project: Path, env: Mapping[str, st
     chat.wait_for("  a.py: restored")
     assert (project / "a.py").read_text().startswith("answer = 42\n")
     chat.wait_for(lambda: chat.text.count("» make it 43\n") == 2)
-    assert chat.text.count("» /rewind") == 1
+    chat.wait_for(lambda: chat.text.count("» /rewind") == 1)
     assert all(len(line) <= columns for line in chat.lines)
     chat.type("\x03\x03\x03")
     assert chat.end() == 130
@@ -154,10 +155,11 @@ def test_nothing_is_allowed_by_one_key_before_it_was_shown(tmp_path: Path, proje
         chat.wait_for("»")
         chat.type("do it\r")
         chat.wait_for("[n]o")
-        assert "Run in evil, in the background: make x‹3,000 blanks›; touch y" in " ".join(chat.text.split())
+        shown = "Run in evil, in the background: make x‹3,000 blanks›; touch y"
+        chat.wait_for(lambda: shown in " ".join(chat.text.split()))
         chat.type("n")
         chat.wait_for("and 41 more lines")
-        assert "far" in chat.text.split()
+        chat.wait_for(lambda: "far" in chat.text.split())
         assert "the end" not in chat.text
         chat.type("y")  # no answer yet, so it goes to the box
         chat.wait_for("clear what you have typed")
@@ -165,7 +167,7 @@ def test_nothing_is_allowed_by_one_key_before_it_was_shown(tmp_path: Path, proje
         chat.wait_for("[v]iew")
         chat.type("v")
         chat.wait_for("[y]es")
-        assert "the end" in chat.text
+        chat.wait_for("the end")
         chat.type("y")
         chat.wait_for("Written.")
         assert (project / "b.py").read_text() == long["content"]
@@ -232,7 +234,7 @@ def test_what_was_seen_is_not_lost(project: Path, tmp_path: Path) -> None:
         os.kill(daemon.pid, signal.SIGKILL)
         chat.wait_for("the answer ends here, because the daemon died; Up and Enter send the prompt again")
         chat.wait_for("continues: explain it")
-        assert "The first half of it," in chat.text
+        chat.wait_for("The first half of it,")
         chat.type("\x1b[A\r")
         chat.wait_for("Again the half,")
         chat.type("\x1b")
@@ -241,9 +243,9 @@ def test_what_was_seen_is_not_lost(project: Path, tmp_path: Path) -> None:
         chat.type("\x04")
         assert chat.end() == 0, chat.text
         again = Screened(project, {**provider_env(provider), **home}, "chat")
-        again.wait_for("explain it")
-        assert re.search(r"^  /resume \w{8}  \S+  explain it$", again.text, re.MULTILINE)
-        assert "/ commands   @ files   ! shell   Ctrl-D leaves" in again.text
+        offer = re.compile(r"^  /resume \w{8}  \S+  explain it$", re.MULTILINE)
+        again.wait_for(lambda: offer.search(again.text) is not None)
+        again.wait_for("/ commands   @ files   ! shell   Ctrl-D leaves")
         again.type("\x04")
         assert again.end() == 0, again.text
 
@@ -297,10 +299,15 @@ def test_a_compaction_is_seen_before_it_is_done_and_the_past_is_no_work(
     chat.wait_for("compact now?")
     chat.wait_for(lambda: re.search(r"older messages +█+░* +[\d,]+ +→ +0", chat.text) is not None)
     chat.wait_for("[y]es   [n]o")
-    before = re.findall(r"(\d+) % of 32k", chat.text)[-1]
+
+    def percents() -> list[int]:
+        return [int(percent) for percent in re.findall(r"(\d+) % of 32k", chat.text)]
+
+    chat.wait_for(lambda: bool(percents()))
+    before = percents()[-1]
     chat.type("y")
     chat.wait_for("the older part is now a digest")
-    chat.wait_for(lambda: int(re.findall(r"(\d+) % of 32k", chat.text)[-1]) < int(before))
+    chat.wait_for(lambda: [percent < before for percent in percents()][-1:] == [True])
     chat.type("/clear\r")
     chat.wait_for("A new conversation begins; /resume")
     chat.type("/resume\r")
@@ -490,7 +497,8 @@ def test_a_sub_agent_is_seen_at_its_call_and_opened(project: Path, tmp_path: Pat
         chat.wait_for("»")
         chat.type("delegate it\r")
         chat.wait_for("It is delegated.")
-        assert "· Sub-agent: Look\n  Read a.py\n  List .\n  It has ten lines." in chat.text
+        chat.wait_for("· Sub-agent: Look\n  Read a.py\n  List .\n  It has ten lines.")
+        chat.wait_for("opens the sub-agent")
         named = re.search(r"Look: /resume (\w+) opens the sub-agent", chat.text)
         assert named is not None
         chat.type(f"/resume {named[1]}\r")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scripted_sessions import DONE, call
+from scripted_sessions import DONE, call, wait_for_servers
 from sidecar_client import Session
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -240,6 +240,7 @@ async def test_a_file_that_a_tool_of_a_server_changed_goes_back(project: Path, o
     servers = [{"name": "files", "command": sys.executable, "args": [str(server)], "env": []}]
     params = {"sid": session.sid, "mcpServers": servers}
     await session.client.request("sidecar/session/load", params)
+    await wait_for_servers(session.client, session.sid)
     await session.run("change it")
     assert (project / "a.txt").read_text() == "two\n"
     assert await outcomes(session, "c1") == {"a.txt": "restored"}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scripted_sessions import wait_for_servers
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar_client import Session, SidecarClient, allow, reject
 
@@ -299,6 +300,7 @@ async def test_servers_of_the_settings_start_with_a_session(
     task = call("task", title="Add", prompt="Add 2 and 3.")
     steps = (call("mcp__theirs__add", a=1, b=2), task, call("mcp__mine__add", a=2, b=3), DONE, DONE)
     session = await place.open(*steps)
+    await wait_for_servers(session.client, session.sid)
     added, delegated = await results_of(session, "add")
     assert added == "3"
     assert delegated.startswith("done")

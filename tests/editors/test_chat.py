@@ -80,7 +80,7 @@ def talk_all_day(
 
     chat.type("make it 43\r")
     chat.wait_for("[y]es")
-    assert "+ answer = 43" in chat.text
+    chat.wait_for("+ answer = 43")
     keep("2 question", chat.shown)
     chat.type("y")
     chat.wait_for("It is 43 now.")

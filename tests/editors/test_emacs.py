@@ -153,7 +153,7 @@ def test_a_day_in_emacs(
     begun = "» what is in a.py?\n\n· thinking\n  First I read.\n"
     assert screen.chat.startswith(begun)
     assert "I look at it.\n\n· Read a.py  ✓\n" in screen.chat
-    assert "reason 39" in screen.shown, "the window follows the end"
+    screen.wait_for(lambda: "reason 39" in screen.shown)  # the window follows the end
     keep("1 answer", screen.shown)
 
     edit = "(goto-char (point-min)) (forward-line 9) (delete-line) (insert \"mine = 'ünsaved'\\n\")"
@@ -278,7 +278,7 @@ def test_the_region_is_changed_in_its_text_in_emacs(
     screen.command("sidecar-answer")
     screen.type("\x03\x14")
     screen.wait_for("this part is refused")
-    assert "ONE" not in screen.shown
+    screen.wait_for(lambda: "ONE" not in screen.shown)
     screen.type("\x1b>\x03\x05")
     screen.wait_for("nothing is changed before you allow it")
     screen.wait_for("*edit string*")
@@ -289,7 +289,7 @@ def test_the_region_is_changed_in_its_text_in_emacs(
     text = '(with-current-buffer "words.txt" (buffer-string))'
     screen.wait_for(lambda: screen.value(text) == "zero, unsaved\none\ntwo\nTHREE\nfour\nFIVE, yes\n")
     screen.wait_for(lambda: "I have shouted." in screen.chat)
-    assert "Refuse part" not in screen.shown
+    screen.wait_for(lambda: "Refuse part" not in screen.shown)
     assert (project / "words.txt").read_text() == WORDS, "it is for the user to save"
     assert "the user kept 1 of 3 hunks as proposed, refused 1, edited 1" in stored_text(environment)
 

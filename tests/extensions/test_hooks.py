@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,9 +96,8 @@ async def test_everything_that_a_hook_starts_ends_with_it(room: Room) -> None:
     started = "(exec 9>life; exec sleep 1000) & (setsid sh -c 'exec 8>life; exec sleep 1000') & "
     reader = os.open(room.folder / "life", os.O_RDONLY | os.O_NONBLOCK)
     hook = Hook(event="prompt", command=f"{started} sleep 1000", timeout_s=0.5)
-    began = time.monotonic()
-    await room.run(hook)
-    assert time.monotonic() - began < 20
+    async with asyncio.timeout(60):
+        await room.run(hook)
     os.set_blocking(reader, True)
     assert await asyncio.to_thread(os.read, reader, 1) == b""
     os.close(reader)
@@ -109,10 +107,9 @@ async def test_everything_that_a_hook_starts_ends_with_it(room: Room) -> None:
 async def test_a_cancelled_call_ends_its_hook(room: Room) -> None:
     cancel = CancelToken()
     asyncio.get_running_loop().call_later(0.1, cancel.cancel, "stopped")
-    began = time.monotonic()
-    verdict = await room.hooks("sleep 60", "touch never").run("prompt", {}, cancel)
+    async with asyncio.timeout(60):
+        verdict = await room.hooks("sleep 1000", "touch never").run("prompt", {}, cancel)
     assert verdict == HookVerdict()
-    assert time.monotonic() - began < 20
     assert not (room.folder / "never").exists()
     assert room.warnings == []
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from sidecar.transport.lifetime import GRACE_S
 
 if TYPE_CHECKING:
     from tests.fuzz.conftest import Protocol, Target
@@ -61,9 +58,7 @@ def test_cancelling_and_leaving_under_load(face: Protocol, start: Callable[[Prot
         target.send_messages({"method": cancel[0], "params": {cancel[1]: request_id}})
     assert all(is_cancelled(face, target.answer(request_id)) for request_id in cancelled)
     flood(target, face, N_FLOOD)
-    began = time.monotonic()
     assert target.end() == 0
-    assert time.monotonic() - began < 2 * GRACE_S
     ended = {target.answer(request_id)["result"]["stopReason"] for request_id in left}
     assert (ended, len(target.answered), set(target.answered.values())) == ({"cancelled"}, 2 * N_FLOOD, {1})
     assert (target.defects, target.complaints) == ([], b"")

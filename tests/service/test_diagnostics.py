@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -119,9 +118,8 @@ async def test_nothing_waits_where_no_client_provides_diagnostics(
     monkeypatch.setattr(session_editor, "WAIT_S", 3_600.0)
     bench = await Bench(face, make_desk([WRITE, [Say("done")]])).open()
     bench.client.notify("sidecar/editor/context", {"tabs": [{"uri": (bench.folder / "a.py").as_uri()}]})
-    began = perf_counter()
-    await bench.client.prompt(bench.sid, "write it")
-    assert perf_counter() - began < 60
+    async with asyncio.timeout(60):
+        await bench.client.prompt(bench.sid, "write it")
 
 
 async def test_a_client_that_never_answers_is_not_waited_for_for_ever(

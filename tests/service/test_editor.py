@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -111,13 +111,13 @@ async def test_ten_thousand_reports_cost_a_bounded_time_and_memory(editor: Edito
     body = [problem(line, f"message {line}") for line in range(5)]
 
     async def flood(n_reports: int) -> float:
-        began = perf_counter()
+        began = process_time()
         for n in range(n_reports):
             uri = editor.uri(f"{n % 700}.py")
             active = {"uri": uri, "selections": [at(n)]}
             editor.report(active=active, diagnostics=[{"uri": uri, "diagnostics": body}])
         await editor.client.call("sidecar/status", {})
-        return perf_counter() - began
+        return process_time() - began
 
     taken_in: list[object] = []
     await flood(1)  # a client has an editor from its first report on

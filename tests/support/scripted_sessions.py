@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,13 @@ DONE = [{"text": "done"}]
 def call(name: str, **arguments: Any) -> list[dict[str, Any]]:
     """Return the answer of a model that calls one tool."""
     return [{"toolCall": {"name": name, "input": arguments}}]
+
+
+async def wait_for_servers(client: SidecarClient, sid: str) -> None:
+    """Return once no tool server of a session is starting; a prompt waits for them a limited time only."""
+    async with asyncio.timeout(60):
+        while any(each.state == "starting" for each in (await client.extension_list(sid)).servers):
+            pass
 
 
 @pytest.fixture

@@ -93,6 +93,6 @@ class Screened:
             data = os.read(self.fd, 65536) if readable else b""
         self.raw += data
         self._stream.feed(data)
-        if b"\x1b[6n" in data:
+        if b"\x1b[6n" in self.raw[-len(data) - 3 :]:  # which may come in two pieces
             os.write(self.fd, b"\x1b[%d;%dR" % (self.screen.cursor.y + 1, self.screen.cursor.x + 1))
         return bool(data)

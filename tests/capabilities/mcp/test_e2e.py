@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from scripted_sessions import wait_for_servers
 from sidecar.conductor.contract import PermissionAnswer, PermissionRequest
 from sidecar.protocol.messages import McpServerConfig, NamedValue
 from sidecar.transport.processes import wait_for_process
@@ -92,6 +93,7 @@ async def started(client: SidecarClient, folder: Path, *servers: McpServerConfig
 
 async def tool_calls(session: Session, prompt: str) -> list[dict[str, Any]]:
     """Send *prompt* and return what the tools it called came to."""
+    await wait_for_servers(session.client, session.sid)
     return [dict(event.data) async for event in session.stream(prompt) if event.kind == "toolFinished"]
 
 
@@ -126,7 +128,7 @@ async def test_servers_end_with_their_session(
     client: SidecarClient, tmp_path: Path, user: User, life: Life
 ) -> None:
     async with started(client, tmp_path, plain("stubborn")) as session:
-        await session.run("go")
+        await tool_calls(session, "go")
     await life.ends()
     assert (await client.status()).children == ()
 
@@ -135,7 +137,7 @@ async def test_a_session_that_is_loaded_again_has_its_servers_named_again(
     client: SidecarClient, tmp_path: Path, home: Path, user: User
 ) -> None:
     async with started(client, tmp_path, plain()) as session:
-        await session.run("go")
+        await tool_calls(session, "go")
     (stored,) = (home / "home" / "sessions").rglob(f"*{session.sid}*.jsonl")
     assert "theirs" not in stored.read_text(encoding="utf-8")
     loaded = await client.session_load(session.sid, mcp_servers=(plain(),))
@@ -149,7 +151,7 @@ async def test_servers_end_with_a_daemon_that_is_killed(tmp_path: Path, user: Us
         new = await client.session_new(
             cwd=str(tmp_path), model="fake-1", mcp_servers=(plain("stubborn"), plain())
         )
-        await Session(client, new.sid, new.seq).run("go")
+        await tool_calls(Session(client, new.sid, new.seq), "go")
         status = await client.status()
         os.kill(status.pid, signal.SIGKILL)
         await life.ends()
@@ -162,6 +164,6 @@ async def test_servers_end_with_a_daemon_that_is_killed(tmp_path: Path, user: Us
 async def test_servers_end_with_a_client_that_leaves(tmp_path: Path, user: User, life: Life) -> None:
     async with spawn(tmp_path, user) as client:
         new = await client.session_new(cwd=str(tmp_path), model="fake-1", mcp_servers=(plain("stubborn"),))
-        await Session(client, new.sid, new.seq).run("go")
+        await tool_calls(Session(client, new.sid, new.seq), "go")
     await life.ends()
     assert client.exit_code == 0

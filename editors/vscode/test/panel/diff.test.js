@@ -25,11 +25,10 @@ test("kept lines far from a change are folded", () => {
   expect(countChanges(lines)).toEqual({ added: 1, removed: 1 });
 });
 
-test("two large files without a common line are compared in time", () => {
-  const of = (/** @type {string} */ name) => Array.from({ length: 20_000 }, (_, at) => `${name} ${at}`).join("\n");
-  const begun = performance.now();
-  expect(countChanges(compareLines(of("a"), of("b")))).toEqual({ added: 20_000, removed: 20_000 });
-  expect(performance.now() - begun).toBeLessThan(2000);
+// A table of their lines would have more cells than an array can.
+test("two large files without a common line are compared without a table", () => {
+  const of = (/** @type {string} */ name) => Array.from({ length: 120_000 }, (_, at) => `${name} ${at}`).join("\n");
+  expect(countChanges(compareLines(of("a"), of("b")))).toEqual({ added: 120_000, removed: 120_000 });
 });
 
 test("a unified diff is read", () => {

@@ -97,7 +97,7 @@ test("code that grows keeps its element", () => {
 const BLANKS = " ".repeat(LENGTH);
 
 // Each shape was slow once, or would be if two parts of a pattern shared a character: at this length work that is not
-// linear takes minutes, and work that is takes a few hundredths of the limit.
+// linear takes minutes, and ends at the time limit of a test.
 test.each([
   ["a heading with blanks inside", `# a${BLANKS}b`],
   ["a heading with marks inside", `# a${" #".repeat(LENGTH / 2)}b`],
@@ -132,16 +132,12 @@ test.each([
   ["escapes", "\\".repeat(LENGTH)],
   ["angles", "<http://a".repeat(LENGTH / 9)],
 ])("the work for %s is linear", (_what, text) => {
-  const begun = performance.now();
   markdown(text, { openFile: () => {} });
-  expect(performance.now() - begun).toBeLessThan(3000);
 });
 
 test.each([["*"], ["["], ["`"], ["_a "], ["**a "], ["![]("], ["> "], ["- "], ["~~"], ["|a|b|\n"]])("many of %s take no long time", (part) => {
-  const begun = performance.now();
   markdown(part.repeat(20_000));
   markdown(`a ${part.repeat(2000)}\n\nb`);
-  expect(performance.now() - begun).toBeLessThan(3000);
 });
 
 test.each([
